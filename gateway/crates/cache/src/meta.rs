@@ -8,6 +8,7 @@
 
 mod batch;
 mod db;
+mod durable;
 mod entry_cache;
 mod failure;
 mod journal;
@@ -26,12 +27,11 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tracing::warn;
 
 use self::batch::now_micros;
 use self::db::{Db, FileOpener, Opener};
+use self::durable::{await_durable, await_result};
 use self::entry_cache::EntryCache;
 use self::journal::Journal;
 use self::marks::{MarkFile, Marks};
@@ -51,10 +51,6 @@ const CONFIRM_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The most reads of a row that is written meanwhile; after them it is unknown.
 const MAX_ROW_READS: usize = 3;
-
-/// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the
-/// start, and becomes durable when the disk takes it.
-const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database in the state directory.
 const DATABASE_FILE: &str = "meta-v1.redb";
@@ -285,35 +281,6 @@ impl Meta {
         };
         Box::pin(await_durable(result))
     }
-}
-
-/// Waits until a purge or a change of pins is durable, for [`DURABLE_TIMEOUT`] at most.
-async fn await_durable(result: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    let result = await_result(result).await;
-    if result
-        .as_ref()
-        .is_err_and(|error| *error == timeout_error())
-    {
-        let seconds = DURABLE_TIMEOUT.as_secs();
-        warn!(
-            seconds,
-            "the state disk does not take what is written; purges and pins hold in memory only"
-        );
-    }
-    result
-}
-
-/// Waits until something is durable, for [`DURABLE_TIMEOUT`] at most.
-async fn await_result(result: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    match timeout(DURABLE_TIMEOUT, result).await {
-        Ok(result) => result.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned()))),
-        Err(_) => Err(timeout_error()),
-    }
-}
-
-fn timeout_error() -> MetaError {
-    let seconds = DURABLE_TIMEOUT.as_secs();
-    MetaError(format!("the state disk did not take it within {seconds} s"))
 }
 
 /// Returns whether `new` only confirms `known`.

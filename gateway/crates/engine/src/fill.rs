@@ -16,7 +16,7 @@ use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
 use tidegate_cache::{Admit, ChunkKey, PinId, Tier};
-use tidegate_origin::client::on_behalf_of;
+use tidegate_origin::client::run_for_client;
 use tidegate_origin::{Content, Origin};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{Client, ObjectId, Profile, Version, VersionId};
@@ -145,7 +145,7 @@ impl Fill {
 
     /// Runs the task behind a part.
     pub(super) fn bring(&self, terms: Terms, task: impl Future<Output = ()> + Send + 'static) {
-        self.core.spawn(on_behalf_of(terms.client, task));
+        self.core.spawn(run_for_client(terms.client, task));
     }
 
     /// Removes a part's flights: from now on its chunks are in the store, or unknown.

@@ -18,7 +18,7 @@ use super::flight::Lease;
 use super::pins;
 use super::{Error, Forward, ReadContext};
 use tidegate_cache::{Entry, Record};
-use tidegate_origin::client::on_behalf_of;
+use tidegate_origin::client::run_for_client;
 use tidegate_origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
@@ -119,7 +119,7 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
         token,
     };
     // It starts at its first poll, which is not under the table's lock.
-    let run = on_behalf_of(question.client, run(question, place));
+    let run = run_for_client(question.client, run(question, place));
     let carried = async move { core.carry_out(run).await };
     let shared = carried.boxed().shared();
     let weak = shared

@@ -10,7 +10,7 @@ tokio::task_local! {
 }
 
 /// Runs work on behalf of a client. Tasks that it spawns do not inherit the client.
-pub async fn on_behalf_of<T>(client: Client, work: impl Future<Output = T>) -> T {
+pub async fn run_for_client<T>(client: Client, work: impl Future<Output = T>) -> T {
     CLIENT.scope(client, work).await
 }
 

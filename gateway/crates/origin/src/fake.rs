@@ -17,27 +17,28 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 
-use self::body::{Flow, Running};
+use self::body::{FakeBody, RunningRequest};
 pub use self::fault::Fault;
 use super::{
-    Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
+    Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
+    WriteOutcome,
 };
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
 
 /// A bucket in memory. Clones are the same bucket.
 #[derive(Debug, Clone, Default)]
-pub struct FakeOrigin(Arc<Bucket>, Option<&'static str>);
+pub struct FakeOrigin(Arc<FakeBucket>, Option<&'static str>);
 
 #[derive(Debug, Default)]
-struct Bucket {
-    state: Mutex<State>,
-    counts: Counts,
+struct FakeBucket {
+    state: Mutex<FakeBucketState>,
+    counts: RequestCounts,
 }
 
 #[derive(Debug, Default, Clone)]
-struct State {
-    objects: BTreeMap<ObjectKey, Vec<Stored>>,
+struct FakeBucketState {
+    objects: BTreeMap<ObjectKey, Vec<StoredVersion>>,
     /// Whether replaced versions stay reachable by their id.
     versions: bool,
     /// The bytes in a frame of a body; 0 stands for the default.
@@ -46,10 +47,10 @@ struct State {
     writes: u64,
     standing: Vec<Fault>,
     queued: VecDeque<Vec<Fault>>,
-    turn: Option<Turn>,
+    turn: Option<FaultTurn>,
     log: Vec<Get>,
     listed: Vec<List>,
-    uploads: BTreeMap<String, upload::Begun>,
+    uploads: BTreeMap<String, upload::FakeUpload>,
     /// The number of uploads begun so far: the source of their ids.
     begun: u64,
     min_part: Option<u64>,
@@ -60,7 +61,7 @@ struct State {
 
 /// Faults that begin with a write of a kind.
 #[derive(Debug, Clone)]
-struct Turn {
+struct FaultTurn {
     kind: &'static str,
     first: Vec<Fault>,
     then: Vec<Fault>,
@@ -68,13 +69,13 @@ struct Turn {
 
 /// One version of an object; without bytes, a delete marker.
 #[derive(Debug, Clone)]
-struct Stored {
+struct StoredVersion {
     version: Arc<Version>,
     bytes: Option<Bytes>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RequestCounts {
     gets: AtomicU64,
     heads: AtomicU64,
     lists: AtomicU64,
@@ -85,7 +86,7 @@ struct Counts {
 }
 
 /// The default frame of 64 KiB, about what a connection delivers at a time.
-const FRAME: usize = 64 << 10;
+const FRAME_BYTES: usize = 64 << 10;
 
 /// The record of requests.
 impl FakeOrigin {
@@ -165,7 +166,7 @@ impl FakeOrigin {
         then: impl Into<Vec<Fault>>,
     ) {
         let (first, then) = (first.into(), then.into());
-        self.state().turn = Some(Turn { kind, first, then });
+        self.state().turn = Some(FaultTurn { kind, first, then });
     }
 
     /// Records a write of a kind.
@@ -179,7 +180,7 @@ impl FakeOrigin {
     }
 
     /// Applies the delays and refusals of the request that just arrived, and returns all its faults.
-    async fn suffer(&self) -> Result<Vec<Fault>, OriginError> {
+    async fn apply(&self) -> Result<Vec<Fault>, OriginError> {
         let faults = {
             let mut state = self.state();
             let queued = state.queued.pop_front();
@@ -206,24 +207,24 @@ impl FakeOrigin {
         state.standing.clear();
         state.queued.clear();
         state.turn = None;
-        let bucket = Bucket {
+        let bucket = FakeBucket {
             state: Mutex::new(state),
-            counts: Counts::default(),
+            counts: RequestCounts::default(),
         };
         Self(Arc::new(bucket), self.1)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeBucketState> {
         self.0.state.lock().recover()
     }
 
-    fn current(&self, key: &ObjectKey) -> Option<Stored> {
+    fn current(&self, key: &ObjectKey) -> Option<StoredVersion> {
         let stored = self.state().objects.get(key)?.last()?.clone();
         stored.bytes.is_some().then_some(stored)
     }
 
     /// Returns the requested version if its conditions hold.
-    fn select(&self, request: &Get, ignore: bool) -> Result<Stored, Refusal> {
+    fn select(&self, request: &Get, ignore: bool) -> Result<StoredVersion, FakeRefusal> {
         let current = || self.current(&request.key).ok_or(OriginError::NotFound);
         match &request.condition {
             Condition::Match { etag, version_id } if !ignore => {
@@ -239,7 +240,7 @@ impl FakeOrigin {
             Condition::NoneMatch(etag) if !ignore => {
                 let stored = current()?;
                 if stored.version.etag.weak_eq(etag) {
-                    return Err(Refusal::NotModified(stored.version.last_modified));
+                    return Err(FakeRefusal::NotModified(stored.version.last_modified));
                 }
                 Ok(stored)
             }
@@ -247,7 +248,7 @@ impl FakeOrigin {
         }
     }
 
-    fn by_id(&self, key: &ObjectKey, id: &str) -> Option<Stored> {
+    fn by_id(&self, key: &ObjectKey, id: &str) -> Option<StoredVersion> {
         let state = self.state();
         let mut history = state.objects.get(key)?.iter();
         history
@@ -256,14 +257,14 @@ impl FakeOrigin {
     }
 
     async fn answer(&self, request: Get) -> Result<Answer, OriginError> {
-        let running = Running::new(self.0.counts.running.clone());
-        let faults = self.suffer().await?;
+        let running = RunningRequest::new(self.0.counts.running.clone());
+        let faults = self.apply().await?;
         let stored = match self.select(&request, faults.contains(&Fault::IgnoreConditions)) {
             Ok(stored) => stored,
-            Err(Refusal::NotModified(last_modified)) => {
+            Err(FakeRefusal::NotModified(last_modified)) => {
                 return Ok(Answer::NotModified { last_modified });
             }
-            Err(Refusal::Error(error)) => return Err(error),
+            Err(FakeRefusal::Error(error)) => return Err(error),
         };
         let spec = request
             .range
@@ -276,13 +277,13 @@ impl FakeOrigin {
             None => ByteRange::new(0, size),
         };
         let frame = match self.state().frame {
-            0 => FRAME,
+            0 => FRAME_BYTES,
             frame => frame,
         };
         let bytes = stored.bytes.expect("a delete marker is never selected");
         let start = usize::try_from(range.start).expect("within memory");
         let end = usize::try_from(range.end).expect("within memory");
-        let flow = Flow::new(bytes.slice(start..end), frame, &faults)
+        let flow = FakeBody::new(bytes.slice(start..end), frame, &faults)
             .counted(self.0.counts.bytes.clone(), running);
         Ok(Answer::Content(Content {
             version: fault::version(&faults, stored.version),
@@ -293,12 +294,12 @@ impl FakeOrigin {
 }
 
 /// The reason that [`FakeOrigin::select`] selects no version.
-enum Refusal {
+enum FakeRefusal {
     NotModified(Option<Timestamp>),
     Error(OriginError),
 }
 
-impl From<OriginError> for Refusal {
+impl From<OriginError> for FakeRefusal {
     fn from(error: OriginError) -> Self {
         Self::Error(error)
     }
@@ -328,7 +329,7 @@ impl Origin for FakeOrigin {
         let key = key.clone();
         Box::pin(async move {
             self.0.counts.heads.fetch_add(1, Ordering::SeqCst);
-            let faults = self.suffer().await?;
+            let faults = self.apply().await?;
             let stored = self.current(&key).ok_or(OriginError::NotFound)?;
             let version = fault::version(&faults, stored.version);
             Ok(Arc::unwrap_or_clone(version))
@@ -350,7 +351,7 @@ impl Origin for FakeOrigin {
         Box::pin(async move {
             self.0.counts.lists.fetch_add(1, Ordering::SeqCst);
             self.state().listed.push(request.clone());
-            self.suffer().await?;
+            self.apply().await?;
             Ok(page::of(&self.state().objects, &request))
         })
     }
@@ -358,13 +359,13 @@ impl Origin for FakeOrigin {
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(async move {
             self.0.counts.probes.fetch_add(1, Ordering::SeqCst);
-            self.suffer().await.map(drop)
+            self.apply().await.map(drop)
         })
     }
 }
 
 impl OriginWrite for FakeOrigin {
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(self.carry_out(write))
     }
 }

@@ -1,33 +1,19 @@
 //! The bucket: requests to it, checks of its answers, and bounds on every wait.
 //!
 //! [`Origin`] is the engine's view of it. `s3` speaks to a real bucket; `fake` is an ordinary implementation with
-//! faults on demand. Each other module wraps any origin with one concern; [`stack`] stacks them:
+//! faults on demand. Each module of `decorators` wraps any origin with one concern; [`stack`] stacks them:
 //!
 //! ```text
 //! resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) )
 //! ```
-//!
-//! `deadline` bounds every wait. `checked` accepts an answer only after it has compared status, `Content-Range`, length
-//! and ETag with the request. `metered` counts. `limit` bounds concurrency, serves clients in turn and prefers requests
-//! that a reader waits for. `breaker` answers at once while the origin is known to be down. `resume` retries, and
-//! continues a broken body from the byte that it reached.
-//!
-//! `resume` is outermost so that its pauses hold no place in `limit` and each of its tries counts in `breaker`.
-//! `breaker` lies above `limit` because a request that it refuses need not queue.
 
-pub mod breaker;
-pub mod checked;
 pub mod client;
-pub mod deadline;
+mod decorators;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
-pub mod limit;
 pub mod list;
-pub mod metered;
 pub mod metrics;
 pub mod payload;
-mod random;
-pub mod resume;
 pub mod s3;
 pub mod settings;
 mod sums;
@@ -35,6 +21,7 @@ mod sums;
 mod testing;
 pub mod write;
 
+pub use decorators::stack;
 #[cfg(any(test, feature = "testing"))]
 pub use fake::FakeOrigin;
 pub use list::{After, List, Listed, Listing};
@@ -44,7 +31,7 @@ pub use s3::SetupError;
 pub use settings::Settings;
 pub use sums::{RunningSum, Sums};
 pub use write::{
-    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
+    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, WriteOutcome, Written,
 };
 
 use std::fmt;
@@ -68,28 +55,6 @@ pub async fn connect(
 ) -> Result<Arc<dyn Origin>, SetupError> {
     let bucket = Arc::new(s3::S3::new(settings).await?);
     Ok(stack(bucket, settings, metrics))
-}
-
-/// Wraps any origin in every decorator, in the order of the module's doc.
-#[must_use]
-pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
-    let meter = metrics.of(&settings.name);
-    let origin = Arc::new(deadline::Deadline::new(origin, settings.deadlines));
-    let origin = Arc::new(checked::Checked::new(origin));
-    let origin = Arc::new(metered::Metered::new(origin, meter.clone()));
-    let origin = Arc::new(limit::Limit::new(
-        origin,
-        settings.max_requests,
-        settings.max_queue,
-        settings.deadlines.queue,
-        meter.clone(),
-    ));
-    let origin = Arc::new(breaker::Breaker::new(
-        origin,
-        settings.breaker,
-        meter.clone(),
-    ));
-    Arc::new(resume::Resume::new(origin, settings.retry, meter))
 }
 
 /// The bytes of an answer, in order, as they arrive. An error is the last item.
@@ -309,7 +274,7 @@ impl fmt::Display for Phase {
 
 /// The error of a change that was not sent, because the state disk did not take the mark that the key is about to
 /// change.
-pub const UNMARKED: OriginError = OriginError::Unavailable("the state disk takes no mark");
+pub const MARK_REFUSED: OriginError = OriginError::Unavailable("the state disk takes no mark");
 
 impl OriginError {
     /// Returns whether the error proves that the request was not carried out, so that it may be repeated whatever it
@@ -319,7 +284,7 @@ impl OriginError {
         matches!(
             self,
             Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
-        ) || [breaker::OPEN, UNMARKED].contains(self)
+        ) || [decorators::breaker::BREAKER_OPEN, MARK_REFUSED].contains(self)
     }
 
     /// Returns whether a failed completion of an upload may have created the object all the same.

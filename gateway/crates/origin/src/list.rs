@@ -3,7 +3,7 @@
 use tidegate_plan::{ETag, Timestamp};
 
 /// The most entries that S3 puts on one page.
-pub const PAGE: u16 = 1000;
+pub const MAX_PAGE_KEYS: u16 = 1000;
 
 /// One page of the keys that start with a prefix, in order of their bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -14,7 +14,7 @@ pub struct List {
     pub delimiter: bool,
     /// The beginning of the page; `None` means the first key.
     pub after: Option<After>,
-    /// The most objects and folders together, from 1 to [`PAGE`].
+    /// The most objects and folders together, from 1 to [`MAX_PAGE_KEYS`].
     pub limit: u16,
 }
 

@@ -14,30 +14,30 @@ use super::OriginError;
 use tidegate_telemetry::names;
 
 /// The upper bounds in seconds: from a store in the same rack to the deadline.
-const FIRST_BYTE: [f64; 12] = [
+const FIRST_BYTE_BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfOrigin {
+struct OriginLabel {
     origin: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfRequest {
+struct RequestLabel {
     origin: Arc<str>,
     kind: &'static str,
     result: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfReason {
+struct ReasonLabel {
     origin: Arc<str>,
     reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfPriority {
+struct PriorityLabel {
     origin: Arc<str>,
     priority: &'static str,
 }
@@ -45,15 +45,15 @@ struct OfPriority {
 /// The metrics of all origins of a process. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    requests: Family<OfRequest, Counter>,
-    bytes: Family<OfOrigin, Counter>,
-    sent: Family<OfOrigin, Counter>,
-    first_byte: Family<OfOrigin, Histogram, fn() -> Histogram>,
-    retries: Family<OfOrigin, Counter>,
-    broken: Family<OfReason, Counter>,
-    breaker_open: Family<OfOrigin, Gauge>,
-    running: Family<OfPriority, Gauge>,
-    queued: Family<OfPriority, Gauge>,
+    requests: Family<RequestLabel, Counter>,
+    bytes: Family<OriginLabel, Counter>,
+    sent: Family<OriginLabel, Counter>,
+    first_byte: Family<OriginLabel, Histogram, fn() -> Histogram>,
+    retries: Family<OriginLabel, Counter>,
+    broken: Family<ReasonLabel, Counter>,
+    breaker_open: Family<OriginLabel, Gauge>,
+    running: Family<PriorityLabel, Gauge>,
+    queued: Family<PriorityLabel, Gauge>,
 }
 
 impl Default for Metrics {
@@ -62,7 +62,7 @@ impl Default for Metrics {
             requests: Family::default(),
             bytes: Family::default(),
             sent: Family::default(),
-            first_byte: Family::new_with_constructor(|| Histogram::new(FIRST_BYTE)),
+            first_byte: Family::new_with_constructor(|| Histogram::new(FIRST_BYTE_BUCKETS)),
             retries: Family::default(),
             broken: Family::default(),
             breaker_open: Family::default(),
@@ -90,18 +90,18 @@ impl Metrics {
     #[must_use]
     pub fn of(&self, name: &str) -> Meter {
         let origin: Arc<str> = name.into();
-        let label = OfOrigin {
+        let label = OriginLabel {
             origin: origin.clone(),
         };
-        let by_priority = |family: &Family<OfPriority, Gauge>| {
+        let by_priority = |family: &Family<PriorityLabel, Gauge>| {
             ["demand", "ahead"].map(|priority| {
                 let origin = origin.clone();
                 family
-                    .get_or_create(&OfPriority { origin, priority })
+                    .get_or_create(&PriorityLabel { origin, priority })
                     .clone()
             })
         };
-        Meter(Arc::new(Inner {
+        Meter(Arc::new(OriginMeters {
             bytes: self.bytes.get_or_create(&label).clone(),
             sent: self.sent.get_or_create(&label).clone(),
             first_byte: self.first_byte.get_or_create(&label).clone(),
@@ -119,16 +119,16 @@ impl Metrics {
     #[must_use]
     pub fn received(&self, name: &str) -> u64 {
         let origin = name.into();
-        self.bytes.get_or_create(&OfOrigin { origin }).get()
+        self.bytes.get_or_create(&OriginLabel { origin }).get()
     }
 }
 
 /// The metrics of one origin.
 #[derive(Debug, Clone)]
-pub struct Meter(Arc<Inner>);
+pub struct Meter(Arc<OriginMeters>);
 
 #[derive(Debug)]
-struct Inner {
+struct OriginMeters {
     origin: Arc<str>,
     bytes: Counter,
     sent: Counter,
@@ -137,25 +137,25 @@ struct Inner {
     breaker_open: Gauge,
     running: [Gauge; 2],
     queued: [Gauge; 2],
-    requests: Family<OfRequest, Counter>,
-    broken: Family<OfReason, Counter>,
+    requests: Family<RequestLabel, Counter>,
+    broken: Family<ReasonLabel, Counter>,
 }
 
 impl Meter {
-    pub(super) fn retried(&self) {
+    pub(super) fn count_retry(&self) {
         self.0.retries.inc();
     }
 
-    pub(super) fn breaker_open(&self, open: bool) {
+    pub(super) fn set_breaker_open(&self, open: bool) {
         self.0.breaker_open.set(open.into());
     }
 
     pub(super) fn running(&self, by_priority: [usize; 2]) {
-        show(&self.0.running, by_priority);
+        set_gauges(&self.0.running, by_priority);
     }
 
     pub(super) fn queued(&self, by_priority: [usize; 2]) {
-        show(&self.0.queued, by_priority);
+        set_gauges(&self.0.queued, by_priority);
     }
 
     pub(super) fn received(&self, bytes: usize) {
@@ -166,13 +166,13 @@ impl Meter {
         self.0.sent.inc_by(bytes as u64);
     }
 
-    pub(super) fn answered_after(&self, time: Duration) {
+    pub(super) fn observe_answer(&self, time: Duration) {
         self.0.first_byte.observe(time.as_secs_f64());
     }
 
-    pub(super) fn requested(&self, kind: &'static str, result: &'static str) {
+    pub(super) fn count_request(&self, kind: &'static str, result: &'static str) {
         let origin = self.0.origin.clone();
-        let label = OfRequest {
+        let label = RequestLabel {
             origin,
             kind,
             result,
@@ -180,16 +180,16 @@ impl Meter {
         self.0.requests.get_or_create(&label).inc();
     }
 
-    pub(super) fn broke(&self, error: &OriginError) {
+    pub(super) fn count_broken_body(&self, error: &OriginError) {
         let (origin, reason) = (self.0.origin.clone(), word(error));
         self.0
             .broken
-            .get_or_create(&OfReason { origin, reason })
+            .get_or_create(&ReasonLabel { origin, reason })
             .inc();
     }
 }
 
-fn show(gauges: &[Gauge; 2], values: [usize; 2]) {
+fn set_gauges(gauges: &[Gauge; 2], values: [usize; 2]) {
     for (gauge, value) in gauges.iter().zip(values) {
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
     }

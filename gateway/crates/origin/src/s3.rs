@@ -23,12 +23,12 @@ use futures_core::future::BoxFuture;
 use futures_util::StreamExt;
 use http_body_util::BodyDataStream;
 
-use self::answer::{Capture, Head};
-use self::failure::Reader;
+use self::answer::{AnswerHead, Capture};
+use self::failure::FailureReader;
 use super::settings::{Credentials, Settings};
 use super::{
     After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
-    Write, Wrote,
+    Write, WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, RangeSpec, Version};
 
@@ -43,7 +43,7 @@ pub struct S3 {
     bucket: String,
     id: OriginId,
     place: Bucket,
-    failures: Reader,
+    failures: FailureReader,
     /// Whether requests are unsigned.
     anonymous: bool,
     /// Whether the store was found to refuse uploads that name a checksum.
@@ -62,7 +62,7 @@ impl S3 {
             bucket: settings.bucket.clone(),
             id: settings.id(),
             place: settings.place(),
-            failures: Reader {
+            failures: FailureReader {
                 missing_is_403: settings.missing_is_403,
             },
             anonymous: matches!(settings.credentials, Credentials::Anonymous),
@@ -93,7 +93,7 @@ impl S3 {
             Ok(output) => content(&capture.head()?, output.body),
             Err(error) => match error.raw_response() {
                 Some(raw) if raw.status().as_u16() == 304 => Ok(Answer::NotModified {
-                    last_modified: Head::of(raw).last_modified(),
+                    last_modified: AnswerHead::of(raw).last_modified(),
                 }),
                 _ => Err(self.failures.read(&error)),
             },
@@ -102,7 +102,7 @@ impl S3 {
 
     /// Sends a HEAD. With `alone` no other request shows that the bucket exists, so a bare 404 is
     /// confirmed.
-    async fn ask_head(&self, key: &ObjectKey, alone: bool) -> Result<Version, OriginError> {
+    async fn request_head(&self, key: &ObjectKey, alone: bool) -> Result<Version, OriginError> {
         let capture = Capture::default();
         let head = self.client.head_object().bucket(&self.bucket);
         let sent = head
@@ -112,15 +112,15 @@ impl S3 {
             .send()
             .await;
         match sent {
-            Ok(_) => capture.head()?.whole(),
+            Ok(_) => capture.head()?.whole_version(),
             Err(error) if !alone && self.failures.is_missing(&error) => Err(OriginError::NotFound),
             Err(error) if self.failures.is_unclear(&error) => self.confirm(key).await,
             Err(error) => Err(self.failures.read(&error)),
         }
     }
 
-    async fn ask_peek(&self, key: &ObjectKey) -> Result<Option<Version>, OriginError> {
-        match self.ask_head(key, false).await {
+    async fn request_peek(&self, key: &ObjectKey) -> Result<Option<Version>, OriginError> {
+        match self.request_head(key, false).await {
             Ok(version) => Ok(Some(version)),
             Err(OriginError::NotFound) => Ok(None),
             Err(error) => Err(error),
@@ -142,7 +142,7 @@ impl S3 {
         }
     }
 
-    async fn ask_page(&self, request: List) -> Result<Listing, OriginError> {
+    async fn request_page(&self, request: List) -> Result<Listing, OriginError> {
         let mut list = self
             .client
             .list_objects_v2()
@@ -160,11 +160,11 @@ impl S3 {
         match list.send().await {
             Ok(output) => page::read(output),
             // Also with `missing_is_403`: this requests no object.
-            Err(error) => Err(Reader::default().read(&error)),
+            Err(error) => Err(FailureReader::default().read(&error)),
         }
     }
 
-    async fn ask_bucket(&self) -> Result<(), OriginError> {
+    async fn request_bucket(&self) -> Result<(), OriginError> {
         match self.client.head_bucket().bucket(&self.bucket).send().await {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_response().map(|raw| raw.status().as_u16()) {
@@ -180,8 +180,8 @@ impl S3 {
 }
 
 /// Returns the bytes under way with the version and range of their head.
-fn content(head: &Head, body: ByteStream) -> Result<Answer, OriginError> {
-    let (version, range) = head.part()?;
+fn content(head: &AnswerHead, body: ByteStream) -> Result<Answer, OriginError> {
+    let (version, range) = head.part_version()?;
     let frames = BodyDataStream::new(body.into_inner())
         .map(|frame| frame.map_err(|_| OriginError::Unavailable("connection lost")));
     let body: Body = Box::pin(frames);
@@ -207,25 +207,25 @@ impl Origin for S3 {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
-        Box::pin(async move { self.ask_head(&key, true).await })
+        Box::pin(async move { self.request_head(&key, true).await })
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
         let key = key.clone();
-        Box::pin(async move { self.ask_peek(&key).await })
+        Box::pin(async move { self.request_peek(&key).await })
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.ask_page(request))
+        Box::pin(self.request_page(request))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
-        Box::pin(self.ask_bucket())
+        Box::pin(self.request_bucket())
     }
 }
 
 impl OriginWrite for S3 {
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(self.carry_out(write))
     }
 }

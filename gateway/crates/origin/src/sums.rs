@@ -20,7 +20,7 @@ impl Sums {
     pub fn of(bytes: &[u8]) -> Self {
         Self {
             crc64: checksum(CrcAlgorithm::Crc64Nvme, bytes),
-            crc32c: short(checksum(CrcAlgorithm::Crc32Iscsi, bytes)),
+            crc32c: to_u32(checksum(CrcAlgorithm::Crc32Iscsi, bytes)),
         }
     }
 
@@ -34,7 +34,7 @@ impl Sums {
         let crc32c = CRC32C.joined(self.crc32c.into(), next.crc32c.into(), length);
         Self {
             crc64: CRC64.joined(self.crc64, next.crc64, length),
-            crc32c: short(crc32c),
+            crc32c: to_u32(crc32c),
         }
     }
 }
@@ -58,36 +58,36 @@ impl RunningSum {
     /// Returns the CRC32C of all bytes so far.
     #[must_use]
     pub fn crc32c(&self) -> u32 {
-        short(self.0.finalize())
+        to_u32(self.0.finalize())
     }
 }
 
 /// Converts a checksum of the library, which keeps 32 bits in the lower half.
-fn short(crc32c: u64) -> u32 {
+fn to_u32(crc32c: u64) -> u32 {
     u32::try_from(crc32c).expect("it has 32 bits")
 }
 
 /// A polynomial, and the factors for 1, 2, 4 and so on following bytes. The highest power is the
 /// lowest bit.
-struct Field {
+struct CrcField {
     bits: u32,
     polynomial: u64,
     powers: LazyLock<[u64; u64::BITS as usize]>,
 }
 
-static CRC64: Field = Field {
+static CRC64: CrcField = CrcField {
     bits: 64,
     polynomial: 0x9a6c_9329_ac4b_c9b5,
     powers: LazyLock::new(|| CRC64.powers()),
 };
 
-static CRC32C: Field = Field {
+static CRC32C: CrcField = CrcField {
     bits: 32,
     polynomial: 0x82f6_3b78,
     powers: LazyLock::new(|| CRC32C.powers()),
 };
 
-impl Field {
+impl CrcField {
     fn powers(&self) -> [u64; u64::BITS as usize] {
         // This is x to the eighth.
         let mut power = 1 << (self.bits - 1 - 8);

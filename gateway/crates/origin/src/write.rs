@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{OriginError, Payload, Priority, Sums};
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp};
 
-mod ask;
+mod requests;
 
 /// The smallest size of a part other than the last, in bytes.
 pub const MIN_PART: u64 = 5 << 20;
@@ -32,7 +32,7 @@ pub type Headers = Vec<(HeaderName, HeaderValue)>;
 pub trait OriginWrite: Send + Sync + fmt::Debug {
     /// Carries out one request. Dropping the future abandons it. Its effect is then unknown, as it is after
     /// [`OriginError::Timeout`], [`OriginError::Unavailable`] and [`OriginError::Refused`].
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         drop(write);
         Box::pin(std::future::ready(Err(OriginError::Forbidden)))
     }
@@ -189,7 +189,7 @@ pub enum Guard {
 
 /// The result of a [`Write`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrote {
+pub enum WriteOutcome {
     /// An object, after put, complete and copy.
     Object(Written),
     /// An upload, after begin.

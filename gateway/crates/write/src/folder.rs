@@ -18,7 +18,7 @@ use tidegate_cache::Entry as Known;
 use tidegate_engine::names::{Facts, of_listing};
 use tidegate_engine::written::Answered;
 use tidegate_engine::{Error, ReadContext, resolve};
-use tidegate_origin::list::PAGE;
+use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{List, Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
@@ -385,7 +385,7 @@ async fn list(
             prefix: prefix.to_owned(),
             delimiter: false,
             after,
-            limit: PAGE,
+            limit: MAX_PAGE_KEYS,
         };
         let page = source.origin.list(list).await.map_err(of_listing)?;
         let objects = page.objects.into_iter();

@@ -9,14 +9,14 @@ use futures_util::future::try_join_all;
 
 use tidegate_engine::Core;
 use tidegate_engine::resolve;
-use tidegate_origin::{OriginError, UNMARKED};
+use tidegate_origin::{MARK_REFUSED, OriginError};
 use tidegate_plan::ObjectId;
 
 /// Sends a request that changes a key in the bucket, once the key is marked under every identity of
 /// the bucket.
 ///
 /// # Errors
-/// The request's, or [`UNMARKED`] if it was not sent.
+/// The request's, or [`MARK_REFUSED`] if it was not sent.
 pub(super) async fn change_key<T>(
     core: &Core,
     id: &ObjectId,
@@ -27,7 +27,7 @@ pub(super) async fn change_key<T>(
     let _change = Change { core, ids: &ids };
     if let Err(error) = try_join_all(marked).await {
         tracing::debug!(%error, "a write is refused");
-        return Err(UNMARKED);
+        return Err(MARK_REFUSED);
     }
     request.await
 }

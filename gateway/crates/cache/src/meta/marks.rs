@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use self::block::{MarkBlock, pack};
 pub(super) use self::file::MarkFile;
-use super::DURABLE_TIMEOUT;
+use super::durable::DURABLE_TIMEOUT;
 use crate::MetaError;
 use tidegate_telemetry::locks::Recover as _;
 

@@ -2,7 +2,8 @@
 
 use futures_core::future::BoxFuture;
 
-use super::{Meta, await_durable};
+use super::Meta;
+use super::durable::await_durable;
 use crate::pins::{Pin, PinError, PinRow, Pinning, Pins};
 use tidegate_plan::OriginId;
 

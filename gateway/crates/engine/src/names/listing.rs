@@ -13,7 +13,7 @@ use super::table::{Asked, Cursor, KnownNames, Landing, Meaning, Then, Told, spli
 use super::{Cause, Engine, Entry, Facts, Page, Place, of_listing};
 use crate::Core;
 use crate::{Error, ReadContext, resolve};
-use tidegate_origin::list::PAGE;
+use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_origin::{After, List, Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_listed, is_name};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
@@ -143,7 +143,10 @@ impl Engine {
     ) -> Result<Option<Page>, Error> {
         for _ in 0..BLIND {
             let asked = self.asked(source);
-            let known = self.core.names.names(&asked, prefix, had, PAGE.into());
+            let known = self
+                .core
+                .names
+                .names(&asked, prefix, had, MAX_PAGE_KEYS.into());
             let Some(KnownNames { names, then }) = known else {
                 return Ok(None);
             };
@@ -252,7 +255,7 @@ impl Engine {
             prefix: prefix.to_owned(),
             delimiter: true,
             after,
-            limit: PAGE,
+            limit: MAX_PAGE_KEYS,
         };
         let turn = Turn {
             core: core.clone(),

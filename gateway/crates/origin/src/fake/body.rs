@@ -14,16 +14,16 @@ use crate::{Body, OriginError};
 
 /// Counts a request from its start until it is dropped.
 #[derive(Debug)]
-pub(super) struct Running(Arc<AtomicUsize>);
+pub(super) struct RunningRequest(Arc<AtomicUsize>);
 
-impl Running {
+impl RunningRequest {
     pub(super) fn new(count: Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -31,24 +31,24 @@ impl Drop for Running {
 
 /// The way in which a body breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Break {
+enum BodyBreak {
     Reset,
     Stall,
 }
 
 /// A body under way.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct FakeBody {
     left: Bytes,
     sent: u64,
     frame: u64,
     rate: Option<u64>,
     pause: Option<(u64, Duration)>,
-    broken: Option<(u64, Break)>,
-    counted: Option<(Arc<AtomicU64>, Running)>,
+    broken: Option<(u64, BodyBreak)>,
+    counted: Option<(Arc<AtomicU64>, RunningRequest)>,
 }
 
-impl Flow {
+impl FakeBody {
     pub(super) fn new(bytes: Bytes, frame: usize, faults: &[Fault]) -> Self {
         let mut flow = Self {
             left: bytes,
@@ -60,17 +60,17 @@ impl Flow {
             counted: None,
         };
         for fault in faults {
-            flow.suffer(fault);
+            flow.apply(fault);
         }
         flow
     }
 
-    fn suffer(&mut self, fault: &Fault) {
+    fn apply(&mut self, fault: &Fault) {
         match *fault {
             Fault::Rate(rate) => self.rate = Some(rate.max(1)),
             Fault::Pause { after, pause } => self.pause = Some((after, pause)),
-            Fault::Reset(after) => self.broken = Some((after, Break::Reset)),
-            Fault::Stall(after) => self.broken = Some((after, Break::Stall)),
+            Fault::Reset(after) => self.broken = Some((after, BodyBreak::Reset)),
+            Fault::Stall(after) => self.broken = Some((after, BodyBreak::Stall)),
             Fault::Truncate(length) => {
                 self.left
                     .truncate(usize::try_from(length).unwrap_or(usize::MAX));
@@ -84,7 +84,7 @@ impl Flow {
     }
 
     /// Counts the sent bytes, and the request for as long as the body lives.
-    pub(super) fn counted(mut self, bytes: Arc<AtomicU64>, running: Running) -> Self {
+    pub(super) fn counted(mut self, bytes: Arc<AtomicU64>, running: RunningRequest) -> Self {
         self.counted = Some((bytes, running));
         self
     }
@@ -105,10 +105,10 @@ impl Flow {
             sleep(pause).await;
         }
         match self.broken {
-            Some((after, Break::Reset)) if after <= self.sent => {
+            Some((after, BodyBreak::Reset)) if after <= self.sent => {
                 return Some(Err(OriginError::Unavailable("connection lost")));
             }
-            Some((after, Break::Stall)) if after <= self.sent => pending().await,
+            Some((after, BodyBreak::Stall)) if after <= self.sent => pending().await,
             _ => {}
         }
         if self.left.is_empty() {

@@ -5,12 +5,12 @@ use std::ops::Bound;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::Stored;
+use super::StoredVersion;
 use crate::{After, List, Listed, Listing};
 use tidegate_plan::ObjectKey;
 
 /// Returns the requested page.
-pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> Listing {
+pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<StoredVersion>>, request: &List) -> Listing {
     let mut page = Listing::default();
     let mut from = begin(request).max(request.prefix.clone());
     while let Some((key, stored)) = at_or_behind(objects, &from, &request.prefix) {
@@ -28,7 +28,7 @@ pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> 
             }
             None => {
                 page.objects.push(listed(key, stored));
-                from = behind(key.as_str());
+                from = key_after(key.as_str());
             }
         }
     }
@@ -37,10 +37,10 @@ pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> 
 
 /// Returns the first key from `from` on that has an object and the prefix.
 fn at_or_behind<'a>(
-    objects: &'a BTreeMap<ObjectKey, Vec<Stored>>,
+    objects: &'a BTreeMap<ObjectKey, Vec<StoredVersion>>,
     from: &str,
     prefix: &str,
-) -> Option<(&'a ObjectKey, &'a Stored)> {
+) -> Option<(&'a ObjectKey, &'a StoredVersion)> {
     objects
         .range::<str, _>((Bound::Included(from), Bound::Unbounded))
         .take_while(|(key, _)| key.as_str().starts_with(prefix))
@@ -51,13 +51,13 @@ fn at_or_behind<'a>(
 fn begin(request: &List) -> String {
     match &request.after {
         None => String::new(),
-        Some(After::Key(key)) => behind(key),
+        Some(After::Key(key)) => key_after(key),
         Some(After::Token(token)) => percent_decode_str(token).decode_utf8_lossy().into_owned(),
     }
 }
 
 /// Returns the next possible key, because no key has a NUL.
-fn behind(key: &str) -> String {
+fn key_after(key: &str) -> String {
     format!("{key}\0")
 }
 
@@ -66,7 +66,7 @@ fn token(from: &str) -> String {
     utf8_percent_encode(from, NON_ALPHANUMERIC).to_string()
 }
 
-fn listed(key: &ObjectKey, stored: &Stored) -> Listed {
+fn listed(key: &ObjectKey, stored: &StoredVersion) -> Listed {
     Listed {
         key: key.as_str().to_owned(),
         size: stored.version.size,

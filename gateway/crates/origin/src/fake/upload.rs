@@ -11,33 +11,33 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::sleep;
 
-use super::body::Running;
+use super::body::RunningRequest;
 use super::{FakeOrigin, Fault};
 use crate::write::Headers;
 use crate::{
-    CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write, Written,
-    Wrote,
+    CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write,
+    WriteOutcome, Written,
 };
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Version};
 
 /// An upload under way.
 #[derive(Debug, Clone)]
-pub(super) struct Begun {
+pub(super) struct FakeUpload {
     key: ObjectKey,
     headers: Headers,
     sums: PartSums,
-    parts: BTreeMap<u32, Kept>,
+    parts: BTreeMap<u32, UploadedPart>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct UploadedPart {
     bytes: Bytes,
     etag: ETag,
     /// `None` for a copied part.
     crc32c: Option<u32>,
 }
 
-impl Begun {
+impl FakeUpload {
     /// Checks what stores require after a checksum was named: AWS numbers without gaps (500), and MinIO a checksum with
     /// each listed part and no copied part.
     fn compare_sums(&self, parts: &[CompletedPart]) -> Result<(), OriginError> {
@@ -135,10 +135,10 @@ impl FakeOrigin {
 }
 
 impl FakeOrigin {
-    pub(super) async fn carry_out(&self, write: Write) -> Result<Wrote, OriginError> {
-        let _running = Running::new(self.0.counts.running.clone());
+    pub(super) async fn carry_out(&self, write: Write) -> Result<WriteOutcome, OriginError> {
+        let _running = RunningRequest::new(self.0.counts.running.clone());
         self.came_in(write.kind());
-        let faults = self.suffer().await?;
+        let faults = self.apply().await?;
         let wrote = match write {
             Write::Put {
                 key,
@@ -179,9 +179,9 @@ impl FakeOrigin {
             }
             Write::Abort(upload) => {
                 self.state().uploads.remove(&upload.id);
-                Ok(Wrote::Done)
+                Ok(WriteOutcome::Done)
             }
-            Write::Uploads(key) => Ok(Wrote::Uploads(self.uploads_of(&key))),
+            Write::Uploads(key) => Ok(WriteOutcome::Uploads(self.uploads_of(&key))),
             Write::Copy {
                 source,
                 key,
@@ -198,7 +198,7 @@ impl FakeOrigin {
                     Some(id) => self.delete_version(&key, &id),
                     None => self.delete(key.as_str()),
                 }
-                Ok(Wrote::Done)
+                Ok(WriteOutcome::Done)
             }
         }?;
         if faults.contains(&Fault::LoseAnswer) {
@@ -246,18 +246,18 @@ impl FakeOrigin {
         Ok(bytes.into())
     }
 
-    fn begin(&self, key: ObjectKey, headers: Headers, sums: PartSums) -> Wrote {
+    fn begin(&self, key: ObjectKey, headers: Headers, sums: PartSums) -> WriteOutcome {
         let mut state = self.state();
         state.begun += 1;
         let id = format!("upload-{}", state.begun);
-        let begun = Begun {
+        let begun = FakeUpload {
             key: key.clone(),
             headers,
             sums,
             parts: BTreeMap::new(),
         };
         state.uploads.insert(id.clone(), begun);
-        Wrote::Upload(Upload { key, id, sums })
+        WriteOutcome::Upload(Upload { key, id, sums })
     }
 
     fn keep(
@@ -266,7 +266,7 @@ impl FakeOrigin {
         number: u32,
         bytes: Bytes,
         crc32c: Option<u32>,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         if !(1..=10_000).contains(&number) {
             return Err(OriginError::BadAnswer("no part has this number"));
         }
@@ -278,13 +278,13 @@ impl FakeOrigin {
         let begun = state.uploads.get_mut(&upload.id);
         let begun = begun.filter(|begun| begun.key == upload.key);
         let begun = begun.ok_or(OriginError::NoSuchUpload)?;
-        let kept = Kept {
+        let kept = UploadedPart {
             bytes,
             etag: etag.clone(),
             crc32c,
         };
         begun.parts.insert(number, kept);
-        Ok(Wrote::Part(etag))
+        Ok(WriteOutcome::Part(etag))
     }
 
     fn complete(
@@ -293,7 +293,7 @@ impl FakeOrigin {
         parts: &[CompletedPart],
         guard: &Guard,
         lacks: usize,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         // MinIO checks the condition first: a completed upload is then 412.
         self.hold(&upload.key, guard)?;
         let (begun, min_part, equal) = {
@@ -344,7 +344,7 @@ impl FakeOrigin {
     fn uploads_of(&self, key: &ObjectKey) -> Vec<Upload> {
         let state = self.state();
         let of_key = state.uploads.iter().filter(|(_, begun)| begun.key == *key);
-        let upload = |(id, begun): (&String, &Begun)| Upload {
+        let upload = |(id, begun): (&String, &FakeUpload)| Upload {
             key: begun.key.clone(),
             id: id.clone(),
             sums: begun.sums,
@@ -376,7 +376,7 @@ impl FakeOrigin {
         etag: ETag,
         headers: Headers,
         guard: &Guard,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         self.hold(key, guard)?;
         let version = Version {
             etag,
@@ -386,7 +386,7 @@ impl FakeOrigin {
             headers,
         };
         let version = self.store(key.as_str(), version, Some(bytes));
-        Ok(Wrote::Object(Written {
+        Ok(WriteOutcome::Object(Written {
             etag: version.etag.clone(),
             version_id: version.version_id.clone(),
             answered: version.last_modified,

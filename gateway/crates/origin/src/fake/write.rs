@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
-use super::{FakeOrigin, Stored};
+use super::{FakeOrigin, StoredVersion};
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
 /// The methods that write.
@@ -89,7 +89,7 @@ impl FakeOrigin {
         } else if let Some(history) = state.objects.get_mut(&key)
             && let Some(last) = history.last().cloned()
         {
-            history.push(Stored {
+            history.push(StoredVersion {
                 bytes: None,
                 ..last
             });
@@ -119,7 +119,7 @@ impl FakeOrigin {
         if !keep {
             history.clear();
         }
-        history.push(Stored {
+        history.push(StoredVersion {
             version: version.clone(),
             bytes,
         });

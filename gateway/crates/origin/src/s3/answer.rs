@@ -20,11 +20,11 @@ use tidegate_plan::{ByteRange, ETag, Timestamp, Version};
 
 /// A copy of the raw head of one request's answer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Capture(Arc<OnceLock<Head>>);
+pub(super) struct Capture(Arc<OnceLock<AnswerHead>>);
 
 impl Capture {
     /// Returns the head of the received answer.
-    pub(super) fn head(&self) -> Result<Head, OriginError> {
+    pub(super) fn head(&self) -> Result<AnswerHead, OriginError> {
         self.0
             .get()
             .cloned()
@@ -51,19 +51,19 @@ impl Intercept for Capture {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let _ = self.0.set(Head::of(context.response()));
+        let _ = self.0.set(AnswerHead::of(context.response()));
         Ok(())
     }
 }
 
 /// Status and headers of an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
+pub(super) struct AnswerHead {
     status: u16,
     headers: HeaderMap,
 }
 
-impl Head {
+impl AnswerHead {
     pub(super) fn of(response: &HttpResponse) -> Self {
         let pairs = response.headers().iter().filter_map(|(name, value)| {
             Some((
@@ -113,12 +113,12 @@ impl Head {
     }
 
     /// Returns the version from an answer to a HEAD.
-    pub(super) fn whole(&self) -> Result<Version, OriginError> {
+    pub(super) fn whole_version(&self) -> Result<Version, OriginError> {
         self.version(self.length()?)
     }
 
     /// Returns the version and the range of the answer's body.
-    pub(super) fn part(&self) -> Result<(Version, ByteRange), OriginError> {
+    pub(super) fn part_version(&self) -> Result<(Version, ByteRange), OriginError> {
         match self.status {
             200 => {
                 let size = self.length()?;
@@ -164,11 +164,11 @@ impl Head {
                 .text("x-amz-version-id")
                 .filter(|id| *id != "null" && !id.is_empty())
                 .map(str::to_owned),
-            headers: self.passed_on(),
+            headers: self.forwarded_headers(),
         })
     }
 
-    fn passed_on(&self) -> Vec<(HeaderName, HeaderValue)> {
+    fn forwarded_headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         self.headers
             .iter()
             .filter(|(name, value)| {
@@ -202,14 +202,14 @@ fn read_content_range(text: &str) -> Option<(ByteRange, u64)> {
 mod tests {
     use super::*;
 
-    fn head(status: u16, headers: &[(&'static str, &'static str)]) -> Head {
+    fn head(status: u16, headers: &[(&'static str, &'static str)]) -> AnswerHead {
         let pairs = headers.iter().map(|(name, value)| {
             (
                 HeaderName::from_static(name),
                 HeaderValue::from_static(value),
             )
         });
-        Head {
+        AnswerHead {
             status,
             headers: pairs.collect(),
         }
@@ -259,7 +259,7 @@ mod tests {
                 ("last-modified", "Thu, 01 Jan 1970 00:00:10 GMT"),
             ],
         );
-        let (version, range) = head.part().expect("a good answer");
+        let (version, range) = head.part_version().expect("a good answer");
         assert_eq!((range, version.size), (ByteRange::new(0, 2), 9));
         let names: Vec<_> = version
             .headers
@@ -292,7 +292,7 @@ mod tests {
             (204, vec![etag, ("content-length", "0")]),
         ];
         for (status, headers) in rows {
-            let read = head(status, &headers).part();
+            let read = head(status, &headers).part_version();
             assert!(
                 matches!(read, Err(OriginError::BadAnswer(_))),
                 "{headers:?}"

@@ -17,7 +17,7 @@ use http::Uri;
 use crate::settings::{Credentials, Deadlines, Settings};
 
 /// The time by which the SDK's deadlines exceed the gateway's own.
-const BACKSTOP: Duration = Duration::from_secs(5);
+const SDK_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 
 /// The error of a client that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +58,7 @@ async fn build_over(
         // A ranged GET's bytes cannot be compared with a checksum of the whole object.
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
     if let Some(endpoint) = &settings.endpoint {
-        config = config.endpoint_url(checked(endpoint)?);
+        config = config.endpoint_url(check_endpoint(endpoint)?);
     }
     Ok(Client::from_conf(
         sign(config, settings, http).await.build(),
@@ -78,7 +78,7 @@ fn http_client() -> SharedHttpClient {
 }
 
 fn timeouts(deadlines: Deadlines) -> TimeoutConfig {
-    let head = deadlines.first_byte + BACKSTOP;
+    let head = deadlines.first_byte + SDK_TIMEOUT_MARGIN;
     TimeoutConfig::builder()
         .connect_timeout(deadlines.connect)
         .read_timeout(head)
@@ -87,7 +87,7 @@ fn timeouts(deadlines: Deadlines) -> TimeoutConfig {
         .build()
 }
 
-fn checked(endpoint: &str) -> Result<&str, SetupError> {
+fn check_endpoint(endpoint: &str) -> Result<&str, SetupError> {
     let uri: Option<Uri> = endpoint.parse().ok();
     let ok = uri.is_some_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
@@ -139,18 +139,18 @@ mod tests {
     #[test]
     fn an_endpoint_is_a_url_of_a_host() {
         for good in ["http://127.0.0.1:9000", "https://s3.example.com/sub"] {
-            assert_eq!(checked(good), Ok(good));
+            assert_eq!(check_endpoint(good), Ok(good));
         }
         for bad in ["", "127.0.0.1:9000", "s3.example.com", "ftp://x", "http://"] {
-            assert!(checked(bad).is_err(), "{bad}");
+            assert!(check_endpoint(bad).is_err(), "{bad}");
         }
     }
 
     /// A connector that records the targets of requests and sends none.
     #[derive(Debug, Clone, Default)]
-    struct Nowhere(Arc<Mutex<Vec<String>>>);
+    struct RecordingConnector(Arc<Mutex<Vec<String>>>);
 
-    impl HttpConnector for Nowhere {
+    impl HttpConnector for RecordingConnector {
         fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
             let target = request.uri().split('?').next().unwrap_or_default();
             self.0.lock().expect("targets").push(target.to_owned());
@@ -189,7 +189,7 @@ mod tests {
             ),
         ];
         for (endpoint, path_style, target) in rows {
-            let nowhere = Nowhere::default();
+            let nowhere = RecordingConnector::default();
             let connector = SharedHttpConnector::new(nowhere.clone());
             let http = http_client_fn(move |_, _| connector.clone());
             let mut settings = Settings::new("test", "media");

@@ -8,18 +8,18 @@ use std::time::SystemTime;
 use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
-use super::answer::Head;
+use super::answer::AnswerHead;
 use crate::{OriginError, Phase};
 use tidegate_plan::Timestamp;
 
 /// A reader of failures with this origin's settings.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reader {
+pub(super) struct FailureReader {
     /// The value of `Settings::missing_is_403`.
     pub(super) missing_is_403: bool,
 }
 
-impl Reader {
+impl FailureReader {
     /// Returns whether a HEAD's refusal needs a GET for its meaning. It has no body. So a 404 may mean the object or
     /// the bucket, and a 403 a missing object or a bad key. A 400 may mean an expired token or a key that the store
     /// cannot have.
@@ -27,7 +27,7 @@ impl Reader {
         error.raw_response().is_some_and(|raw| {
             let status = raw.status().as_u16();
             status == 400
-                || (status == 404 && !Head::of(raw).is_delete_marker())
+                || (status == 404 && !AnswerHead::of(raw).is_delete_marker())
                 || (status == 403 && self.missing_is_403)
         })
     }
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     fn refusal(self, raw: &HttpResponse, code: &str) -> OriginError {
-        let head = Head::of(raw);
+        let head = AnswerHead::of(raw);
         if head.is_delete_marker() {
             return OriginError::NotFound;
         }
@@ -115,20 +115,20 @@ impl Reader {
 pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     error: &SdkError<E, HttpResponse>,
 ) -> OriginError {
-    const FULL: [&str; 3] = [
+    const STORAGE_FULL_CODES: [&str; 3] = [
         "XMinioStorageFull",
         "XMinioAdminBucketQuotaExceeded",
         "QuotaExceeded",
     ];
     let status = error.raw_response().map(|raw| raw.status().as_u16());
     let code = error.as_service_error().and_then(|it| it.meta().code());
-    match status == Some(507) || code.is_some_and(|code| FULL.contains(&code)) {
+    match status == Some(507) || code.is_some_and(|code| STORAGE_FULL_CODES.contains(&code)) {
         true => OriginError::StorageFull,
-        false => Reader::default().read(error),
+        false => FailureReader::default().read(error),
     }
 }
 
-fn throttled(head: &Head) -> OriginError {
+fn throttled(head: &AnswerHead) -> OriginError {
     OriginError::Throttled {
         retry_after: head.retry_after(SystemTime::now().into()),
     }

@@ -32,14 +32,14 @@ use super::answer::Capture;
 use super::failure;
 use crate::write::Headers;
 use crate::{
-    Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
-    Wrote,
+    Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write,
+    WriteOutcome, Written,
 };
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The characters to escape in the header of a copy's source: all but those of a path.
-const IN_SOURCE: &AsciiSet = &NON_ALPHANUMERIC
+const COPY_SOURCE_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
     .remove(b'_')
@@ -75,7 +75,7 @@ macro_rules! with_headers {
 }
 
 impl S3 {
-    pub(super) async fn carry_out(&self, write: Write) -> Result<Wrote, OriginError> {
+    pub(super) async fn carry_out(&self, write: Write) -> Result<WriteOutcome, OriginError> {
         match write {
             Write::Put {
                 key,
@@ -117,20 +117,20 @@ impl S3 {
         headers: &Headers,
         payload: &Payload,
         guard: Guard,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let put = with_headers!(self.writer.put_object(), headers)
             .bucket(&self.bucket)
             .key(key.as_str())
             .set_if_match(if_match(&guard))
             .set_if_none_match(if_none_match(&guard))
-            .checksum_crc32_c(noted(payload.sums().crc32c.to_be_bytes()))
+            .checksum_crc32_c(encode_sum(payload.sums().crc32c.to_be_bytes()))
             .content_length(length(payload)?)
             .body(body(payload));
         let capture = Capture::default();
         let put = put.customize().disable_payload_signing();
         match put.interceptor(capture.clone()).send().await {
             Ok(output) => written(output.e_tag, output.version_id, &capture),
-            Err(error) => Err(guarded(&guard, failure::of_write(&error))),
+            Err(error) => Err(of_guard(&guard, failure::of_write(&error))),
         }
     }
 
@@ -141,7 +141,7 @@ impl S3 {
         key: ObjectKey,
         headers: &Headers,
         sums: PartSums,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let sums = match self.names_no_sums.load(Ordering::Relaxed) {
             true => PartSums::Crc64,
             false => sums,
@@ -156,7 +156,7 @@ impl S3 {
             }
             (begun, sums) => (begun?, sums),
         };
-        Ok(Wrote::Upload(Upload { key, id, sums }))
+        Ok(WriteOutcome::Upload(Upload { key, id, sums }))
     }
 
     async fn begin_with(
@@ -184,7 +184,7 @@ impl S3 {
         upload: Upload,
         number: u32,
         payload: &Payload,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let (sums, is_named) = (payload.sums(), upload.sums == PartSums::Crc32c);
         let part = self
             .writer
@@ -193,12 +193,12 @@ impl S3 {
             .key(upload.key.as_str())
             .upload_id(upload.id)
             .part_number(part_number(number)?)
-            .set_checksum_crc64_nvme((!is_named).then(|| noted(sums.crc64.to_be_bytes())))
-            .set_checksum_crc32_c(is_named.then(|| noted(sums.crc32c.to_be_bytes())))
+            .set_checksum_crc64_nvme((!is_named).then(|| encode_sum(sums.crc64.to_be_bytes())))
+            .set_checksum_crc32_c(is_named.then(|| encode_sum(sums.crc32c.to_be_bytes())))
             .content_length(length(payload)?)
             .body(body(payload));
         match part.customize().disable_payload_signing().send().await {
-            Ok(output) => Ok(Wrote::Part(tag(output.e_tag)?)),
+            Ok(output) => Ok(WriteOutcome::Part(tag(output.e_tag)?)),
             Err(error) => Err(failure::of_write(&error)),
         }
     }
@@ -209,7 +209,7 @@ impl S3 {
         number: u32,
         source: &CopySource,
         range: ByteRange,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         if range.is_empty() {
             return Err(OriginError::BadAnswer("an empty range is no part"));
         }
@@ -226,7 +226,9 @@ impl S3 {
         match copy.send().await {
             Ok(output) => {
                 let result = output.copy_part_result;
-                Ok(Wrote::Part(tag(result.and_then(|result| result.e_tag))?))
+                Ok(WriteOutcome::Part(tag(
+                    result.and_then(|result| result.e_tag)
+                )?))
             }
             Err(error) => Err(of_source(failure::of_write(&error))),
         }
@@ -237,13 +239,13 @@ impl S3 {
         upload: Upload,
         parts: Vec<CompletedPart>,
         guard: Guard,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let mut list = CompletedMultipartUpload::builder();
         for part in parts {
             let listed = types::CompletedPart::builder()
                 .part_number(part_number(part.number)?)
                 .e_tag(part.etag.as_str())
-                .set_checksum_crc32_c(part.crc32c.map(|sum| noted(sum.to_be_bytes())));
+                .set_checksum_crc32_c(part.crc32c.map(|sum| encode_sum(sum.to_be_bytes())));
             list = list.parts(listed.build());
         }
         let complete = self
@@ -259,20 +261,20 @@ impl S3 {
         let complete = complete.customize().interceptor(capture.clone());
         match complete.send().await {
             Ok(output) => written(output.e_tag, output.version_id, &capture),
-            Err(error) => Err(guarded(&guard, failure::of_write(&error))),
+            Err(error) => Err(of_guard(&guard, failure::of_write(&error))),
         }
     }
 
-    async fn abort(&self, upload: Upload) -> Result<Wrote, OriginError> {
+    async fn abort(&self, upload: Upload) -> Result<WriteOutcome, OriginError> {
         let abort = self.writer.abort_multipart_upload().bucket(&self.bucket);
         let abort = abort.key(upload.key.as_str()).upload_id(upload.id);
         match abort.send().await.map_err(|e| failure::of_write(&e)) {
-            Ok(_) | Err(OriginError::NoSuchUpload) => Ok(Wrote::Done),
+            Ok(_) | Err(OriginError::NoSuchUpload) => Ok(WriteOutcome::Done),
             Err(error) => Err(error),
         }
     }
 
-    async fn uploads(&self, key: ObjectKey) -> Result<Wrote, OriginError> {
+    async fn uploads(&self, key: ObjectKey) -> Result<WriteOutcome, OriginError> {
         let list = self.writer.list_multipart_uploads().bucket(&self.bucket);
         let sent = list.prefix(key.as_str()).send().await;
         let output = sent.map_err(|error| failure::of_write(&error))?;
@@ -284,7 +286,7 @@ impl S3 {
             id,
             sums: PartSums::default(),
         };
-        Ok(Wrote::Uploads(uploads.map(upload).collect()))
+        Ok(WriteOutcome::Uploads(uploads.map(upload).collect()))
     }
 
     async fn copy(
@@ -292,7 +294,7 @@ impl S3 {
         source: &CopySource,
         key: ObjectKey,
         headers: Option<Headers>,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let directive = match &headers {
             Some(_) => MetadataDirective::Replace,
             None => MetadataDirective::Copy,
@@ -318,20 +320,20 @@ impl S3 {
         &self,
         key: &ObjectKey,
         version_id: Option<String>,
-    ) -> Result<Wrote, OriginError> {
+    ) -> Result<WriteOutcome, OriginError> {
         let delete = self.writer.delete_object().bucket(&self.bucket);
         let delete = delete.key(key.as_str()).set_version_id(version_id);
         match delete.send().await {
-            Ok(_) => Ok(Wrote::Done),
+            Ok(_) => Ok(WriteOutcome::Done),
             Err(error) => match failure::of_write(&error) {
-                OriginError::NotFound => Ok(Wrote::Done),
+                OriginError::NotFound => Ok(WriteOutcome::Done),
                 error => Err(error),
             },
         }
     }
 
     fn source(&self, source: &CopySource) -> String {
-        let key = utf8_percent_encode(source.key.as_str(), IN_SOURCE);
+        let key = utf8_percent_encode(source.key.as_str(), COPY_SOURCE_ESCAPES);
         format!("{}/{key}", self.bucket)
     }
 }
@@ -348,7 +350,7 @@ fn if_none_match(guard: &Guard) -> Option<String> {
 }
 
 /// Maps a missing object to `Changed` if the guard names a version.
-fn guarded(guard: &Guard, error: OriginError) -> OriginError {
+fn of_guard(guard: &Guard, error: OriginError) -> OriginError {
     match (guard, error) {
         (Guard::Same(_), OriginError::NotFound) => OriginError::Changed,
         // 409: another write of the key is under way.
@@ -372,8 +374,8 @@ fn written(
     etag: Option<String>,
     version_id: Option<String>,
     answer: &Capture,
-) -> Result<Wrote, OriginError> {
-    Ok(Wrote::Object(Written {
+) -> Result<WriteOutcome, OriginError> {
+    Ok(WriteOutcome::Object(Written {
         etag: tag(etag)?,
         version_id: version_id.filter(|id| id != "null" && !id.is_empty()),
         answered: answer.answered(),
@@ -381,7 +383,7 @@ fn written(
 }
 
 /// Encodes a checksum for S3: big-endian, in base64.
-fn noted(sum: impl AsRef<[u8]>) -> String {
+fn encode_sum(sum: impl AsRef<[u8]>) -> String {
     base64_simd::STANDARD.encode_to_string(sum)
 }
 
@@ -394,20 +396,20 @@ fn part_number(number: u32) -> Result<i32, OriginError> {
 }
 
 fn body(payload: &Payload) -> ByteStream {
-    ByteStream::new(SdkBody::from_body_1_x(Outgoing {
+    ByteStream::new(SdkBody::from_body_1_x(UploadBody {
         frames: Mutex::new(payload.open()),
         left: payload.len(),
     }))
 }
 
 /// A payload as a body for hyper. Its pieces are sent without a copy.
-struct Outgoing {
+struct UploadBody {
     /// The lock is never taken: it only makes the body `Sync`, which the SDK requires.
     frames: Mutex<Body>,
     left: u64,
 }
 
-impl HttpBody for Outgoing {
+impl HttpBody for UploadBody {
     type Data = Bytes;
     type Error = OriginError;
 

@@ -1,32 +1,33 @@
 //! The requests as methods, each with its own answer type.
 
 use super::{
-    CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, Written, Wrote,
+    CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, WriteOutcome,
+    Written,
 };
 use crate::{OriginError, Payload};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
-const OTHER: OriginError = OriginError::BadAnswer("an answer to another question");
+const WRONG_ANSWER: OriginError = OriginError::BadAnswer("an answer to another question");
 
 impl dyn OriginWrite + '_ {
     async fn object(&self, write: Write) -> Result<Written, OriginError> {
         match self.write(write).await? {
-            Wrote::Object(written) => Ok(written),
-            _ => Err(OTHER),
+            WriteOutcome::Object(written) => Ok(written),
+            _ => Err(WRONG_ANSWER),
         }
     }
 
     async fn part_tag(&self, write: Write) -> Result<ETag, OriginError> {
         match self.write(write).await? {
-            Wrote::Part(etag) => Ok(etag),
-            _ => Err(OTHER),
+            WriteOutcome::Part(etag) => Ok(etag),
+            _ => Err(WRONG_ANSWER),
         }
     }
 
     async fn done(&self, write: Write) -> Result<(), OriginError> {
         match self.write(write).await? {
-            Wrote::Done => Ok(()),
-            _ => Err(OTHER),
+            WriteOutcome::Done => Ok(()),
+            _ => Err(WRONG_ANSWER),
         }
     }
 
@@ -64,8 +65,8 @@ impl dyn OriginWrite + '_ {
         let key = key.clone();
         let begin = Write::Begin { key, headers, sums };
         match self.write(begin).await? {
-            Wrote::Upload(upload) => Ok(upload),
-            _ => Err(OTHER),
+            WriteOutcome::Upload(upload) => Ok(upload),
+            _ => Err(WRONG_ANSWER),
         }
     }
 
@@ -146,8 +147,8 @@ impl dyn OriginWrite + '_ {
     /// The origin's.
     pub async fn uploads(&self, key: &ObjectKey) -> Result<Vec<Upload>, OriginError> {
         match self.write(Write::Uploads(key.clone())).await? {
-            Wrote::Uploads(uploads) => Ok(uploads),
-            _ => Err(OTHER),
+            WriteOutcome::Uploads(uploads) => Ok(uploads),
+            _ => Err(WRONG_ANSWER),
         }
     }
 

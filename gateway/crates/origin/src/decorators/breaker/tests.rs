@@ -40,7 +40,7 @@ async fn trip(fake: &FakeOrigin, breaker: &Breaker) {
         assert_eq!(ask(breaker).await, Some(GONE));
         sleep(Duration::from_millis(501)).await;
     }
-    assert_eq!(ask(breaker).await, Some(OPEN));
+    assert_eq!(ask(breaker).await, Some(BREAKER_OPEN));
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,8 +49,8 @@ async fn opens_after_failures_in_a_row_and_then_asks_nothing() {
     trip(&fake, &breaker).await;
     let asked = fake.gets();
     for _ in 0..100 {
-        assert_eq!(ask(&breaker).await, Some(OPEN));
-        assert_eq!(breaker.head(&key("k")).await, Err(OPEN));
+        assert_eq!(ask(&breaker).await, Some(BREAKER_OPEN));
+        assert_eq!(breaker.head(&key("k")).await, Err(BREAKER_OPEN));
     }
     assert_eq!((fake.gets(), fake.heads()), (asked, 0));
 }
@@ -140,7 +140,7 @@ async fn while_one_looks_the_others_are_refused() {
     let asked = fake.gets();
     let mut look = breaker.get(get(None));
     assert!(poll!(&mut look).is_pending());
-    assert_eq!(ask(&breaker).await, Some(OPEN));
+    assert_eq!(ask(&breaker).await, Some(BREAKER_OPEN));
     assert_eq!(fake.gets(), asked + 1);
     assert!(look.await.is_ok());
     assert_eq!(ask(&breaker).await, None);
@@ -163,7 +163,7 @@ async fn a_probe_is_never_refused_and_its_answer_counts() {
     let (fake, breaker) = setup();
     trip(&fake, &breaker).await;
     assert_eq!(breaker.probe().await, Err(GONE));
-    assert_eq!(ask(&breaker).await, Some(OPEN));
+    assert_eq!(ask(&breaker).await, Some(BREAKER_OPEN));
     fake.set_faults([]);
     assert_eq!(breaker.probe().await, Ok(()));
     assert_eq!(ask(&breaker).await, None);

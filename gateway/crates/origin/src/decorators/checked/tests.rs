@@ -223,7 +223,7 @@ fn a_page_must_fit_its_question() {
         (asked(false, None), page(&["p/a/b/c", "p/b"], &[])),
     ];
     for (asked, page) in good {
-        assert_eq!(fits(&asked, &page), Ok(()), "{page:?}");
+        assert_eq!(check_page(&asked, &page), Ok(()), "{page:?}");
     }
     let bad = [
         (asked(true, None), page(&["q"], &[])),
@@ -238,7 +238,7 @@ fn a_page_must_fit_its_question() {
         (asked(true, Some("p/a")), page(&["p/a"], &[])),
     ];
     for (asked, page) in bad {
-        assert!(fits(&asked, &page).is_err(), "{page:?}");
+        assert!(check_page(&asked, &page).is_err(), "{page:?}");
     }
     let token = Some(After::Token("t".to_owned()));
     let round = Listing {
@@ -249,7 +249,7 @@ fn a_page_must_fit_its_question() {
         after: token,
         ..asked(true, None)
     };
-    assert!(fits(&again, &round).is_err());
+    assert!(check_page(&again, &round).is_err());
 }
 
 #[tokio::test]

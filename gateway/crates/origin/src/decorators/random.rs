@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Returns a random number in `0.0..1.0`, good enough to spread retries: every `RandomState` hashes
 /// with its own keys.
-pub(super) fn draw() -> f64 {
+pub(crate) fn draw() -> f64 {
     let random = RandomState::new().hash_one(()) >> 32;
     random as f64 / 2_f64.powi(32)
 }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
 use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
@@ -19,28 +18,28 @@ use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The answer while the breaker is open.
-pub const OPEN: OriginError = OriginError::Unavailable("known to be down");
+pub(crate) const BREAKER_OPEN: OriginError = OriginError::Unavailable("known to be down");
 
 /// An origin that gets no requests while it is down.
 #[derive(Debug)]
-pub struct Breaker {
+pub(crate) struct Breaker {
     inner: Arc<dyn Origin>,
     trip: Trip,
     meter: Meter,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 /// The last known state of an origin.
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum BreakerState {
     /// The origin answers. `failed` is the number of failures in a row so far, and the time of the
     /// first.
     Closed { failed: Option<(u32, Instant)> },
-    /// The origin is down and gets no request before `until`. `looks` is the number of failed
+    /// The origin is down and gets no request before `until`. `probes` is the number of failed
     /// trials.
-    Open { until: Instant, looks: u32 },
+    Open { until: Instant, probes: u32 },
     /// One request tries whether it is still down.
-    Looking { looks: u32 },
+    Looking { probes: u32 },
 }
 
 /// The evidence of an attempt about the origin.
@@ -65,18 +64,17 @@ impl Evidence {
 
 impl Breaker {
     /// Guards `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, trip: Trip, meter: Meter) -> Self {
-        meter.breaker_open(false);
+    pub(crate) fn new(inner: Arc<dyn Origin>, trip: Trip, meter: Meter) -> Self {
+        meter.set_breaker_open(false);
         Self {
             inner,
             trip,
             meter,
-            state: Mutex::new(State::Closed { failed: None }),
+            state: Mutex::new(BreakerState::Closed { failed: None }),
         }
     }
 
-    async fn guarded<T>(
+    async fn attempt<T>(
         &self,
         ask: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
@@ -86,86 +84,86 @@ impl Breaker {
         result
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().recover()
     }
 
     /// Admits a request or refuses it.
-    fn admit(&self) -> Result<Attempt<'_>, OriginError> {
+    fn admit(&self) -> Result<BreakerAttempt<'_>, OriginError> {
         let mut state = self.state();
-        let looks = match *state {
-            State::Closed { .. } => false,
-            State::Open { until, looks } if Instant::now() >= until => {
-                *state = State::Looking { looks };
+        let probes = match *state {
+            BreakerState::Closed { .. } => false,
+            BreakerState::Open { until, probes } if Instant::now() >= until => {
+                *state = BreakerState::Looking { probes };
                 true
             }
-            State::Open { .. } | State::Looking { .. } => return Err(OPEN),
+            BreakerState::Open { .. } | BreakerState::Looking { .. } => return Err(BREAKER_OPEN),
         };
-        Ok(Attempt {
+        Ok(BreakerAttempt {
             breaker: self,
-            looks,
+            probes,
             evidence: Evidence::None,
         })
     }
 
-    fn learn(&self, evidence: Evidence, looked: bool) {
+    fn record(&self, evidence: Evidence, probed: bool) {
         let now = Instant::now();
         let mut state = self.state();
         match (*state, evidence) {
-            (State::Closed { failed }, Evidence::Down) => {
+            (BreakerState::Closed { failed }, Evidence::Down) => {
                 let (count, since) = failed.map_or((1, now), |(n, since)| (n + 1, since));
                 let tripped = count >= self.trip.failures && now - since >= self.trip.span;
-                *state = State::Closed {
+                *state = BreakerState::Closed {
                     failed: Some((count, since)),
                 };
                 if tripped {
                     self.open(&mut state, 0);
                 }
             }
-            (State::Looking { looks }, Evidence::Down) if looked => {
-                self.open(&mut state, looks.saturating_add(1));
+            (BreakerState::Looking { probes }, Evidence::Down) if probed => {
+                self.open(&mut state, probes.saturating_add(1));
             }
             // The trial gave no evidence: the next request is the trial.
-            (State::Looking { looks }, Evidence::None) if looked => {
-                *state = State::Open { until: now, looks };
+            (BreakerState::Looking { probes }, Evidence::None) if probed => {
+                *state = BreakerState::Open { until: now, probes };
             }
             // The late success of a request that was admitted before counts too.
             (before, Evidence::Alive) => {
-                *state = State::Closed { failed: None };
-                if !matches!(before, State::Closed { .. }) {
+                *state = BreakerState::Closed { failed: None };
+                if !matches!(before, BreakerState::Closed { .. }) {
                     tracing::info!("the origin answers again");
-                    self.meter.breaker_open(false);
+                    self.meter.set_breaker_open(false);
                 }
             }
             _ => {}
         }
     }
 
-    fn open(&self, state: &mut State, looks: u32) {
-        let pause = self.trip.pause.pause(looks, draw());
-        *state = State::Open {
+    fn open(&self, state: &mut BreakerState, probes: u32) {
+        let pause = self.trip.pause.pause(probes, draw());
+        *state = BreakerState::Open {
             until: Instant::now() + pause,
-            looks,
+            probes,
         };
         tracing::warn!(
             ?pause,
-            looks,
+            probes,
             "the origin is down, it is left alone for a while"
         );
-        self.meter.breaker_open(true);
+        self.meter.set_breaker_open(true);
     }
 }
 
 /// A request under way; its evidence is recorded when it ends or is dropped.
-struct Attempt<'a> {
+struct BreakerAttempt<'a> {
     breaker: &'a Breaker,
-    looks: bool,
+    probes: bool,
     evidence: Evidence,
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for BreakerAttempt<'_> {
     fn drop(&mut self) {
-        self.breaker.learn(self.evidence, self.looks);
+        self.breaker.record(self.evidence, self.probes);
     }
 }
 
@@ -179,19 +177,19 @@ impl Origin for Breaker {
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
-        Box::pin(self.guarded(self.inner.get(request)))
+        Box::pin(self.attempt(self.inner.get(request)))
     }
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
-        Box::pin(self.guarded(self.inner.head(key)))
+        Box::pin(self.attempt(self.inner.head(key)))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
-        Box::pin(self.guarded(self.inner.peek(key)))
+        Box::pin(self.attempt(self.inner.peek(key)))
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.guarded(self.inner.list(request)))
+        Box::pin(self.attempt(self.inner.list(request)))
     }
 
     /// Always sends the probe and learns from its answer: a readiness check needs the present
@@ -199,15 +197,15 @@ impl Origin for Breaker {
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(async move {
             let result = self.inner.probe().await;
-            self.learn(Evidence::of(&result), false);
+            self.record(Evidence::of(&result), false);
             result
         })
     }
 }
 
 impl OriginWrite for Breaker {
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
-        Box::pin(self.guarded(self.inner.write(write)))
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
+        Box::pin(self.attempt(self.inner.write(write)))
     }
 }
 

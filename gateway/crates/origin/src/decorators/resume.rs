@@ -3,7 +3,7 @@
 //!
 //! A body continues only on its own version (`If-Match`). If the object changed meanwhile, the
 //! reader gets an error, and never bytes of two versions. [`Retry`] decides the number and the
-//! times of tries. If a body has brought [`PROGRESS`] since it last broke, the count starts anew.
+//! times of tries. If a body has brought [`MIN_PROGRESS`] since it last broke, the count starts anew.
 //! So a long body over a mediocre line ends whole, and one that breaks at every step still ends.
 
 use std::pin::Pin;
@@ -14,22 +14,23 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::metrics::Meter;
+use super::breaker;
 use super::random::draw;
-use super::{
+use crate::metrics::Meter;
+use crate::{
     Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
-    Priority, Write, Wrote, breaker,
+    Priority, Write, WriteOutcome,
 };
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// The bytes that a body must bring since it last broke for its retries to count anew. A mebibyte
 /// costs several round trips at any distance, so retries stay the smaller part of the work.
-const PROGRESS: u64 = 1 << 20;
+const MIN_PROGRESS: u64 = 1 << 20;
 
 /// An origin that retries after a transient failure.
 #[derive(Debug)]
-pub struct Resume {
+pub(crate) struct Resume {
     inner: Arc<dyn Origin>,
     retry: Retry,
     meter: Meter,
@@ -37,8 +38,7 @@ pub struct Resume {
 
 impl Resume {
     /// Retries requests to `inner` that fail with a transient error.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, retry: Retry, meter: Meter) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, retry: Retry, meter: Meter) -> Self {
         Self {
             inner,
             retry,
@@ -46,44 +46,48 @@ impl Resume {
         }
     }
 
-    async fn persist<'a, T>(
+    async fn retry_request<'a, T>(
         &'a self,
         ask: impl Fn() -> BoxFuture<'a, Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
-        let mut tries = Tries {
+        let mut tries = RetryState {
             retry: self.retry,
             done: 0,
         };
         loop {
             match ask().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => tries.again(error, &self.meter).await?,
+                Err(error) => tries.pause_or_fail(error, &self.meter).await?,
             }
         }
     }
 }
 
 /// The tries of one request.
-struct Tries {
+struct RetryState {
     retry: Retry,
     done: u32,
 }
 
-impl Tries {
+impl RetryState {
     /// Returns when the pause before the next try is over. If another try is useless, returns the
     /// error at once.
-    async fn again(&mut self, error: OriginError, meter: &Meter) -> Result<(), OriginError> {
+    async fn pause_or_fail(
+        &mut self,
+        error: OriginError,
+        meter: &Meter,
+    ) -> Result<(), OriginError> {
         let asked = match &error {
             OriginError::Throttled { retry_after } => *retry_after,
             _ => None,
         };
-        let useful = error.is_transient() && error != breaker::OPEN;
+        let useful = error.is_transient() && error != breaker::BREAKER_OPEN;
         let pause = self.retry.pause(self.done, asked, draw());
         let Some(pause) = pause.filter(|_| useful) else {
             return Err(error);
         };
         tracing::debug!(%error, retry = self.done + 1, ?pause, "trying the origin again");
-        meter.retried();
+        meter.count_retry();
         self.done += 1;
         tokio::time::sleep(pause).await;
         Ok(())
@@ -104,10 +108,13 @@ impl Origin for Resume {
             let answer = match request.priority {
                 // One try: no reader waits, and a reader that comes sends its own request.
                 Priority::Spare => self.inner.get(request.clone()).await?,
-                _ => self.persist(|| self.inner.get(request.clone())).await?,
+                _ => {
+                    self.retry_request(|| self.inner.get(request.clone()))
+                        .await?
+                }
             };
             Ok(match answer {
-                Answer::Content(content) => Answer::Content(self.carry_on(request, content)),
+                Answer::Content(content) => Answer::Content(self.resume_body(request, content)),
                 answer => answer,
             })
         })
@@ -115,16 +122,19 @@ impl Origin for Resume {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
-        Box::pin(async move { self.persist(|| self.inner.head(&key)).await })
+        Box::pin(async move { self.retry_request(|| self.inner.head(&key)).await })
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
         let key = key.clone();
-        Box::pin(async move { self.persist(|| self.inner.peek(&key)).await })
+        Box::pin(async move { self.retry_request(|| self.inner.peek(&key)).await })
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(async move { self.persist(|| self.inner.list(request.clone())).await })
+        Box::pin(async move {
+            self.retry_request(|| self.inner.list(request.clone()))
+                .await
+        })
     }
 
     /// Sends one request: a readiness check repeats anyway.
@@ -135,9 +145,9 @@ impl Origin for Resume {
 
 impl OriginWrite for Resume {
     /// Repeats a write that may have been carried out only if a repetition does no harm.
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
-            let mut tries = Tries {
+            let mut tries = RetryState {
                 retry: self.retry,
                 done: 0,
             };
@@ -149,7 +159,7 @@ impl OriginWrite for Resume {
                 if !write.is_idempotent() && !error.proves_undone() {
                     return Err(error);
                 }
-                tries.again(error, &self.meter).await?;
+                tries.pause_or_fail(error, &self.meter).await?;
             }
         })
     }
@@ -157,8 +167,8 @@ impl OriginWrite for Resume {
 
 impl Resume {
     /// Makes the body continue after it breaks.
-    fn carry_on(&self, request: Get, content: Content) -> Content {
-        let rest = Rest {
+    fn resume_body(&self, request: Get, content: Content) -> Content {
+        let rest = RemainingRead {
             origin: self.inner.clone(),
             meter: self.meter.clone(),
             request: Get {
@@ -170,7 +180,7 @@ impl Resume {
                 priority: request.priority.min(Priority::Ahead),
                 ..request
             },
-            tries: Tries {
+            tries: RetryState {
                 retry: self.retry,
                 done: 0,
             },
@@ -178,8 +188,8 @@ impl Resume {
             since: content.range.start,
         };
         Content {
-            body: Box::pin(Resumed {
-                state: Some(Flow::Body(content.body, Box::new(rest))),
+            body: Box::pin(ResumedBody {
+                state: Some(ResumeState::Body(content.body, Box::new(rest))),
             }),
             ..content
         }
@@ -187,33 +197,36 @@ impl Resume {
 }
 
 /// The state that a broken body needs to continue.
-struct Rest {
+struct RemainingRead {
     origin: Arc<dyn Origin>,
     meter: Meter,
     /// The request, except for its range.
     request: Get,
-    tries: Tries,
+    tries: RetryState,
     /// The bytes not yet handed out.
     left: ByteRange,
     /// The offset at which the present body began.
     since: u64,
 }
 
-impl Rest {
-    fn handed_out(&mut self, bytes: u64) {
+impl RemainingRead {
+    fn advance(&mut self, bytes: u64) {
         self.left.start += bytes;
-        if self.left.start - self.since >= PROGRESS {
+        if self.left.start - self.since >= MIN_PROGRESS {
             self.tries.done = 0;
         }
     }
 
     /// Requests the remaining bytes until they come or another try is useless.
-    async fn reopen(mut self: Box<Self>, mut error: OriginError) -> Result<Reopened, OriginError> {
+    async fn reopen(
+        mut self: Box<Self>,
+        mut error: OriginError,
+    ) -> Result<ReopenedBody, OriginError> {
         if self.left.is_empty() {
             return Err(error);
         }
         loop {
-            self.tries.again(error, &self.meter).await?;
+            self.tries.pause_or_fail(error, &self.meter).await?;
             let mut request = self.request.clone();
             request.range = Some(RangeSpec::Bounded {
                 first: self.left.start,
@@ -231,45 +244,45 @@ impl Rest {
     }
 }
 
-type Reopened = (Body, Box<Rest>);
+type ReopenedBody = (Body, Box<RemainingRead>);
 
 /// The state of a body.
-enum Flow {
+enum ResumeState {
     /// The body delivers bytes.
-    Body(Body, Box<Rest>),
+    Body(Body, Box<RemainingRead>),
     /// The body broke, and the rest is being requested.
-    Broken(BoxFuture<'static, Result<Reopened, OriginError>>),
+    Broken(BoxFuture<'static, Result<ReopenedBody, OriginError>>),
 }
 
 /// A body that continues after it breaks.
-struct Resumed {
+struct ResumedBody {
     /// `None` once the body has ended, with or without error.
-    state: Option<Flow>,
+    state: Option<ResumeState>,
 }
 
-impl Stream for Resumed {
+impl Stream for ResumedBody {
     type Item = Result<Bytes, OriginError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             match &mut self.state {
                 None => return Poll::Ready(None),
-                Some(Flow::Body(body, rest)) => match ready!(body.as_mut().poll_next(cx)) {
+                Some(ResumeState::Body(body, rest)) => match ready!(body.as_mut().poll_next(cx)) {
                     Some(Ok(frame)) => {
-                        rest.handed_out(frame.len() as u64);
+                        rest.advance(frame.len() as u64);
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     Some(Err(error)) => {
-                        let Some(Flow::Body(broken, rest)) = self.state.take() else {
+                        let Some(ResumeState::Body(broken, rest)) = self.state.take() else {
                             unreachable!("matched just above");
                         };
                         drop(broken);
-                        self.state = Some(Flow::Broken(Box::pin(rest.reopen(error))));
+                        self.state = Some(ResumeState::Broken(Box::pin(rest.reopen(error))));
                     }
                     None => self.state = None,
                 },
-                Some(Flow::Broken(reopening)) => match ready!(reopening.as_mut().poll(cx)) {
-                    Ok((body, rest)) => self.state = Some(Flow::Body(body, rest)),
+                Some(ResumeState::Broken(reopening)) => match ready!(reopening.as_mut().poll(cx)) {
+                    Ok((body, rest)) => self.state = Some(ResumeState::Body(body, rest)),
                     Err(error) => {
                         self.state = None;
                         return Poll::Ready(Some(Err(error)));

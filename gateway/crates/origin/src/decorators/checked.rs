@@ -11,22 +11,21 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::{
+use crate::{
     After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
-    OriginWrite, Write, Wrote,
+    OriginWrite, Write, WriteOutcome,
 };
 use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers match their requests.
 #[derive(Debug)]
-pub struct Checked {
+pub(crate) struct Checked {
     inner: Arc<dyn Origin>,
 }
 
 impl Checked {
     /// Checks the answers of `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>) -> Self {
         Self { inner }
     }
 }
@@ -44,12 +43,12 @@ impl Origin for Checked {
         Box::pin(async move {
             let (range, condition) = (request.range, request.condition.clone());
             match self.inner.get(request).await {
-                Ok(Answer::Content(content)) => fit(range, &condition, content),
+                Ok(Answer::Content(content)) => check_content(range, &condition, content),
                 Ok(Answer::NotModified { .. }) if !matches!(condition, Condition::NoneMatch(_)) => {
                     Err(OriginError::BadAnswer("304 to an unconditional request"))
                 }
                 Ok(answer) => Ok(answer),
-                Err(error) => Err(plausible(range, &condition, error)),
+                Err(error) => Err(check_error(range, &condition, error)),
             }
         })
     }
@@ -65,7 +64,7 @@ impl Origin for Checked {
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
             let page = self.inner.list(request.clone()).await?;
-            match fits(&request, &page) {
+            match check_page(&request, &page) {
                 Ok(()) => Ok(page),
                 Err(what) => Err(OriginError::BadAnswer(what)),
             }
@@ -79,7 +78,7 @@ impl Origin for Checked {
 
 /// Compares a page with its request. A folder walk relies on the prefix, on the order, and on
 /// progress.
-fn fits(asked: &List, page: &Listing) -> Result<(), &'static str> {
+fn check_page(asked: &List, page: &Listing) -> Result<(), &'static str> {
     let keys = || page.objects.iter().map(|object| object.key.as_str());
     let folders = || page.folders.iter().map(String::as_str);
     let prefix = asked.prefix.as_str();
@@ -110,7 +109,7 @@ fn fits(asked: &List, page: &Listing) -> Result<(), &'static str> {
 }
 
 impl OriginWrite for Checked {
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
             let unguarded = matches!(
                 write,
@@ -133,7 +132,7 @@ impl OriginWrite for Checked {
 }
 
 /// Compares the offered bytes with the request.
-fn fit(
+fn check_content(
     asked: Option<RangeSpec>,
     condition: &Condition,
     content: Content,
@@ -168,7 +167,7 @@ fn fit(
     Ok(Answer::Content(Content {
         version,
         range: meant,
-        body: Box::pin(Measured {
+        body: Box::pin(CheckedBody {
             body: Some(body),
             left: meant.len(),
             surplus,
@@ -178,7 +177,7 @@ fn fit(
 }
 
 /// Replaces an error that is impossible for this request by [`OriginError::BadAnswer`].
-fn plausible(asked: Option<RangeSpec>, condition: &Condition, error: OriginError) -> OriginError {
+fn check_error(asked: Option<RangeSpec>, condition: &Condition, error: OriginError) -> OriginError {
     match (&error, asked) {
         (OriginError::Changed, _) if !matches!(condition, Condition::Match { .. }) => {
             OriginError::BadAnswer("412 to an unconditional request")
@@ -196,7 +195,7 @@ fn plausible(asked: Option<RangeSpec>, condition: &Condition, error: OriginError
 }
 
 /// A body of exactly the announced number of bytes.
-struct Measured {
+struct CheckedBody {
     /// `None` once the body has ended, with or without error.
     body: Option<Body>,
     /// The number of bytes still to come.
@@ -207,7 +206,7 @@ struct Measured {
     verdict: Option<OriginError>,
 }
 
-impl Measured {
+impl CheckedBody {
     /// Cuts a frame down to the answer's bytes.
     fn take(&mut self, mut frame: Bytes) -> Bytes {
         let length = frame.len() as u64;
@@ -225,7 +224,7 @@ impl Measured {
     }
 }
 
-impl Stream for Measured {
+impl Stream for CheckedBody {
     type Item = Result<Bytes, OriginError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -14,29 +14,28 @@ use futures_core::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::payload::Payload;
-use super::settings::Deadlines;
-use super::{
+use crate::payload::Payload;
+use crate::settings::Deadlines;
+use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write,
-    Wrote,
+    WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The HTTP client has the deadline for connections (`s3`).
 #[derive(Debug)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     inner: Arc<dyn Origin>,
     deadlines: Deadlines,
 }
 
 impl Deadline {
     /// Bounds the waits of `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, deadlines: Deadlines) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, deadlines: Deadlines) -> Self {
         Self { inner, deadlines }
     }
 
-    async fn head_of<T>(
+    async fn await_head<T>(
         &self,
         answer: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
@@ -59,44 +58,48 @@ impl Origin for Deadline {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
         Box::pin(async move {
             let begun = Instant::now();
-            let answer = self.head_of(self.inner.get(request)).await?;
+            let answer = self.await_head(self.inner.get(request)).await?;
             let Answer::Content(content) = answer else {
                 return Ok(answer);
             };
             let left = self.deadlines.total.saturating_sub(begun.elapsed());
             Ok(Answer::Content(Content {
-                body: Box::pin(Watched::new(content.body, self.deadlines.stall, left)),
+                body: Box::pin(DeadlineBody::new(content.body, self.deadlines.stall, left)),
                 ..content
             }))
         })
     }
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
-        Box::pin(self.head_of(self.inner.head(key)))
+        Box::pin(self.await_head(self.inner.head(key)))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
-        Box::pin(self.head_of(self.inner.peek(key)))
+        Box::pin(self.await_head(self.inner.peek(key)))
     }
 
     /// Bounds the head alone: a page has no separate body.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.head_of(self.inner.list(request)))
+        Box::pin(self.await_head(self.inner.list(request)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
-        Box::pin(self.head_of(self.inner.probe()))
+        Box::pin(self.await_head(self.inner.probe()))
     }
 }
 
 /// The bytes of payload for which the first byte's deadline grows by a second. A store that checks
 /// and syncs before it answers may take that long.
-const SETTLED: u64 = 1 << 20;
+const KERNEL_BUFFER_BYTES: u64 = 1 << 20;
 
 impl Deadline {
     /// Sends a payload. While bytes are sent, the wait for each is bounded. The answer after them
     /// may take the first byte's deadline, and longer for more bytes.
-    async fn sending(&self, mut write: Write, payload: Payload) -> Result<Wrote, OriginError> {
+    async fn send_payload(
+        &self,
+        mut write: Write,
+        payload: Payload,
+    ) -> Result<WriteOutcome, OriginError> {
         let length = payload.len();
         let (taken, mut seen) = watch::channel(0_u64);
         let observed = payload.observed(move |bytes| {
@@ -105,7 +108,7 @@ impl Deadline {
         if let Some(payload) = write.payload_mut() {
             *payload = observed;
         }
-        let settle = self.deadlines.first_byte + Duration::from_secs(length / SETTLED);
+        let settle = self.deadlines.first_byte + Duration::from_secs(length / KERNEL_BUFFER_BYTES);
         let settle = settle.min(self.deadlines.total.max(self.deadlines.first_byte));
         let mut answer = self.inner.write(write);
         loop {
@@ -129,10 +132,10 @@ impl Deadline {
 
 impl OriginWrite for Deadline {
     /// Allows the total time for server-side copies and completions.
-    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
             if let Some(payload) = write.payload_mut().cloned() {
-                return self.sending(write, payload).await;
+                return self.send_payload(write, payload).await;
             }
             let bound = match write {
                 Write::CopyPart { .. } | Write::Copy { .. } | Write::Complete { .. } => {
@@ -148,7 +151,7 @@ impl OriginWrite for Deadline {
 }
 
 /// A body with deadlines.
-struct Watched {
+struct DeadlineBody {
     /// `None` once the body has ended, with or without error.
     body: Option<Body>,
     stall: Duration,
@@ -159,7 +162,7 @@ struct Watched {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
+impl DeadlineBody {
     fn new(body: Body, stall: Duration, left: Duration) -> Self {
         Self {
             body: Some(body),
@@ -171,14 +174,14 @@ impl Watched {
     }
 
     /// Ends the wait and charges it to the total.
-    fn arrived(&mut self) {
+    fn restart_stall(&mut self) {
         if let Some(since) = self.waiting.take() {
             self.left = self.left.saturating_sub(since.elapsed());
         }
     }
 
     /// Completes when the current wait has taken too long.
-    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Phase> {
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Phase> {
         if self.waiting.is_none() {
             let now = Instant::now();
             let until = now + self.stall.min(self.left);
@@ -198,7 +201,7 @@ impl Watched {
     }
 }
 
-impl Stream for Watched {
+impl Stream for DeadlineBody {
     type Item = Result<Bytes, OriginError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -207,13 +210,13 @@ impl Stream for Watched {
         };
         // The body is polled before the clock: a piece that is there is never too late.
         if let Poll::Ready(item) = body.as_mut().poll_next(cx) {
-            self.arrived();
+            self.restart_stall();
             if !matches!(item, Some(Ok(_))) {
                 self.body = None;
             }
             return Poll::Ready(item);
         }
-        let phase = ready!(self.poll_late(cx));
+        let phase = ready!(self.poll_deadline(cx));
         self.body = None;
         Poll::Ready(Some(Err(OriginError::Timeout(phase))))
     }

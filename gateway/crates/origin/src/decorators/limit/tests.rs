@@ -1,4 +1,4 @@
-//! Places are bounded, given to readers first, and never lost.
+//! Slots are bounded, given to readers first, and never lost.
 
 use futures_util::future::join_all;
 use futures_util::poll;
@@ -116,7 +116,7 @@ async fn what_nobody_may_come_for_never_waits() {
     for _ in 0..3 {
         running.push(content(&*limit, spare()).await.expect("a place"));
     }
-    assert_eq!(limit.get(spare()).await.expect_err("kept free"), FULL);
+    assert_eq!(limit.get(spare()).await.expect_err("kept free"), QUEUE_FULL);
     running.pop();
     assert!(limit.get(spare()).await.is_ok());
     assert_eq!(fake.gets(), 4);
@@ -129,17 +129,23 @@ async fn a_full_queue_turns_the_least_important_away() {
     let mut ahead_1 = limit.get(ahead());
     let mut ahead_2 = limit.get(ahead());
     assert!(poll!(&mut ahead_1).is_pending() && poll!(&mut ahead_2).is_pending());
-    assert_eq!(limit.get(ahead()).await.expect_err("full"), FULL);
+    assert_eq!(limit.get(ahead()).await.expect_err("full"), QUEUE_FULL);
     let mut demand_1 = limit.get(get(None));
     assert!(poll!(&mut demand_1).is_pending());
-    assert_eq!(ahead_2.await.expect_err("makes room for a reader"), FULL);
+    assert_eq!(
+        ahead_2.await.expect_err("makes room for a reader"),
+        QUEUE_FULL
+    );
     let mut demand_2 = limit.get(get(None));
     assert!(poll!(&mut demand_2).is_pending());
     assert_eq!(
         limit.get(get(None)).await.expect_err("only readers wait"),
-        FULL
+        QUEUE_FULL
     );
-    assert_eq!(ahead_1.await.expect_err("makes room for a reader"), FULL);
+    assert_eq!(
+        ahead_1.await.expect_err("makes room for a reader"),
+        QUEUE_FULL
+    );
     drop(running);
     assert!(demand_1.await.is_ok() && demand_2.await.is_ok());
 }
@@ -174,7 +180,7 @@ async fn those_that_leave_take_no_place_with_them() {
     for request in waiting {
         assert!(request.await.is_ok());
     }
-    assert_eq!(limit.places.state().running, [0, 0]);
+    assert_eq!(limit.slots.state().running, [0, 0]);
     assert!(content(&*limit, get(None)).await.is_ok());
 }
 
@@ -184,7 +190,7 @@ async fn a_failed_request_gives_its_place_back() {
     fake.fail_next([Fault::Refuse(OriginError::NotFound)]);
     assert!(limit.get(get(None)).await.is_err());
     assert!(limit.head(&key("k")).await.is_ok());
-    assert_eq!(limit.places.state().running, [0, 0]);
+    assert_eq!(limit.slots.state().running, [0, 0]);
 }
 
 fn client(number: u32) -> Client {
@@ -203,7 +209,7 @@ async fn clients_are_served_in_turn() {
     let mut waiting = Vec::new();
     for name in names {
         let of = client(u32::from(name.as_bytes()[0]));
-        let mut request = Box::pin(client::on_behalf_of(of, limit.get(named(name))));
+        let mut request = Box::pin(client::run_for_client(of, limit.get(named(name))));
         assert!(poll!(&mut request).is_pending());
         waiting.push(request);
     }
@@ -212,22 +218,22 @@ async fn clients_are_served_in_turn() {
     let order: Vec<_> = fake.log()[1..].iter().map(|get| get.key.clone()).collect();
     let turns = ["a1", "b1", "c1", "a2", "b2", "a3", "a4"].map(key);
     assert_eq!(order, turns);
-    assert_eq!(limit.places.state().running, [0, 0]);
+    assert_eq!(limit.slots.state().running, [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_fills_the_queue_makes_room_for_others() {
     let (_, limit) = setup(1, 3);
     let running = content(&*limit, get(None)).await.expect("content");
-    let ask = |of| Box::pin(client::on_behalf_of(client(of), limit.get(get(None))));
+    let ask = |of| Box::pin(client::run_for_client(client(of), limit.get(get(None))));
     let (mut first, mut second, mut third) = (ask(1), ask(1), ask(1));
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
     assert!(poll!(&mut third).is_pending());
-    assert_eq!(ask(1).await.expect_err("its own queue is full"), FULL);
+    assert_eq!(ask(1).await.expect_err("its own queue is full"), QUEUE_FULL);
     let mut other = ask(2);
     assert!(poll!(&mut other).is_pending());
-    assert_eq!(third.await.expect_err("it makes room"), FULL);
+    assert_eq!(third.await.expect_err("it makes room"), QUEUE_FULL);
     drop(running);
     assert!(first.await.is_ok() && other.await.is_ok() && second.await.is_ok());
-    assert_eq!(limit.places.state().running, [0, 0]);
+    assert_eq!(limit.slots.state().running, [0, 0]);
 }

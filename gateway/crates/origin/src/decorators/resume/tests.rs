@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
-use crate::checked::Checked;
+use crate::decorators::checked::Checked;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -165,7 +165,7 @@ async fn what_does_not_pass_is_asked_once() {
         OriginError::NotFound,
         OriginError::NoSuchBucket,
         OriginError::Forbidden,
-        breaker::OPEN,
+        breaker::BREAKER_OPEN,
     ];
     for (n, error) in (1..).zip(lasting) {
         fake.fail_next([Fault::Refuse(error.clone())]);

@@ -1,7 +1,7 @@
 //! A bound on an origin's concurrent requests; requests that a reader waits for go first.
 //!
-//! A request holds its place until its body ends or is dropped. A quarter of the places is kept free of read-ahead: its
-//! bodies may be long, and a new reader should find a place. A request without a place waits. Clients are served in
+//! A request holds its slot until its body ends or is dropped. A quarter of the slots is kept free of read-ahead: its
+//! bodies may be long, and a new reader should find a free slot. A request without a slot waits. Clients are served in
 //! turn, readers before read-ahead, and the requests of one client in the order of arrival (`plan::lanes`). If too many
 //! wait, one request of the client with the most waiting is refused. Read-ahead for a reader that may not come never
 //! waits, and leaves that quarter free.
@@ -17,11 +17,11 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::client;
-use super::metrics::Meter;
-use super::{
+use crate::client;
+use crate::metrics::Meter;
+use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
-    Write, Wrote,
+    Write, WriteOutcome,
 };
 use tidegate_plan::lanes::{DEMAND, Lanes, READ_AHEAD};
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
@@ -29,52 +29,51 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// An origin with a bounded number of concurrent requests.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     inner: Arc<dyn Origin>,
-    places: Arc<Places>,
-    patience: Duration,
+    slots: Arc<RequestSlots>,
+    queue_timeout: Duration,
 }
 
 impl Limit {
-    /// Admits at most `max_requests` (at least one) to `inner` at once; `max_queue` more wait, each for `patience` at
+    /// Admits at most `max_requests` (at least one) to `inner` at once; `max_queue` more wait, each for `queue_timeout` at
     /// most.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         inner: Arc<dyn Origin>,
         max_requests: usize,
         max_queue: usize,
-        patience: Duration,
+        queue_timeout: Duration,
         meter: Meter,
     ) -> Self {
         let max = max_requests.max(1);
         Self {
             inner,
-            places: Arc::new(Places {
+            slots: Arc::new(RequestSlots {
                 max,
                 max_ahead: max - max / 4,
                 max_queue,
                 meter,
                 state: Mutex::default(),
             }),
-            patience,
+            queue_timeout,
         }
     }
 
-    async fn place(&self, priority: Priority) -> Result<Place, OriginError> {
-        let place = match self.places.enter(client::current(), priority)? {
-            Entrance::Place(place) => return Ok(place),
-            Entrance::Queue(place) => place,
+    async fn acquire(&self, priority: Priority) -> Result<SlotPermit, OriginError> {
+        let permit = match self.slots.request_slot(client::current(), priority)? {
+            SlotEntry::Granted(permit) => return Ok(permit),
+            SlotEntry::Queued(permit) => permit,
         };
-        match timeout(self.patience, place).await {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) => Err(FULL),
+        match timeout(self.queue_timeout, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(QUEUE_FULL),
             Err(_) => Err(OriginError::Timeout(Phase::Queue)),
         }
     }
 }
 
 /// The error of a refused request.
-const FULL: OriginError = OriginError::Throttled { retry_after: None };
+const QUEUE_FULL: OriginError = OriginError::Throttled { retry_after: None };
 
 impl Origin for Limit {
     fn id(&self) -> OriginId {
@@ -87,11 +86,11 @@ impl Origin for Limit {
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
         Box::pin(async move {
-            let place = self.place(request.priority).await?;
+            let permit = self.acquire(request.priority).await?;
             Ok(match self.inner.get(request).await? {
                 Answer::Content(content) => Answer::Content(Content {
-                    body: Box::pin(Placed {
-                        flow: Some((content.body, place)),
+                    body: Box::pin(PermittedBody {
+                        flow: Some((content.body, permit)),
                     }),
                     ..content
                 }),
@@ -103,7 +102,7 @@ impl Origin for Limit {
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
         Box::pin(async move {
-            let _place = self.place(Priority::Demand).await?;
+            let _place = self.acquire(Priority::Demand).await?;
             self.inner.head(&key).await
         })
     }
@@ -111,40 +110,40 @@ impl Origin for Limit {
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
         let key = key.clone();
         Box::pin(async move {
-            let _place = self.place(Priority::Demand).await?;
+            let _place = self.acquire(Priority::Demand).await?;
             self.inner.peek(&key).await
         })
     }
 
-    /// Takes a reader's place: a reader waits for every page.
+    /// Takes a reader's slot: a reader waits for every page.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
-            let _place = self.place(Priority::Demand).await?;
+            let _place = self.acquire(Priority::Demand).await?;
             self.inner.list(request).await
         })
     }
 
-    /// Takes no place: readiness describes the origin and not the gateway's load.
+    /// Takes no slot: readiness describes the origin and not the gateway's load.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
     }
 }
 
 impl OriginWrite for Limit {
-    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
-            let _place = self.place(write.priority()).await?;
+            let _place = self.acquire(write.priority()).await?;
             self.inner.write(write).await
         })
     }
 }
 
-/// A body that holds its place until it ends.
-struct Placed {
-    flow: Option<(Body, Place)>,
+/// A body that holds its slot until it ends.
+struct PermittedBody {
+    flow: Option<(Body, SlotPermit)>,
 }
 
-impl Stream for Placed {
+impl Stream for PermittedBody {
     type Item = Result<Bytes, OriginError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -159,26 +158,26 @@ impl Stream for Placed {
     }
 }
 
-/// The places of an origin, and the requests that wait for one.
+/// The slots of an origin, and the requests that wait for one.
 #[derive(Debug)]
-struct Places {
+struct RequestSlots {
     max: usize,
     max_ahead: usize,
     max_queue: usize,
     meter: Meter,
-    state: Mutex<State>,
+    state: Mutex<LimitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimitState {
     running: [usize; 2],
-    lanes: Lanes<oneshot::Sender<Place>>,
+    lanes: Lanes<oneshot::Sender<SlotPermit>>,
 }
 
-/// The result of [`Places::enter`].
-enum Entrance {
-    Place(Place),
-    Queue(oneshot::Receiver<Place>),
+/// The result of [`RequestSlots::request_slot`].
+enum SlotEntry {
+    Granted(SlotPermit),
+    Queued(oneshot::Receiver<SlotPermit>),
 }
 
 fn class(priority: Priority) -> usize {
@@ -188,52 +187,56 @@ fn class(priority: Priority) -> usize {
     }
 }
 
-impl Places {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl RequestSlots {
+    fn state(&self) -> MutexGuard<'_, LimitState> {
         self.state.lock().recover()
     }
 
-    fn enter(
+    fn request_slot(
         self: &Arc<Self>,
         client: Client,
         priority: Priority,
-    ) -> Result<Entrance, OriginError> {
+    ) -> Result<SlotEntry, OriginError> {
         let class = class(priority);
         let mut state = self.state();
         let is_busy = state.running.iter().sum::<usize>() >= self.max_ahead;
         if priority == Priority::Spare && is_busy {
-            return Err(FULL);
+            return Err(QUEUE_FULL);
         }
         state.lanes.retain(|waiter| !waiter.is_closed());
-        // A free place is not free for this class while a request of the class waits.
+        // A free slot is not free for this class while a request of the class waits.
         if state.lanes.waiting()[class] == 0 && self.has_room(&state, class) {
             state.running[class] += 1;
             state.lanes.begin(client);
-            self.show(&state);
+            self.publish(&state);
             drop(state);
-            return Ok(Entrance::Place(Place::new(self.clone(), client, class)));
+            return Ok(SlotEntry::Granted(SlotPermit::new(
+                self.clone(),
+                client,
+                class,
+            )));
         }
         if priority == Priority::Spare {
-            return Err(FULL);
+            return Err(QUEUE_FULL);
         }
         if state.lanes.waiting().iter().sum::<usize>() >= self.max_queue
             && state.lanes.make_room(client, class).is_none()
         {
-            return Err(FULL);
+            return Err(QUEUE_FULL);
         }
         let (sender, receiver) = oneshot::channel();
         state.lanes.push(client, class, sender);
-        self.show(&state);
-        Ok(Entrance::Queue(receiver))
+        self.publish(&state);
+        Ok(SlotEntry::Queued(receiver))
     }
 
-    fn has_room(&self, state: &State, class: usize) -> bool {
+    fn has_room(&self, state: &LimitState, class: usize) -> bool {
         let room = state.running.iter().sum::<usize>() < self.max;
         room && (class == DEMAND || state.running[READ_AHEAD] < self.max_ahead)
     }
 
-    /// Releases a place and gives free places to waiting requests.
-    fn leave(self: &Arc<Self>, client: Client, class: usize) {
+    /// Releases a slot and gives free slots to waiting requests.
+    fn release(self: &Arc<Self>, client: Client, class: usize) {
         let mut handed = Vec::new();
         let mut state = self.state();
         state.running[class] -= 1;
@@ -250,15 +253,15 @@ impl Places {
                 handed.push((waiter, client, class));
             }
         }
-        self.show(&state);
+        self.publish(&state);
         drop(state);
         for (waiter, client, class) in handed {
-            // A waiter that was just dropped drops the place, which passes it on.
-            drop(waiter.send(Place::new(self.clone(), client, class)));
+            // A waiter that was just dropped drops the permit, which passes it on.
+            drop(waiter.send(SlotPermit::new(self.clone(), client, class)));
         }
     }
 
-    fn show(&self, state: &State) {
+    fn publish(&self, state: &LimitState) {
         self.meter.running(state.running);
         self.meter.queued(state.lanes.waiting());
     }
@@ -266,25 +269,25 @@ impl Places {
 
 /// The right to one request at the origin.
 #[derive(Debug)]
-struct Place {
-    places: Arc<Places>,
+struct SlotPermit {
+    slots: Arc<RequestSlots>,
     client: Client,
     class: usize,
 }
 
-impl Place {
-    fn new(places: Arc<Places>, client: Client, class: usize) -> Self {
+impl SlotPermit {
+    fn new(slots: Arc<RequestSlots>, client: Client, class: usize) -> Self {
         Self {
-            places,
+            slots,
             client,
             class,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for SlotPermit {
     fn drop(&mut self) {
-        self.places.leave(self.client, self.class);
+        self.slots.release(self.client, self.class);
     }
 }
 

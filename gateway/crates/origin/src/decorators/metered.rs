@@ -9,57 +9,57 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::metrics::{Meter, word};
-use super::{
-    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
+use crate::metrics::{Meter, word};
+use crate::{
+    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
+    WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]
-pub struct Metered {
+pub(crate) struct Metered {
     inner: Arc<dyn Origin>,
     meter: Meter,
 }
 
 impl Metered {
     /// Counts the requests to `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
         Self { inner, meter }
     }
 
-    async fn timed<T>(
+    async fn measure<T>(
         &self,
         kind: &'static str,
         good: impl FnOnce(&T) -> &'static str,
         ask: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
-        let mut asked = Asked {
+        let mut outcome = RequestOutcome {
             meter: &self.meter,
             kind,
             result: "abandoned",
         };
         let begun = Instant::now();
         let answer = ask.await;
-        asked.result = answer.as_ref().map_or_else(word, good);
+        outcome.result = answer.as_ref().map_or_else(word, good);
         if answer.is_ok() {
-            self.meter.answered_after(begun.elapsed());
+            self.meter.observe_answer(begun.elapsed());
         }
         answer
     }
 }
 
 /// A request, counted when it is answered or dropped.
-struct Asked<'a> {
+struct RequestOutcome<'a> {
     meter: &'a Meter,
     kind: &'static str,
     result: &'static str,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for RequestOutcome<'_> {
     fn drop(&mut self) {
-        self.meter.requested(self.kind, self.result);
+        self.meter.count_request(self.kind, self.result);
     }
 }
 
@@ -78,10 +78,10 @@ impl Origin for Metered {
             Answer::NotModified { .. } => "not_modified",
         };
         Box::pin(async move {
-            let answer = self.timed("get", good, self.inner.get(request)).await?;
+            let answer = self.measure("get", good, self.inner.get(request)).await?;
             Ok(match answer {
                 Answer::Content(content) => Answer::Content(Content {
-                    body: Box::pin(Counted {
+                    body: Box::pin(CountedBody {
                         body: content.body,
                         meter: self.meter.clone(),
                     }),
@@ -93,7 +93,7 @@ impl Origin for Metered {
     }
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
-        Box::pin(self.timed("head", |_| "content", self.inner.head(key)))
+        Box::pin(self.measure("head", |_| "content", self.inner.head(key)))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
@@ -101,45 +101,45 @@ impl Origin for Metered {
             Some(_) => "content",
             None => "not_found",
         };
-        Box::pin(self.timed("head", good, self.inner.peek(key)))
+        Box::pin(self.measure("head", good, self.inner.peek(key)))
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.timed("list", |_| "content", self.inner.list(request)))
+        Box::pin(self.measure("list", |_| "content", self.inner.list(request)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
-        Box::pin(self.timed("probe", |()| "content", self.inner.probe()))
+        Box::pin(self.measure("probe", |()| "content", self.inner.probe()))
     }
 }
 
 impl OriginWrite for Metered {
-    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         let kind = write.kind();
         if let Some(payload) = write.payload_mut() {
             let meter = self.meter.clone();
             *payload = payload.clone().observed(move |bytes| meter.sent(bytes));
         }
         Box::pin(async move {
-            let mut asked = Asked {
+            let mut outcome = RequestOutcome {
                 meter: &self.meter,
                 kind,
                 result: "abandoned",
             };
             let answer = self.inner.write(write).await;
-            asked.result = answer.as_ref().map_or_else(word, |_| "written");
+            outcome.result = answer.as_ref().map_or_else(word, |_| "written");
             answer
         })
     }
 }
 
 /// A body whose bytes are counted.
-struct Counted {
+struct CountedBody {
     body: Body,
     meter: Meter,
 }
 
-impl Stream for Counted {
+impl Stream for CountedBody {
     type Item = Result<Bytes, OriginError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -148,7 +148,7 @@ impl Stream for Counted {
             Some(Ok(frame)) => {
                 self.meter.received(frame.len());
             }
-            Some(Err(error)) => self.meter.broke(error),
+            Some(Err(error)) => self.meter.count_broken_body(error),
             None => {}
         }
         Poll::Ready(item)

@@ -1,0 +1,62 @@
+//! Tests of `files`.
+
+use super::*;
+
+#[test]
+fn direct_and_cached_files_read_back_what_was_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for access in [FileAccess::Direct, FileAccess::Cached] {
+        let path = dir.path().join("file");
+        let file = RealFiles.open(&path, access).expect("opens");
+        let pages = vec![7; 3 * 4096];
+        let start = pages.as_ptr().align_offset(4096);
+        file.write_at(&pages[start..start + 4096], 4096)
+            .expect("written");
+        file.sync().expect("synced");
+        let again = RealFiles.open(&path, FileAccess::Existing).expect("opens");
+        assert_eq!(again.read_at(4096, 4096).expect("read"), vec![7; 4096]);
+        assert_eq!(again.read_at(0, 9999).expect("read").len(), 8192);
+        again.truncate(5000).expect("cut");
+        assert_eq!(again.read_at(4096, 4096).expect("read").len(), 904);
+        RealFiles.unlink(&path).expect("gone");
+        assert!(!again.stat().expect("open").linked);
+    }
+}
+
+/// Reads past the cache, from it, and at the end of the file give the same bytes.
+#[test]
+fn what_is_read_past_the_cache_is_what_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    let bytes: Vec<u8> = (0..100_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
+    std::fs::write(&path, &bytes).expect("written");
+    let file = RealFiles.open(&path, FileAccess::Existing).expect("opens");
+    for cached in [true, false] {
+        for (offset, len) in [
+            (0, 8192),
+            (4096, 50_000),
+            (8192, 1),
+            (98_304, 9999),
+            (5, 100),
+        ] {
+            if !cached {
+                file.sync().expect("synced");
+                file.drop_cached(0, 100_000);
+            }
+            let end = (offset + len).min(bytes.len());
+            let read = file.read_direct(offset as u64, len).expect("read");
+            assert!(read == bytes[offset..end], "{offset} {len} {cached}");
+        }
+    }
+    assert!(file.read_direct(102_400, 4096).expect("read").is_empty());
+}
+
+/// An unaligned direct write goes through the real fallback, and succeeds.
+#[test]
+fn a_refused_direct_write_goes_through_the_cache() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    let file = RealFiles.open(&path, FileAccess::Direct).expect("opens");
+    file.write_at(b"no page", 0).expect("written");
+    assert_eq!(file.read_at(0, 100).expect("read"), b"no page");
+}

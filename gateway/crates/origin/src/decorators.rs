@@ -1,0 +1,43 @@
+//! The decorators of an origin, each with one concern.
+//!
+//! `deadline` bounds every wait. `checked` accepts an answer only after it has compared status, `Content-Range`, length
+//! and ETag with the request. `metered` counts. `limit` bounds concurrency, serves clients in turn and prefers requests
+//! that a reader waits for. `breaker` answers at once while the origin is known to be down. `resume` retries, and
+//! continues a broken body from the byte that it reached.
+//!
+//! `resume` is outermost so that its pauses hold no slot in `limit` and each of its tries counts in `breaker`.
+//! `breaker` lies above `limit` because a request that it refuses need not queue.
+
+pub(crate) mod breaker;
+mod checked;
+mod deadline;
+mod limit;
+mod metered;
+mod random;
+mod resume;
+
+use std::sync::Arc;
+
+use crate::{Metrics, Origin, Settings};
+
+/// Wraps any origin in every decorator, in this order: `resume(breaker(limit(metered(checked(deadline(origin))))))`.
+#[must_use]
+pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
+    let meter = metrics.of(&settings.name);
+    let origin = Arc::new(deadline::Deadline::new(origin, settings.deadlines));
+    let origin = Arc::new(checked::Checked::new(origin));
+    let origin = Arc::new(metered::Metered::new(origin, meter.clone()));
+    let origin = Arc::new(limit::Limit::new(
+        origin,
+        settings.max_requests,
+        settings.max_queue,
+        settings.deadlines.queue,
+        meter.clone(),
+    ));
+    let origin = Arc::new(breaker::Breaker::new(
+        origin,
+        settings.breaker,
+        meter.clone(),
+    ));
+    Arc::new(resume::Resume::new(origin, settings.retry, meter))
+}
