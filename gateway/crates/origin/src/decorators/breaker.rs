@@ -12,8 +12,11 @@ use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::random::draw;
-use super::settings::Trip;
-use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
+use crate::metrics::Meter;
+use crate::settings::Trip;
+use crate::{
+    Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, WriteOutcome,
+};
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
 
