@@ -33,7 +33,7 @@ use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::precondition::{self, ForWrite, Validators, Verdict};
 use tidegate_write::WriteError;
-use tidegate_write::receive::{Incoming, Wanted};
+use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 /// Returns whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
@@ -96,7 +96,7 @@ impl Frontend {
         body: Sent,
     ) -> Result<Reply, Cause> {
         let digests = Digests::announced(&parts.headers).map_err(|_| Cause::Digest)?;
-        let incoming = Incoming {
+        let incoming = IncomingObject {
             headers: kept(&parts.headers)?,
             wanted: self.wanted(route, key, &parts.headers).await?,
             length: length(&parts.headers),
@@ -128,13 +128,13 @@ impl Frontend {
         &self,
         route: &RouteState,
         key: &ObjectKey,
-        wanted: Wanted,
+        wanted: WriteCondition,
         known: oneshot::Sender<Infallible>,
     ) -> Result<bool, Cause> {
         let is_new = match wanted {
-            Wanted::Absent => true,
-            Wanted::Version(_) => false,
-            Wanted::Anything => {
+            WriteCondition::Absent => true,
+            WriteCondition::Version(_) => false,
+            WriteCondition::Anything => {
                 let was_there = self.engine.open(&route.source, key, Open::default());
                 was_there.await.err() == Some(Error::NotFound)
             }
@@ -161,11 +161,11 @@ impl Frontend {
         route: &RouteState,
         key: &ObjectKey,
         headers: &HeaderMap,
-    ) -> Result<Wanted, Cause> {
+    ) -> Result<WriteCondition, Cause> {
         match precondition::for_write(headers) {
-            ForWrite::Nothing => return Ok(Wanted::Anything),
-            ForWrite::Absent => return Ok(Wanted::Absent),
-            ForWrite::Version(etag) => return Ok(Wanted::Version(etag)),
+            ForWrite::Nothing => return Ok(WriteCondition::Anything),
+            ForWrite::Absent => return Ok(WriteCondition::Absent),
+            ForWrite::Version(etag) => return Ok(WriteCondition::Version(etag)),
             ForWrite::Judge => {}
         }
         let current = Open {
@@ -178,7 +178,7 @@ impl Frontend {
             Err(Error::NotFound) => {
                 return match headers.contains_key(http::header::IF_MATCH) {
                     true => Err(Cause::Precondition),
-                    false => Ok(Wanted::Absent),
+                    false => Ok(WriteCondition::Absent),
                 };
             }
             Err(error) => return Err(error.into()),
@@ -190,7 +190,7 @@ impl Frontend {
         let mut headers = headers.clone();
         headers.remove(http::header::IF_MODIFIED_SINCE);
         match precondition::evaluate(&headers, validators) {
-            Verdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
+            Verdict::Proceed => Ok(WriteCondition::Version(version.etag.clone())),
             _ => Err(Cause::Precondition),
         }
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::writing::{Pinned, Writing};
+use super::pinned::Pinned;
+use super::shared_draft::SharedDraft;
 use super::{STREAMS, WriteError};
 use crate::spool::journal::Record;
 use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
@@ -13,9 +14,9 @@ use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
 /// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
-const COPY: u64 = 64 << 20;
+const MAX_COPIED_PIECE: u64 = 64 << 20;
 
-impl Writing {
+impl SharedDraft {
     /// Sends and copies all parts of the object.
     pub(super) async fn assemble(
         self: &Arc<Self>,
@@ -25,15 +26,17 @@ impl Writing {
         let pieces = {
             let state = self.state();
             let sizes = state.draft.sizes();
-            state
-                .draft
-                .pieces(if state.apart { sizes.first() } else { COPY })
+            state.draft.pieces(if state.apart {
+                sizes.first()
+            } else {
+                MAX_COPIED_PIECE
+            })
         };
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
         let parts = self.state().listed(&upload, parts);
-        let before = self.look_before(&upload, &parts).await?;
+        let before = self.earlier_tag(&upload, &parts).await?;
         let (promised, all_told) = {
             let mut state = self.state();
             state.note_written();
@@ -131,7 +134,7 @@ impl Writing {
                         Ok((number, etag))
                     }
                     Err(OriginError::NoSuchUpload) => {
-                        self.lost(upload);
+                        self.lose_upload(upload);
                         Err(WriteError::Lost)
                     }
                     Err(error) => Err(error.into()),

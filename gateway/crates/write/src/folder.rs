@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::change::{copy, deleted};
+use super::change::{copy, delete_object};
 use super::commit::supersede;
 use super::folder_locks::FolderLock;
-use super::send::is_hidden;
-use super::still::Still;
+use super::publish_hold::PublishHold;
+use super::send::is_staging_key;
 use super::{Drafts, STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Known;
 use tidegate_engine::names::{Facts, of_listing};
@@ -66,13 +66,13 @@ struct Item {
 }
 
 /// A copy that the store confirmed.
-struct Made {
+struct ConfirmedCopy {
     written: Written,
     answered: Answered,
 }
 
 /// The number of an item, and the outcome of its copy.
-type Tried = (usize, Result<Made, WriteError>);
+type CopyOutcome = (usize, Result<ConfirmedCopy, WriteError>);
 
 impl Writers {
     /// Replaces the prefix `from` of all keys below it by `to`, if there are at most `most`
@@ -91,7 +91,7 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
-        let stills = inner.folder_still(source, from).await?;
+        let holds = inner.hold_folder(source, from).await?;
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
@@ -105,7 +105,7 @@ impl Writers {
             _ => return Ok(FolderRename::NotEmpty),
         };
         let Some(items) = inner
-            .items(source, (from, to), &found, has_marker, &stills)
+            .items(source, (from, to), &found, has_marker, &holds)
             .await?
         else {
             return Ok(FolderRename::TooMany);
@@ -117,25 +117,27 @@ impl Writers {
             .flat_map(|it| [&it.old, &it.new])
             .collect::<BTreeSet<_>>()
         {
-            held.push(inner.path.hold_key(id).await);
+            held.push(inner.path.lock_key(id).await);
         }
-        for still in &stills {
-            is_on(still, &items)?;
+        for hold in &holds {
+            check_base(hold, &items)?;
         }
-        let tried = inner.copy_items(source, &items).await;
-        let refused = tried.iter().find_map(|(_, made)| made.as_ref().err());
+        let outcomes = inner.copy_items(source, &items).await;
+        let refused = outcomes.iter().find_map(|(_, made)| made.as_ref().err());
         let refused = match refused {
             Some(error) => Some(error.clone()),
-            None => is_as_it_was(source, from, most, &found).await.err(),
+            None => check_unchanged(source, from, most, &found).await.err(),
         };
         if let Some(error) = refused {
             tracing::warn!(%error, from, to, "a folder is not renamed; what was copied of it is taken away again");
-            inner.take_away(source, &items, &tried).await;
+            inner.delete_copies(source, &items, &outcomes).await;
             inner.core.forget_name(source.origin.id(), to);
             return Err(error);
         }
-        inner.appear(source, &items, &tried).await;
-        let copied = inner.delete_sources(source, &items, &stills, &tried).await;
+        inner.note_copies(source, &items, &outcomes).await;
+        let copied = inner
+            .delete_sources(source, &items, &holds, &outcomes)
+            .await;
         match &copied.left {
             None => inner.forget_folders(&items, from),
             Some(error) => {
@@ -148,21 +150,21 @@ impl Writers {
 
 impl Drafts {
     /// Publishes all drafts below a folder, and keeps them from being written to.
-    async fn folder_still(
+    async fn hold_folder(
         &self,
         source: &ReadContext,
         from: &str,
-    ) -> Result<Vec<Still>, WriteError> {
+    ) -> Result<Vec<PublishHold>, WriteError> {
         let origin = source.origin.id();
         let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
         let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
-        let mut stills = Vec::new();
+        let mut holds = Vec::new();
         for id in &drafts {
-            if let Some(still) = self.still(id).await {
-                stills.push(still.published().await?);
+            if let Some(hold) = self.hold_publishing(id).await {
+                holds.push(hold.publish().await?);
             }
         }
-        Ok(stills)
+        Ok(holds)
     }
 
     /// Pairs each object with its new key. `None`: one of the new keys is invalid.
@@ -172,7 +174,7 @@ impl Drafts {
         (from, to): (&str, &str),
         found: &[Listed],
         has_marker: bool,
-        stills: &[Still],
+        holds: &[PublishHold],
     ) -> Result<Option<Vec<Item>>, WriteError> {
         let mut items = Vec::new();
         for listed in found {
@@ -182,8 +184,8 @@ impl Drafts {
                 return Ok(None);
             };
             let (old, new) = (source.object(&old), source.object(&new));
-            let held = stills.iter().find(|still| still.writing.id() == old);
-            let at_hand = match held.and_then(|still| base_of(still, listed)) {
+            let held = holds.iter().find(|hold| hold.writing.id() == old);
+            let at_hand = match held.and_then(|hold| base_of(hold, listed)) {
                 Some(version) => Some(version),
                 None => self.at_hand(&old, listed).await,
             };
@@ -198,7 +200,7 @@ impl Drafts {
                     headers: Vec::new(),
                 },
                 // A copy in parts does not copy the headers.
-                _ => source.origin.head(&old.key).await.map_err(vanished)?,
+                _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
             };
             items.push(Item {
                 is_there: has_marker && rest.is_empty(),
@@ -228,7 +230,7 @@ impl Drafts {
 
     /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
     /// store might carry out a cancelled one all the same.
-    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<Tried> {
+    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<CopyOutcome> {
         let failed = &AtomicBool::new(false);
         let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
         let copies = wanted.map(|number| async move {
@@ -239,11 +241,11 @@ impl Drafts {
             let asked = self.core.now();
             let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
-            let made = copied.map(|written| Made {
+            let made = copied.map(|written| ConfirmedCopy {
                 answered: Answered::now(&self.core, asked, written.answered),
                 written,
             });
-            Some((number, made.map_err(changed)))
+            Some((number, made.map_err(missing_is_changed)))
         });
         let copies = stream::iter(copies).buffer_unordered(STREAMS);
         copies.filter_map(ready).collect().await
@@ -251,10 +253,10 @@ impl Drafts {
 
     /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
     /// first failure.
-    async fn take_away(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
+    async fn delete_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
         let failed = &AtomicBool::new(false);
-        let copies = (0..tried.len()).map(|place| async move {
-            let (number, made) = &tried[place];
+        let copies = (0..outcomes.len()).map(|place| async move {
+            let (number, made) = &outcomes[place];
             let item = &items[*number];
             if failed.load(Ordering::Relaxed) {
                 return 1;
@@ -263,7 +265,9 @@ impl Drafts {
                 .as_ref()
                 .map_or(&item.version.etag, |made| &made.written.etag);
             let taken = match source.origin.head(&item.new.key).await {
-                Ok(found) if found.etag.weak_eq(ours) => deleted(self, source, &item.new).await,
+                Ok(found) if found.etag.weak_eq(ours) => {
+                    delete_object(self, source, &item.new).await
+                }
                 // The copy was not made, or another writer has replaced it.
                 Ok(_) | Err(OriginError::NotFound) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -279,10 +283,10 @@ impl Drafts {
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.
-    async fn appear(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
+    async fn note_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
         let core = &self.core;
         let made = || {
-            tried
+            outcomes
                 .iter()
                 .filter_map(|(number, made)| Some((&items[*number], made.as_ref().ok()?)))
         };
@@ -303,7 +307,7 @@ impl Drafts {
                 core.folder_written(&item.new);
             } else if item.is_at_hand {
                 let moved = core.version_id(&item.old, &item.version).await;
-                self.appeared(source, &item.new, version, made.answered, moved)
+                self.note_copied(source, &item.new, version, made.answered, moved)
                     .await;
             } else {
                 supersede(self, &item.new);
@@ -321,11 +325,15 @@ impl Drafts {
         &self,
         source: &ReadContext,
         items: &[Item],
-        stills: &[Still],
-        tried: &[Tried],
+        holds: &[PublishHold],
+        outcomes: &[CopyOutcome],
     ) -> CopiedFolder {
-        let deletions = (0..items.len())
-            .map(|number| async move { (number, deleted(self, source, &items[number].old).await) });
+        let deletions = (0..items.len()).map(|number| async move {
+            (
+                number,
+                delete_object(self, source, &items[number].old).await,
+            )
+        });
         let mut deletions = stream::iter(deletions).buffer_unordered(STREAMS);
         let mut copied = CopiedFolder {
             moved: Vec::new(),
@@ -337,16 +345,16 @@ impl Drafts {
                 copied.left.get_or_insert(error);
                 continue;
             }
-            let made = tried.iter().find(|(tried, _)| *tried == number);
+            let made = outcomes.iter().find(|(outcomes, _)| *outcomes == number);
             let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
-            let still = stills.iter().find(|still| still.writing.id() == item.old);
-            if let (Some(still), Some(etag)) = (still, etag) {
-                let base = still.writing.state().base.clone();
+            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
+            if let (Some(hold), Some(etag)) = (hold, etag) {
+                let base = hold.writing.state().base.clone();
                 let version = base.map_or_else(
                     || item.version.clone(),
                     |base| Version::clone(&base.version),
                 );
-                self.move_writing(&still.writing, &item.old, &item.new, etag, version);
+                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
             }
             copied.moved.push(MovedObject {
                 from: item.old.key.clone(),
@@ -389,7 +397,7 @@ async fn list(
         };
         let page = source.origin.list(list).await.map_err(of_listing)?;
         let objects = page.objects.into_iter();
-        found.extend(objects.filter(|listed| !is_hidden(&listed.key)));
+        found.extend(objects.filter(|listed| !is_staging_key(&listed.key)));
         if found.len() > most {
             return Ok(None);
         }
@@ -401,7 +409,7 @@ async fn list(
 }
 
 /// Checks that a folder has the same objects as when it was listed.
-async fn is_as_it_was(
+async fn check_unchanged(
     source: &ReadContext,
     prefix: &str,
     most: usize,
@@ -414,8 +422,8 @@ async fn is_as_it_was(
 }
 
 /// Returns the version that the draft's handles have, if the listing shows it.
-fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
-    let state = still.writing.state();
+fn base_of(hold: &PublishHold, listed: &Listed) -> Option<Version> {
+    let state = hold.writing.state();
     let version = &state.base.as_ref()?.version;
     let is_same = listed.etag.as_ref()?.strong_eq(&version.etag);
     is_same.then(|| Version::clone(version))
@@ -423,10 +431,10 @@ fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
 
 /// Checks that the draft's handles have the version that is moved. Otherwise they would have its
 /// length and another version's bytes under the new key.
-fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
-    let id = still.writing.id();
+fn check_base(hold: &PublishHold, items: &[Item]) -> Result<(), WriteError> {
+    let id = hold.writing.id();
     let moved = items.iter().find(|item| item.old == id);
-    let state = still.writing.state();
+    let state = hold.writing.state();
     let base = state.base.as_ref().map(|base| &base.version.etag);
     match moved {
         Some(item) if base.is_none_or(|etag| *etag == item.version.etag) => Ok(()),
@@ -435,11 +443,11 @@ fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
 }
 
 /// Maps an error for an object that was deleted after it was listed.
-fn vanished(error: OriginError) -> WriteError {
-    changed(error.into())
+fn map_deleted(error: OriginError) -> WriteError {
+    missing_is_changed(error.into())
 }
 
-fn changed(error: WriteError) -> WriteError {
+fn missing_is_changed(error: WriteError) -> WriteError {
     match error {
         WriteError::Origin(Error::NotFound) => WriteError::Changed,
         error => error,

@@ -52,48 +52,52 @@ use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 mod assemble;
 mod begin;
 mod change;
-mod closed;
+mod change_mark;
+mod closed_draft;
 mod commit;
 mod complete;
 mod edition;
 mod error;
 mod folder;
 mod folder_locks;
-mod gather;
-mod hidden;
-mod holds;
-mod look;
-mod marked;
+mod key_locks;
 mod metrics;
-mod noted;
+mod next_edition;
 mod path;
-mod published;
-mod put_in;
+mod pinned;
+pub(crate) mod publish_hold;
+mod published_version;
 mod queue;
+mod read;
 pub mod receive;
+mod records;
 mod recover;
 mod send;
+mod shared_draft;
+mod single_put;
+mod snapshot;
 mod space;
 mod spool;
-pub(crate) mod still;
-mod tried;
-mod whole;
+mod staging;
+mod state;
+mod task;
+mod uncertain;
+mod write;
 mod writer;
-mod writing;
 
-pub use closed::{ClosedDraft, ClosedDraftReader};
+pub use closed_draft::{ClosedDraft, ClosedDraftReader};
 pub use error::WriteError;
 pub use folder::{CopiedFolder, FolderRename, MovedObject};
 pub use folder_locks::{FolderLock, PathLock};
-pub use look::Drafted;
 pub use path::WritePath;
 pub use queue::{Pending, Stage};
+pub use snapshot::DraftSnapshot;
 pub use spool::SpoolError;
 pub use writer::Writer;
 
 use folder_locks::FolderLocks;
 use metrics::Metrics;
-use writing::Writing;
+use shared_draft::SharedDraft;
 
 /// Settings of writers.
 #[derive(Debug, Clone)]
@@ -142,7 +146,7 @@ pub enum Commit {
 
 /// The way in which an object is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OpenMode {
     /// It begins empty; the commit replaces any existing object.
     Create,
     /// The same, if there is no object yet, neither now nor at the commit.
@@ -156,10 +160,10 @@ pub enum How {
 const STREAMS: usize = 16;
 
 /// Parts of all drafts sent at once.
-const ALL_STREAMS: usize = 48;
+const MAX_STREAMS: usize = 48;
 
 /// Closed drafts committed at once.
-const COMMITS: usize = 32;
+const MAX_COMMITS: usize = 32;
 
 /// The drafts of this process and their spool. Clones share one state.
 #[derive(Clone)]
@@ -171,7 +175,7 @@ pub(crate) struct Drafts {
     core: Arc<Core>,
     settings: Settings,
     spool: Spool,
-    writings: Mutex<HashMap<ObjectId, Arc<Writing>>>,
+    writings: Mutex<HashMap<ObjectId, Arc<SharedDraft>>>,
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
     folders: FolderLocks,
@@ -200,11 +204,11 @@ impl Drafts {
 /// lock, is not zero.
 struct Table<'a> {
     count: &'a AtomicUsize,
-    table: MutexGuard<'a, HashMap<ObjectId, Arc<Writing>>>,
+    table: MutexGuard<'a, HashMap<ObjectId, Arc<SharedDraft>>>,
 }
 
 impl Deref for Table<'_> {
-    type Target = HashMap<ObjectId, Arc<Writing>>;
+    type Target = HashMap<ObjectId, Arc<SharedDraft>>;
 
     fn deref(&self) -> &Self::Target {
         &self.table
@@ -245,8 +249,8 @@ impl Writers {
             settings,
             spool,
             writings: Mutex::default(),
-            streams: Arc::new(Semaphore::new(ALL_STREAMS)),
-            commits: Arc::new(Semaphore::new(COMMITS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),
             metrics: Metrics::default(),
         }));
@@ -259,13 +263,13 @@ impl Writers {
     /// Opens an object for writing. An object that begins empty gets `headers`.
     ///
     /// # Errors
-    /// [`WriteError::Exists`] for [`How::CreateNew`]; [`WriteError::Origin`] if the version to
+    /// [`WriteError::Exists`] for [`OpenMode::CreateNew`]; [`WriteError::Origin`] if the version to
     /// begin with cannot be determined.
     pub async fn open(
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        how: How,
+        how: OpenMode,
         headers: Headers,
     ) -> Result<Writer, WriteError> {
         begin::open(&self.0, source, key, how, headers).await

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writing::{State, Writing};
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
 use super::{WriteError, Writers};
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
@@ -18,17 +19,17 @@ use tidegate_plan::ObjectId;
 use tidegate_plan::retry::Backoff;
 
 /// Pauses between background tries to commit an object or abort an upload.
-pub(super) const PAUSE: Backoff = Backoff {
+pub(super) const RETRY_PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };
 
 /// The longest wait of a closed draft for another writer, and the interval of the checks.
-const HALF_WAY: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The wait of a new file that was closed empty for another writer before it is published.
-const BLANK: Duration = Duration::from_millis(500);
+const EMPTY_FILE_DELAY: Duration = Duration::from_millis(500);
 
 /// An object that is being written, for display.
 #[derive(Debug, Clone)]
@@ -99,7 +100,7 @@ impl Writers {
     }
 }
 
-impl State {
+impl DraftState {
     /// Returns whether it is a new, empty object that was not promised.
     fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
@@ -120,7 +121,7 @@ impl State {
 
 /// The state of a draft that may be due for publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
+enum PublishDue {
     /// It is as its last writer closed it.
     Closed,
     /// A writer is half way through more of it, and the wait for that writer has ended.
@@ -129,7 +130,7 @@ enum Due {
     Left,
 }
 
-impl Writing {
+impl SharedDraft {
     fn pending(&self) -> Pending {
         let state = self.state();
         let stage = state.stage();
@@ -143,10 +144,10 @@ impl Writing {
     }
 
     /// Makes everything durable locally, and queues it for publishing.
-    pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
+    pub(super) async fn close_in_background(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
-            state.whole()?;
+            state.check_not_lost()?;
             state.closed();
             state.records.push(Record::Closed);
         }
@@ -168,15 +169,15 @@ impl Writing {
         let writing = self.clone();
         self.inner
             .core
-            .spawn(async move { writing.work_off().await });
+            .spawn(async move { writing.run_queue().await });
     }
 
-    async fn work_off(self: Arc<Self>) {
+    async fn run_queue(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
         self.wait_while_blank().await;
         for failures in 0.. {
             let due = self.wait_for_close().await;
-            if due == Due::Left {
+            if due == PublishDue::Left {
                 break;
             }
             let tried = {
@@ -185,7 +186,7 @@ impl Writing {
                 };
                 self.state().asked = false;
                 match due {
-                    Due::Closed => self.commit_closed().await,
+                    PublishDue::Closed => self.commit_closed().await,
                     _ => self.commit().await.map(|()| true),
                 }
             };
@@ -204,11 +205,11 @@ impl Writing {
                 }
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
-                    let pause = PAUSE.pause(failures, 1.0);
+                    let pause = RETRY_PAUSE.pause(failures, 1.0);
                     tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
-                    self.outlive().await;
+                    self.sync_closed().await;
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
@@ -229,11 +230,11 @@ impl Writing {
 
     /// Syncs a closed draft that could not be published, so that it survives a restart before the
     /// bucket is back or has room. Excludes a draft that a writer is half way through.
-    async fn outlive(self: &Arc<Self>) {
-        let is_due = |state: &State| !state.promised && !state.unclosed;
+    async fn sync_closed(self: &Arc<Self>) {
+        let is_due = |state: &DraftState| !state.promised && !state.unclosed;
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
-            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
+            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not sync_closed a restart");
         }
     }
 
@@ -242,10 +243,10 @@ impl Writing {
     /// writer does not wait for an empty one first.
     async fn wait_while_blank(&self) {
         let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + BLANK;
+        let until = Instant::now() + EMPTY_FILE_DELAY;
         while Instant::now() < until && self.state().is_blank() {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
                 () = stop.cancelled() => return,
             }
         }
@@ -254,32 +255,32 @@ impl Writing {
     /// Waits while a writer is half way through the next version. If that version replaces the
     /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
     /// are part of it.
-    async fn wait_for_close(&self) -> Due {
+    async fn wait_for_close(&self) -> PublishDue {
         let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + HALF_WAY;
+        let until = Instant::now() + MAX_WAIT_FOR_CLOSE;
         loop {
             {
                 let mut state = self.state();
                 if !state.is_half_way() {
-                    return Due::Closed;
+                    return PublishDue::Closed;
                 }
                 if Instant::now() >= until {
-                    return Due::HalfWay;
+                    return PublishDue::HalfWay;
                 }
                 if state.replaced {
                     state.queued = false;
-                    return Due::Left;
+                    return PublishDue::Left;
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = stop.cancelled() => return Due::HalfWay,
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
+                () = stop.cancelled() => return PublishDue::HalfWay,
             }
         }
     }
 
     /// Handles the drop of a handle. The last one takes care of unpublished bytes.
-    pub(super) fn released(self: &Arc<Self>) {
+    pub(super) fn release(self: &Arc<Self>) {
         let (abandoned, wants) = {
             // The same order of locks as in `join`: no handle may join a draft that is abandoned.
             let mut writings = self.inner.writings();
@@ -317,7 +318,7 @@ impl Writing {
                 return None;
             }
             state.dirty = false;
-            let file = self.drop_file(&mut state);
+            let file = self.take_file(&mut state);
             state.draft = state.draft.next_from(0);
             let completed = state.completing.take().is_some();
             (state.upload.take(), completed, state.base.take(), file)
@@ -325,12 +326,12 @@ impl Writing {
         if let Some(upload) = upload {
             if completed {
                 // The outcome of the completion is unknown.
-                self.drop_hidden_key(upload.key.clone(), None);
+                self.delete_staging_key(upload.key.clone(), None);
             }
-            self.give_up(upload);
+            self.abandon_upload(upload);
         }
-        self.drop_hidden(base);
-        self.let_go_of_before();
+        self.delete_staged_base(base);
+        self.discard_replaced_edition();
         file
     }
 
@@ -342,7 +343,7 @@ impl Writing {
             return;
         }
         self.unlist(&mut writings, &state.id);
-        remove(self.drop_file(&mut state));
+        remove(self.take_file(&mut state));
     }
 
     /// Removes it from the table, if it is listed. Later opens of the object get another draft.

@@ -3,7 +3,6 @@
 //! All functions that touch them run where blocking is allowed. Data is written by offset (`data`);
 //! the journal is appended to under a lock (`log`).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +12,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::task::spawn_blocking;
 
-use super::DATA;
+use super::DATA_EXTENSION;
 use super::blocks::Memory;
-use super::data::{Data, FRAME, Kept, Synced};
+use super::data::{Data, FRAME_BYTES, JournaledBytes, SyncedTo};
 use super::journal::{Begin, Record};
 use super::log::Log;
 use super::replay::Replayed;
-use super::slots::Slots;
+use super::slots::{Slots, remove_file};
 use tidegate_origin::{Body, OriginError, Sums};
 use tidegate_plan::ByteRange;
 
@@ -31,7 +30,7 @@ pub(crate) struct SpoolFile {
     data: Data,
     /// The path of the data file, if there is one.
     path: PathBuf,
-    journal: Mutex<Journal>,
+    journal: Mutex<JournalFile>,
     grown: AtomicU64,
     /// The edition before. A crash finds it as long as this one is not promised.
     before: Mutex<Option<Arc<Self>>>,
@@ -39,7 +38,7 @@ pub(crate) struct SpoolFile {
 
 /// The journal, and whether the data file's name is durable, as the journal's own is.
 #[derive(Debug)]
-struct Journal {
+struct JournalFile {
     log: Log,
     is_named: bool,
 }
@@ -59,7 +58,7 @@ impl SpoolFile {
             id: log.id(),
             data,
             path,
-            journal: Mutex::new(Journal { log, is_named }),
+            journal: Mutex::new(JournalFile { log, is_named }),
             grown: AtomicU64::new(0),
             before: Mutex::default(),
         }
@@ -88,7 +87,7 @@ impl SpoolFile {
         let log = Log::new(slots.clone(), id, replayed.begin.clone());
         let log = log.found(slots.found(journal)?, sound, turn)?;
         let kept = match (replayed.kept, log.file()) {
-            (Some((range, place)), Some(file)) => Some(Kept {
+            (Some((range, place)), Some(file)) => Some(JournaledBytes {
                 range,
                 file: file.try_clone()?,
                 place,
@@ -249,16 +248,16 @@ impl SpoolFile {
             log.sync()?;
             let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
             let id = log.id();
-            Ok(Kept {
+            Ok(JournaledBytes {
                 range,
                 file,
                 place,
                 id,
             })
         })?;
-        if synced != Synced::InJournal {
+        if synced != SyncedTo::InJournal {
             self.make_name_durable(&mut journal)?;
-            let moved = (synced == Synced::Moved).then_some(Record::Moved);
+            let moved = (synced == SyncedTo::Moved).then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
             journal.log.note(&last)?;
             journal.log.sync()?;
@@ -273,7 +272,7 @@ impl SpoolFile {
     }
 
     /// Makes the name of the data file durable, before the journal refers to its bytes.
-    fn make_name_durable(&self, journal: &mut Journal) -> io::Result<()> {
+    fn make_name_durable(&self, journal: &mut JournalFile) -> io::Result<()> {
         if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
             self.slots.sync_names()?;
             journal.is_named = true;
@@ -333,7 +332,7 @@ impl SpoolFile {
         self.remove_before()?;
         let removed = self.journal().log.remove();
         if self.data.has_file() {
-            remove(&self.path);
+            remove_file(&self.path);
         }
         removed
     }
@@ -357,33 +356,26 @@ impl SpoolFile {
         self.blocking(remove).await
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal(&self) -> MutexGuard<'_, JournalFile> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the path of a draft's data file.
 pub(super) fn path_of(directory: &Path, id: u64) -> PathBuf {
-    directory.join(format!("{id:016x}.{DATA}"))
+    directory.join(format!("{id:016x}.{DATA_EXTENSION}"))
 }
 
 /// Returns the next piece to read.
 fn frame(at: u64, end: u64) -> ByteRange {
-    ByteRange::new(at, end.min(at + FRAME))
-}
-
-/// Removes a file, if it exists.
-pub(super) fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, path = %path.display(), "cannot remove a file of the spool");
-    }
+    ByteRange::new(at, end.min(at + FRAME_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::{self, Found};
+    use std::fs;
+
+    use super::super::journal::{self, JournalContents};
     use super::super::replay::replay;
     use super::super::slots::Slot;
     use super::*;
@@ -424,10 +416,10 @@ mod tests {
     fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
         let entries = fs::read_dir(directory).expect("a folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
-        let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL));
+        let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL_EXTENSION));
         let read = paths.filter_map(
             |path| match journal::read(&fs::read(&path).expect("read")) {
-                Found::Journal { id, records, sound } => {
+                JournalContents::Journal { id, records, sound } => {
                     let replayed = replay(&records).expect("they fit");
                     Some((id, path, replayed, sound))
                 }
