@@ -44,8 +44,8 @@ impl SharedDraft {
             state.records.push(completing);
             state.before = before;
             state.completing = Some(parts.clone());
-            let told = !state.promised || !state.unsynced;
-            (state.promised, told && !state.draft.has_gone())
+            let told = !state.phase.is_behind();
+            (state.phase.is_promised(), told && !state.draft.has_gone())
         };
         // After a crash, the journal must show these parts, not those that were promised before.
         let noted = match promised {

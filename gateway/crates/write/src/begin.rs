@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::phase::Phase;
 use super::pinned::Pinned;
 use super::shared_draft::SharedDraft;
 use super::state::DraftState;
@@ -103,7 +104,7 @@ async fn begin(
     let mut state = DraftState::new(inner, id.clone(), None, headers, guard);
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
-    state.dirty = true;
+    state.phase = Phase::created();
     Ok(state)
 }
 

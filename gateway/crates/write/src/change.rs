@@ -210,7 +210,7 @@ impl Drafts {
     ) {
         let mut writings = self.writings();
         let mut state = writing.state();
-        if !state.dirty {
+        if !state.phase.is_dirty() {
             // A failed write created the file. The old name is in it.
             remove(writing.take_file(&mut state));
             state.draft = state.draft.next_from(version.size);

@@ -18,7 +18,6 @@ use futures_core::future::BoxFuture;
 use super::WriteError;
 use super::edition::ClosedEdition;
 use super::shared_draft::SharedDraft;
-use super::state::DraftState;
 use crate::WritePath;
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
@@ -60,7 +59,9 @@ impl WritePath {
         let state = writing.state();
         let replaced = state.replaced_closed_edition();
         let (revision, draft, headers) = match &replaced {
-            _ if state.is_closed_and_promised() => (state.revision, &state.draft, &state.headers),
+            _ if state.phase.is_closed_and_promised() => {
+                (state.revision, &state.draft, &state.headers)
+            }
             Some(before) => (before.revision, &before.draft, &before.headers),
             None => return None,
         };
@@ -77,12 +78,6 @@ impl WritePath {
             headers,
             replaced,
         })
-    }
-}
-
-impl DraftState {
-    pub(super) fn is_closed_and_promised(&self) -> bool {
-        self.promised && self.dirty && !self.unclosed && !self.removed && !self.lost
     }
 }
 
@@ -133,7 +128,7 @@ impl ClosedDraft {
         let read = self.writing.read_range(range).await;
         let is_same = {
             let state = self.writing.state();
-            state.revision == self.revision && !state.removed
+            state.revision == self.revision && !state.phase.is_discarded()
         };
         match self.replaced() {
             _ if is_same => read,

@@ -55,10 +55,10 @@ impl SharedDraft {
     pub(super) async fn commit_locked(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
-            if !state.dirty || state.removed {
+            if !state.phase.is_unpublished() {
                 return Ok(());
             }
-            state.closing = true;
+            state.phase.begin_attempt();
         }
         let result = catch_panic(self.try_to_publish()).await;
         self.inner.metrics.committed(match &result {
@@ -69,8 +69,7 @@ impl SharedDraft {
         });
         {
             let mut state = self.state();
-            state.closing = false;
-            state.trouble = result.as_ref().err().cloned();
+            state.phase.end_attempt(result.as_ref().err().cloned());
         }
         result
     }
@@ -101,7 +100,7 @@ impl SharedDraft {
         match published {
             Ok(published) => self.settle(published).await,
             // Nothing was published: the store forgot each upload, and may keep the next.
-            Err(WriteError::Lost) if !self.state().lost && self.can_send_anew() => {
+            Err(WriteError::Lost) if !self.state().phase.is_lost() && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
             }
             Err(error) => Err(error),
@@ -256,8 +255,7 @@ impl SharedDraft {
             state.completing = None;
             state.unverified.clear();
             state.uncertain = UncertainCommits::default();
-            state.lost = false;
-            state.dirty = false;
+            state.phase.publish();
             state.committed = Some(version.clone());
             let base = Pinned {
                 key: id.key,

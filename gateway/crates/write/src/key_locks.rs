@@ -1,7 +1,7 @@
 //! Locks on keys: one writer of this process at a time changes a key in the bucket.
 //!
 //! A writer that publishes, deletes or moves an object sends several requests; an acknowledged
-//! write of another writer between them would be lost. The gate of a draft (`upload/still`) is
+//! write of another writer between them would be lost. The gate of a draft (`publish_hold`) is
 //! taken before this lock, never after. Of two keys, the smaller one is locked first.
 
 use std::collections::HashMap;

@@ -64,6 +64,7 @@ mod key_locks;
 mod metrics;
 mod next_edition;
 mod path;
+mod phase;
 mod pinned;
 pub(crate) mod publish_hold;
 mod published_version;

@@ -13,7 +13,7 @@ impl SharedDraft {
     /// The caller holds the gate and the page alone.
     pub(super) async fn begin_edition(self: &Arc<Self>) -> bool {
         let _journal = self.journal.lock().await;
-        let promised = self.state().promised;
+        let promised = self.state().phase.is_promised();
         if promised {
             // The edition before that one is superseded.
             self.discard_replaced_edition();
@@ -29,7 +29,7 @@ impl SharedDraft {
                 return false;
             };
             let room = freed + state.take_room() + FILES_BYTES;
-            let is_lost = state.lost;
+            let is_lost = state.phase.is_lost();
             let records = std::mem::take(&mut state.records);
             state.replaced_edition = Some(ReplacedEdition {
                 id: file.id(),

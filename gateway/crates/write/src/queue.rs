@@ -14,7 +14,6 @@ use super::shared_draft::SharedDraft;
 use super::state::DraftState;
 use super::{WriteError, Writers};
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use tidegate_plan::ObjectId;
 use tidegate_plan::retry::Backoff;
 
@@ -89,11 +88,11 @@ impl Writers {
                 .0
                 .writings()
                 .values()
-                .find(|it| it.state().queued)
+                .find(|it| it.state().phase.is_queued())
                 .cloned();
             let Some(writing) = waiting else { return };
             let mut progress = writing.progress.subscribe();
-            if writing.state().queued {
+            if writing.state().phase.is_queued() {
                 let _ = progress.changed().await;
             }
         }
@@ -104,13 +103,13 @@ impl DraftState {
     /// Returns whether it is a new, empty object that was not promised.
     fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
-        is_new && !self.promised && !self.is_half_way()
+        is_new && !self.phase.is_promised() && !self.is_half_way()
     }
 
     /// Returns the step that it waits for.
     pub(super) fn stage(&self) -> Stage {
-        match (&self.trouble, self.queued) {
-            _ if self.closing => Stage::Sending,
+        match (self.phase.trouble(), self.phase.is_queued()) {
+            _ if self.phase.is_publishing() => Stage::Sending,
             (Some(error), _) if !error.is_passing() => Stage::Refused,
             (Some(_), true) => Stage::Waiting,
             (None, true) => Stage::Sending,
@@ -139,7 +138,7 @@ impl SharedDraft {
             size: state.draft.size(),
             spooled: state.draft.local().bytes(),
             stage,
-            trouble: state.trouble.clone(),
+            trouble: state.phase.trouble().cloned(),
         }
     }
 
@@ -148,8 +147,8 @@ impl SharedDraft {
         {
             let mut state = self.state();
             state.check_not_lost()?;
-            state.closed();
-            state.records.push(Record::Closed);
+            let closed = state.phase.close_for_queue();
+            state.records.push(closed);
         }
         self.sync().await?;
         self.enqueue();
@@ -158,13 +157,8 @@ impl SharedDraft {
 
     /// Queues it for publishing, unless it is queued already.
     pub(super) fn enqueue(self: &Arc<Self>) {
-        {
-            let mut state = self.state();
-            state.asked = true;
-            if state.queued {
-                return;
-            }
-            state.queued = true;
+        if !self.state().phase.request() {
+            return;
         }
         let writing = self.clone();
         self.inner
@@ -184,7 +178,7 @@ impl SharedDraft {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
-                self.state().asked = false;
+                self.state().phase.begin_try();
                 match due {
                     PublishDue::Closed => self.commit_closed().await,
                     _ => self.commit().await.map(|()| true),
@@ -193,13 +187,15 @@ impl SharedDraft {
             let key = self.id().key;
             match tried {
                 // Another writer has begun the next version since the check.
-                Ok(false) => self.state().asked = true,
+                Ok(false) => {
+                    self.state().phase.request();
+                }
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.dirty && state.handles == 0;
-                    if !state.asked && !left_with_more {
-                        state.queued = false;
+                    let left_with_more = state.phase.is_dirty() && state.handles == 0;
+                    if !state.phase.is_requested() && !left_with_more {
+                        state.phase.leave_queue();
                         break;
                     }
                 }
@@ -219,7 +215,7 @@ impl SharedDraft {
                     tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
                     let mut state = self.state();
                     state.hold_no_memory();
-                    state.queued = false;
+                    state.phase.leave_queue();
                     break;
                 }
             }
@@ -231,7 +227,7 @@ impl SharedDraft {
     /// Syncs a closed draft that could not be published, so that it survives a restart before the
     /// bucket is back or has room. Excludes a draft that a writer is half way through.
     async fn sync_closed(self: &Arc<Self>) {
-        let is_due = |state: &DraftState| !state.promised && !state.unclosed;
+        let is_due = |state: &DraftState| !state.phase.is_promised() && !state.phase.is_unclosed();
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not sync_closed a restart");
@@ -267,8 +263,8 @@ impl SharedDraft {
                 if Instant::now() >= until {
                     return PublishDue::HalfWay;
                 }
-                if state.replaced {
-                    state.queued = false;
+                if state.phase.is_replaced() {
+                    state.phase.leave_queue();
                     return PublishDue::Left;
                 }
             }
@@ -290,9 +286,10 @@ impl SharedDraft {
                 return;
             }
             // A queued draft that was not written to since is requested already.
-            let wants = state.dirty && (!state.queued || state.unclosed);
-            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            let abandoned = state.removed || (refused && !state.is_promised());
+            let wants =
+                state.phase.is_dirty() && (!state.phase.is_queued() || state.phase.is_unclosed());
+            let abandoned =
+                state.phase.is_discarded() || (state.phase.is_refused() && !state.is_promised());
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }
@@ -312,12 +309,12 @@ impl SharedDraft {
     pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
         let (upload, completed, base, file) = {
             let mut state = self.state();
-            state.removed = true;
-            if !state.dirty && state.base.is_some() {
+            let was_published = !state.phase.is_dirty();
+            state.phase.discard();
+            if was_published && state.base.is_some() {
                 // Its handles can still read the committed bytes, as far as they are cached.
                 return None;
             }
-            state.dirty = false;
             let file = self.take_file(&mut state);
             state.draft = state.draft.next_from(0);
             let completed = state.completing.take().is_some();
@@ -339,7 +336,7 @@ impl SharedDraft {
     fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
-        if state.handles > 0 || state.queued || state.dirty && !state.removed {
+        if state.handles > 0 || state.phase.is_queued() || state.phase.is_unpublished() {
             return;
         }
         self.unlist(&mut writings, &state.id);

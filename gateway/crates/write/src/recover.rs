@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 
 use super::Writers;
+use super::phase::Phase;
 use super::pinned::Pinned;
 use super::queue::remove;
 use super::shared_draft::SharedDraft;
@@ -120,8 +121,7 @@ impl Writers {
         state.before.clone_from(&replayed.before);
         state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
         state.file = Some(file);
-        state.dirty = true;
-        state.promised = replayed.promised;
+        state.phase = Phase::recovered(replayed.promised);
         Some(state)
     }
 }

@@ -43,8 +43,8 @@ impl SharedDraft {
             let job = {
                 let mut state = self.state();
                 let paused = state.not_before.is_some_and(|until| Instant::now() < until);
-                let held_up = when != When::Closing && (paused || state.closing);
-                if state.sending >= STREAMS || state.removed || held_up {
+                let held_up = when != When::Closing && (paused || state.phase.is_publishing());
+                if state.sending >= STREAMS || state.phase.is_discarded() || held_up {
                     return;
                 }
                 let Some(job) = state.draft.next(when) else {
@@ -265,7 +265,7 @@ impl SharedDraft {
             }
             // The draft has another key by now, or was discarded.
             self.abandon_upload(upload);
-            if self.state().removed {
+            if self.state().phase.is_discarded() {
                 return Err(WriteError::Lost);
             }
         }
@@ -274,7 +274,10 @@ impl SharedDraft {
     /// Takes over a new upload, and returns whether it is still the right one.
     fn begun(&self, upload: &Upload, hidden: bool, headers: Headers) -> bool {
         let mut state = self.state();
-        if state.removed || state.staged != hidden || (!hidden && state.id.key != upload.key) {
+        if state.phase.is_discarded()
+            || state.staged != hidden
+            || (!hidden && state.id.key != upload.key)
+        {
             return false;
         }
         state.records.push(Record::upload(upload, &headers));
@@ -297,8 +300,7 @@ impl SharedDraft {
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
-            state.lost = true;
-            state.trouble = Some(WriteError::Lost);
+            state.phase.lose();
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
@@ -329,7 +331,7 @@ impl SharedDraft {
 
 impl DraftState {
     fn replaces_promised(&self, index: u32) -> bool {
-        self.promised && self.draft.replaces_gone(index)
+        self.phase.is_promised() && self.draft.replaces_gone(index)
     }
 
     /// Returns the checksums that the parts of a new upload carry.

@@ -147,7 +147,7 @@ impl SharedDraft {
         let times = self.inner.core.times.clone();
         let (file, records, anew) = {
             let mut state = self.state();
-            if state.removed {
+            if state.phase.is_discarded() {
                 return Ok(true);
             }
             if !is_wanted(&state) {
@@ -155,8 +155,7 @@ impl SharedDraft {
             }
             let file = self.file_of(&mut state);
             state.note_written();
-            state.promised = true;
-            state.unsynced = false;
+            state.phase.begin_sync();
             times.keep_draft(&state.id, state.times);
             let records = std::mem::take(&mut state.records);
             // Later writes are not durable, and records of them must not claim it.
@@ -173,8 +172,10 @@ impl SharedDraft {
         });
         let synced = synced.await;
         times.write_out().await;
-        self.state().unsynced |= synced.is_err();
-        synced?;
+        if let Err(error) = synced {
+            self.state().phase.fail_sync();
+            return Err(error.into());
+        }
         self.discard_replaced_edition();
         Ok(true)
     }
@@ -190,7 +191,7 @@ impl SharedDraft {
                 base: Some(base.journal_base()),
                 ..state.beginning()
             };
-            (state.file.clone(), begin, state.promised)
+            (state.file.clone(), begin, state.phase.is_promised())
         };
         match file {
             Some(file) => {
@@ -212,7 +213,7 @@ impl SharedDraft {
     pub(super) fn take_file(&self, state: &mut DraftState) -> Option<Arc<SpoolFile>> {
         state.records.clear();
         state.unnoted = Extents::default();
-        state.promised = false;
+        state.phase.drop_promise();
         self.inner.spool.space.give(state.take_room());
         let file = state.file.take()?;
         self.inner.spool.space.give(FILES_BYTES);

@@ -35,7 +35,7 @@ impl DraftSnapshot {
             size: state.draft.size(),
             modified: state.times.modified,
             changed: state.times.changed,
-            dirty: state.dirty,
+            dirty: state.phase.is_dirty(),
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,
             headers: state.headers.clone(),
@@ -57,12 +57,19 @@ impl Writers {
         let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         let state = writing.state();
-        (state.dirty && !state.removed).then(|| DraftSnapshot::of(&state))
+        state
+            .phase
+            .is_unpublished()
+            .then(|| DraftSnapshot::of(&state))
     }
 
     /// Returns the same for every key that begins with `prefix`, in order of keys.
     #[must_use]
-    pub fn snapshots_below(&self, source: &ReadContext, prefix: &str) -> Vec<(ObjectKey, DraftSnapshot)> {
+    pub fn snapshots_below(
+        &self,
+        source: &ReadContext,
+        prefix: &str,
+    ) -> Vec<(ObjectKey, DraftSnapshot)> {
         let origin = source.origin.id();
         let all: Vec<_> = {
             let writings = self.0.writings();
@@ -77,7 +84,7 @@ impl Writers {
             .into_iter()
             .filter_map(|(key, writing)| {
                 let state = writing.state();
-                let dirty = state.dirty && !state.removed;
+                let dirty = state.phase.is_unpublished();
                 dirty.then(|| (key, DraftSnapshot::of(&state)))
             })
             .collect();

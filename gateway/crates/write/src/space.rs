@@ -152,7 +152,7 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         // ReplacedEdition the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
-        let mut done = match self.sync_if(|state| state.promised).await {
+        let mut done = match self.sync_if(|state| state.phase.is_promised()).await {
             Ok(false) => self.flush_durably().await,
             synced => synced.map(drop),
         };
@@ -163,7 +163,9 @@ impl SharedDraft {
             let kept = {
                 let state = self.state();
                 let is_replaced = !state.has_file(file);
-                state.removed || is_replaced || state.draft.local().within(range).next().is_some()
+                state.phase.is_discarded()
+                    || is_replaced
+                    || state.draft.local().within(range).next().is_some()
             };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;

@@ -67,11 +67,11 @@ impl SharedDraft {
         if !self.state().draft.has_gone() {
             return Ok(());
         }
-        self.state().closing = true;
+        self.state().phase.begin_attempt();
         self.wait_for_parts().await;
         self.state().failure = None;
         let published = catch_panic(self.make_readable()).await;
-        self.state().closing = false;
+        self.state().phase.end_reading_back();
         published
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::edition::{ClosedEdition, ReplacedEdition};
+use super::phase::Phase;
 use super::pinned::Pinned;
 use super::records::header_pairs;
 use super::uncertain::UncertainCommits;
@@ -56,37 +57,17 @@ pub(super) struct DraftState {
     pub(super) times: Times,
     /// Changes with every write and every changed header.
     pub(super) revision: u64,
-    /// Whether it differs from the bucket's version.
-    pub(super) dirty: bool,
-    /// Whether a `fsync` or `close` has promised it.
-    pub(super) promised: bool,
-    /// Whether anything was written or set since the last sync.
-    pub(super) unsynced: bool,
-    /// Whether anything was written or set since the last close: a writer may be half way through.
-    pub(super) unclosed: bool,
-    /// Whether the closed version was truncated to nothing since: nothing of it is left to publish.
-    pub(super) replaced: bool,
-    /// Whether some of its bytes exist nowhere any more.
-    pub(super) lost: bool,
+    pub(super) phase: Phase,
     pub(super) handles: usize,
     /// Parts being sent.
     pub(super) sending: usize,
     /// Whether parts are being evicted ahead of need.
     pub(super) evicting: bool,
-    /// Whether it is being published: no part is sent ahead.
-    pub(super) closing: bool,
     /// The latest error of a part.
     pub(super) failure: Option<WriteError>,
     /// Failures in a row. No part is sent ahead before `not_before`.
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
-    /// Whether it was deleted: further writes are discarded.
-    pub(super) removed: bool,
-    /// Whether it is committed in the background, or queued for that. `trouble` is the last error.
-    pub(super) queued: bool,
-    /// Whether it was closed again since the last try began.
-    pub(super) asked: bool,
-    pub(super) trouble: Option<WriteError>,
     /// The version that was committed last.
     pub(super) committed: Option<Arc<Version>>,
 }
@@ -126,23 +107,13 @@ impl DraftState {
             records: Vec::new(),
             times,
             revision: 0,
-            dirty: false,
-            promised: false,
-            unsynced: false,
-            unclosed: false,
-            replaced: false,
-            lost: false,
+            phase: Phase::default(),
             handles: 0,
             sending: 0,
             evicting: false,
-            closing: false,
             failure: None,
             failures: 0,
             not_before: None,
-            removed: false,
-            queued: false,
-            asked: false,
-            trouble: None,
             committed: None,
         }
     }
@@ -151,33 +122,26 @@ impl DraftState {
     pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
         self.draft.begin_write(range)?;
         self.revision += 1;
-        self.unclosed = true;
+        self.phase.begin_change();
         Ok(())
     }
 
     /// Notes a write. It invalidates a completion under way.
     pub(super) fn note_change(&mut self, now: Timestamp) {
-        self.times = Times::at(following(now, self.times.changed, self.dirty));
+        self.times = Times::at(following(now, self.times.changed, self.phase.is_dirty()));
         self.revision += 1;
-        self.dirty = true;
-        self.unsynced = true;
-        self.unclosed = true;
+        self.phase.change();
         self.completing = None;
-    }
-
-    /// Notes that the last writer closed it or has gone.
-    pub(super) fn closed(&mut self) {
-        (self.unclosed, self.replaced) = (false, false);
     }
 
     /// Returns whether an open handle has changed it since the last close.
     pub(super) fn is_half_way(&self) -> bool {
-        self.handles > 0 && self.unclosed
+        self.handles > 0 && self.phase.is_unclosed()
     }
 
     /// Fails if bytes of it are lost.
     pub(super) fn check_not_lost(&self) -> Result<(), WriteError> {
-        match self.lost {
+        match self.phase.is_lost() {
             true => Err(WriteError::Lost),
             false => Ok(()),
         }
@@ -235,13 +199,16 @@ impl DraftState {
 impl DraftState {
     /// Returns whether a `fsync` or `close` has promised this edition, or the one before.
     pub(super) fn is_promised(&self) -> bool {
-        self.promised || self.replaced_edition.is_some()
+        self.phase.is_promised() || self.replaced_edition.is_some()
     }
 
     /// Returns the closed edition that a writer replaces, unless the replacement is promised or in
     /// the bucket.
     pub(super) fn replaced_closed_edition(&self) -> Option<Arc<ClosedEdition>> {
-        let before = self.replaced_edition.as_ref().filter(|_| self.dirty)?;
+        let before = self
+            .replaced_edition
+            .as_ref()
+            .filter(|_| self.phase.is_dirty())?;
         before.closed.clone()
     }
 
@@ -255,7 +222,7 @@ impl DraftState {
     /// Returns this edition for readers if it is unchanged since its close and all of it is in the
     /// spool.
     pub(super) fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
-        let is_whole = self.is_closed_and_promised() && !self.draft.has_gone();
+        let is_whole = self.phase.is_closed_and_promised() && !self.draft.has_gone();
         is_whole.then(|| {
             Arc::new(ClosedEdition {
                 revision: self.revision,
@@ -279,10 +246,7 @@ impl DraftState {
         self.sums.clear();
         self.before = None;
         self.staged = false;
-        self.promised = false;
-        self.replaced = true;
-        self.lost = false;
-        self.trouble = None;
+        self.phase.begin_edition();
     }
 }
 

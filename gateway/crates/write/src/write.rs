@@ -112,7 +112,7 @@ impl SharedDraft {
         let space = &self.inner.spool.space;
         let (file, room) = {
             let mut state = self.state();
-            let goes_on = range.start == state.draft.size() && !state.lost;
+            let goes_on = range.start == state.draft.size() && !state.phase.is_lost();
             let file = state.file.clone().filter(|_| goes_on);
             let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
                 return false;
@@ -185,13 +185,15 @@ impl SharedDraft {
             let freed = state.draft.truncate(size)?;
             state.records.push(Record::Cut { size });
             state.note_change(self.inner.core.now());
-            state.replaced |= size == 0;
-            if state.lost && !state.draft.has_gone() {
+            if size == 0 {
+                state.phase.replace_all();
+            }
+            if !state.draft.has_gone()
+                && let Some(unsent) = state.phase.restore()
+            {
                 // The lost bytes are truncated; the rest is here, and is sent anew.
-                state.lost = false;
-                state.trouble = None;
                 state.draft.forget_sent();
-                state.records.push(Record::Unsent);
+                state.records.push(unsent);
                 state.upload = None;
             }
             freed

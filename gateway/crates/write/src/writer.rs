@@ -54,7 +54,7 @@ impl Writer {
     /// Returns whether it differs from the bucket's version.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
-        self.writing.state().dirty
+        self.writing.state().phase.is_dirty()
     }
 
     /// Returns the version that was committed last, through any handle.
@@ -183,7 +183,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::commit`].
     pub async fn publish(&self) -> Result<(), WriteError> {
-        self.writing.state().closed();
+        self.writing.state().phase.close();
         self.writing.commit().await
     }
 
@@ -192,9 +192,8 @@ impl Writer {
     pub fn publish_behind(&self) {
         let due = {
             let mut state = self.writing.state();
-            state.closed();
-            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            state.dirty && !state.removed && !refused
+            state.phase.close();
+            state.phase.is_unpublished() && !state.phase.is_refused()
         };
         if due {
             self.writing.enqueue();
@@ -221,7 +220,7 @@ impl Writer {
     pub(super) fn replace_all(&self, headers: Headers) {
         let mut state = self.writing.state();
         state.guard = Guard::None;
-        state.replaced = true;
+        state.phase.replace_all();
         state.headers = headers;
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
