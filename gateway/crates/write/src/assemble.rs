@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::pinned::Pinned;
 use super::shared_draft::SharedDraft;
-use super::{STREAMS, WriteError};
+use super::{MAX_DRAFT_STREAMS, WriteError};
 use crate::spool::journal::Record;
 use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
 use tidegate_plan::upload::{Piece, Pieces, When};
@@ -37,28 +37,31 @@ impl SharedDraft {
         let parts = self.copy_rest(&upload, pieces).await?;
         let parts = self.state().listed(&upload, parts);
         let before = self.earlier_tag(&upload, &parts).await?;
-        let (promised, all_told) = {
+        let (promised, all_journaled) = {
             let mut state = self.state();
             state.note_written();
             let completing = Record::completing(&parts, before.as_ref());
             state.records.push(completing);
             state.before = before;
             state.completing = Some(parts.clone());
-            let told = !state.phase.is_behind();
-            (state.phase.is_promised(), told && !state.draft.has_gone())
+            let is_journaled = !state.phase.is_behind();
+            (
+                state.phase.is_promised(),
+                is_journaled && !state.draft.has_gone(),
+            )
         };
         // After a crash, the journal must show these parts, not those that were promised before.
-        let noted = match promised {
+        let appended = match promised {
             true => self.sync().await,
             false => self.flush().await,
         };
-        match noted {
+        match appended {
             // A full disk must not prevent the completion that frees room.
-            Err(error) if all_told => {
+            Err(error) if all_journaled => {
                 let key = upload.key.as_str();
                 tracing::warn!(%error, key, "the journal cannot be told of a completion");
             }
-            noted => noted?,
+            appended => appended?,
         }
         Ok((upload, parts))
     }
@@ -141,6 +144,9 @@ impl SharedDraft {
                 }
             }
         });
-        stream::iter(copied).buffered(STREAMS).try_collect().await
+        stream::iter(copied)
+            .buffered(MAX_DRAFT_STREAMS)
+            .try_collect()
+            .await
     }
 }

@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::commit::supersede;
 use super::pinned::Pinned;
 use super::publish_hold::PublishHold;
 use super::queue::remove;
 use super::shared_draft::SharedDraft;
-use super::{Drafts, STREAMS, WriteError, Writers};
-use tidegate_cache::Entry as Record;
+use super::supersede::{ChangedKey, supersede};
+use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::Entry;
 use tidegate_engine::written::{self, Answered, Cause, Known};
-use tidegate_engine::{Error, ReadContext, resolve};
+use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
@@ -72,7 +71,7 @@ impl Writers {
         }
         let put = origin.put(key, Headers::new(), empty, Guard::None);
         let made = change_key(&self.0.core, &id, put).await;
-        supersede(&self.0, &id);
+        supersede(&self.0.core, &id, ChangedKey::Unknown);
         made?;
         self.0.core.folder_made(&id);
         Ok(())
@@ -137,7 +136,7 @@ impl Writers {
             // A version that another process wrote meanwhile was not copied, and stays. So does one
             // that may be such a version.
             now => {
-                supersede(&self.0, &old);
+                supersede(&self.0.core, &old, ChangedKey::Unknown);
                 return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
             }
         }
@@ -195,8 +194,7 @@ impl Drafts {
             filing.put_of(moved, &[whole], Cause::Rename);
         })
         .await;
-        core.forget_elsewhere(id);
-        core.name_written(id, core.facts(id, &made));
+        supersede(core, id, ChangedKey::Installed(core.facts(id, &made)));
     }
 
     /// Moves the handles to the new key.
@@ -245,7 +243,7 @@ pub(super) async fn delete_object(
     match &deleted {
         Ok(()) => note_deleted(inner, id).await,
         Err(_) => {
-            supersede(inner, id);
+            supersede(&inner.core, id, ChangedKey::Unknown);
             inner.core.forget_name(id.origin, id.key.as_str());
         }
     }
@@ -256,10 +254,7 @@ pub(super) async fn delete_object(
 async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
-    supersede(inner, id);
-    inner.core.name_removed(id);
-    let since = inner.core.now();
-    resolve::remember(&inner.core, id, Some(Record::Missing { since }));
+    supersede(&inner.core, id, ChangedKey::Missing);
 }
 
 /// Copies a version on the server, in parts if it is too large for one request.
@@ -290,7 +285,7 @@ pub(super) async fn copy(
             Ok::<_, OriginError>((number, tag))
         }
     });
-    let parts = stream::iter(parts).buffered(STREAMS);
+    let parts = stream::iter(parts).buffered(MAX_DRAFT_STREAMS);
     let parts: Result<Vec<_>, _> = parts.try_collect().await;
     let written = match parts {
         Ok(parts) => {

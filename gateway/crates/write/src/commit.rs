@@ -12,12 +12,12 @@ use super::WriteError;
 use super::pinned::Pinned;
 use super::published_version::PublishedVersion;
 use super::shared_draft::SharedDraft;
+use super::supersede::{ChangedKey, supersede};
 use super::task::catch_panic;
 use super::uncertain::UncertainCommits;
+use tidegate_engine::Error;
 use tidegate_engine::names::Facts;
-use tidegate_engine::{Error, resolve};
 use tidegate_origin::{Guard, OriginError};
-use tidegate_plan::ObjectId;
 use tidegate_plan::upload::When;
 
 /// Tries to publish within one commit, if the upload is lost.
@@ -240,12 +240,11 @@ impl SharedDraft {
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;
-        core.forget_elsewhere(&id);
         let facts = Facts {
             version: None,
-            ..self.inner.core.facts(&id, &version)
+            ..core.facts(&id, &version)
         };
-        self.inner.core.name_written(&id, facts);
+        supersede(core, &id, ChangedKey::Installed(facts));
         let (before, file) = {
             let mut state = self.state();
             let file = self.take_file(&mut state);
@@ -265,7 +264,7 @@ impl SharedDraft {
         };
         kept.write_out().await;
         if let Some(file) = file {
-            // ReplacedEdition anything newer is written: otherwise a journal found later would publish this
+            // Before anything newer is written: otherwise a journal found later would publish this
             // once more.
             file.removed().await?;
         }
@@ -284,11 +283,4 @@ impl super::state::DraftState {
             guard => guard.clone(),
         }
     }
-}
-
-/// Prevents earlier reads from restoring an old version, and forgets the current one.
-pub(super) fn supersede(inner: &super::Drafts, id: &ObjectId) {
-    let core = &inner.core;
-    resolve::remember(core, id, None);
-    core.forget_elsewhere(id);
 }

@@ -9,19 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::{StreamExt as _, stream};
 
 use super::change::{copy, delete_object};
-use super::commit::supersede;
 use super::folder_locks::FolderLock;
 use super::publish_hold::PublishHold;
-use super::send::is_staging_key;
-use super::{Drafts, STREAMS, WriteError, Writers};
+use super::supersede::{ChangedKey, supersede};
+use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Known;
-use tidegate_engine::names::{Facts, of_listing};
+use tidegate_engine::names::Facts;
 use tidegate_engine::written::Answered;
 use tidegate_engine::{Error, ReadContext, resolve};
-use tidegate_origin::list::PAGE;
 use tidegate_origin::write::MAX_COPY;
-use tidegate_origin::{List, Listed, OriginError, Written};
+use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
+
+mod listing;
+
+use listing::{check_unchanged, list};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
@@ -223,8 +225,8 @@ impl Drafts {
         if !resolve::is_of(&record, id, generation) {
             return None;
         }
-        let (etag, told) = (listed.etag.as_ref(), listed.last_modified?);
-        let version = core.confirmed_by(&record, etag, listed.size, told)?;
+        let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
+        let version = core.confirmed_by(&record, etag, listed.size, modified)?;
         Some(Version::clone(&version))
     }
 
@@ -247,7 +249,7 @@ impl Drafts {
             });
             Some((number, made.map_err(missing_is_changed)))
         });
-        let copies = stream::iter(copies).buffer_unordered(STREAMS);
+        let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
         copies.filter_map(ready).collect().await
     }
 
@@ -275,7 +277,7 @@ impl Drafts {
             failed.fetch_or(taken.is_err(), Ordering::Relaxed);
             usize::from(taken.is_err())
         });
-        let left = stream::iter(copies).buffer_unordered(STREAMS);
+        let left = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
         let left = left.fold(0, |all, one| ready(all + one)).await;
         if left > 0 {
             tracing::warn!(left, "copies of a folder that was not renamed may be left");
@@ -303,19 +305,18 @@ impl Drafts {
                 ..item.version.clone()
             };
             if item.new.key.as_str().ends_with('/') {
-                supersede(self, &item.new);
+                supersede(core, &item.new, ChangedKey::Unknown);
                 core.folder_written(&item.new);
             } else if item.is_at_hand {
                 let moved = core.version_id(&item.old, &item.version).await;
                 self.note_copied(source, &item.new, version, made.answered, moved)
                     .await;
             } else {
-                supersede(self, &item.new);
                 let facts = Facts {
                     version: None,
                     ..core.facts(&item.new, &Arc::new(version))
                 };
-                core.name_written(&item.new, facts);
+                supersede(core, &item.new, ChangedKey::Listed(facts));
             }
         }
     }
@@ -334,7 +335,7 @@ impl Drafts {
                 delete_object(self, source, &items[number].old).await,
             )
         });
-        let mut deletions = stream::iter(deletions).buffer_unordered(STREAMS);
+        let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
         let mut copied = CopiedFolder {
             moved: Vec::new(),
             left: None,
@@ -377,47 +378,6 @@ impl Drafts {
             self.core
                 .folder_removed(origin, folder.trim_end_matches('/'));
         }
-    }
-}
-
-/// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
-/// `most`.
-async fn list(
-    source: &ReadContext,
-    prefix: &str,
-    most: usize,
-) -> Result<Option<Vec<Listed>>, WriteError> {
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let list = List {
-            prefix: prefix.to_owned(),
-            delimiter: false,
-            after,
-            limit: PAGE,
-        };
-        let page = source.origin.list(list).await.map_err(of_listing)?;
-        let objects = page.objects.into_iter();
-        found.extend(objects.filter(|listed| !is_staging_key(&listed.key)));
-        if found.len() > most {
-            return Ok(None);
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(Some(found)),
-        }
-    }
-}
-
-/// Checks that a folder has the same objects as when it was listed.
-async fn check_unchanged(
-    source: &ReadContext,
-    prefix: &str,
-    most: usize,
-    found: &[Listed],
-) -> Result<(), WriteError> {
-    match list(source, prefix, most).await? {
-        Some(now) if now == found => Ok(()),
-        _ => Err(WriteError::Changed),
     }
 }
 

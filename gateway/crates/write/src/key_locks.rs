@@ -20,7 +20,7 @@ pub(super) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 #[must_use]
 pub(crate) struct KeyLock {
     // Dropped before its entry in the table.
-    _alone: OwnedMutexGuard<()>,
+    _guard: OwnedMutexGuard<()>,
     _entry: KeyLockEntry,
 }
 
@@ -46,7 +46,7 @@ impl KeyLocks {
             key,
         };
         KeyLock {
-            _alone: entry.key.clone().lock_owned().await,
+            _guard: entry.key.clone().lock_owned().await,
             _entry: entry,
         }
     }

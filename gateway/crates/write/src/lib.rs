@@ -3,7 +3,7 @@
 //! # The life of a write
 //!
 //! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
-//! go into the spool (`engine/spool`) at their offset. Parts that look finished are sent while the
+//! go into the spool (`spool`) at their offset. Parts that look finished are sent while the
 //! rest is still being written (`send`), up to one per stream at once. A part that is written to
 //! again is sent again under the same part number. The bucket shows nothing of this.
 //!
@@ -11,7 +11,7 @@
 //! parts of a changed object, and completes the upload (`commit`). The object then exists, whole,
 //! and the next look-up in this process finds it. With [`Commit::Background`] it returns once
 //! everything is durable in the spool. `queue` publishes it later: at once, when the origin is
-//! back, or after a restart (`recover`).
+//! back, or after a restart (`recover`). The phases of a draft are a table in `phase`.
 //!
 //! # When the spool is full
 //!
@@ -81,6 +81,7 @@ mod space;
 mod spool;
 mod staging;
 mod state;
+mod supersede;
 mod task;
 mod uncertain;
 mod write;
@@ -158,7 +159,7 @@ pub enum OpenMode {
 
 /// Parts of one draft sent at once. One machine fills its line to an S3 store with about that many;
 /// compare `aws s3 cp` (10) and mountpoint-s3 (its target throughput).
-const STREAMS: usize = 16;
+const MAX_DRAFT_STREAMS: usize = 16;
 
 /// Parts of all drafts sent at once.
 const MAX_STREAMS: usize = 48;

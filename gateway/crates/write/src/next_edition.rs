@@ -55,8 +55,8 @@ impl SharedDraft {
         }
         // Records of the edition before, queued since it was promised. If its journal does not get
         // them, only requests are lost.
-        let told = file.blocking(move |file| file.note(&records)).await;
-        if let Err(error) = told {
+        let appended = file.blocking(move |file| file.note(&records)).await;
+        if let Err(error) = appended {
             tracing::debug!(%error, "the journal of a replaced object cannot be told what was sent of it");
         }
         file.let_go(ByteRange::new(0, u64::MAX));

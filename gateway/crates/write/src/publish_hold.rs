@@ -13,7 +13,7 @@ use tidegate_plan::ObjectId;
 pub(crate) struct PublishHold {
     id: ObjectId,
     pub(super) writing: Arc<SharedDraft>,
-    _alone: OwnedRwLockWriteGuard<()>,
+    _gate: OwnedRwLockWriteGuard<()>,
 }
 
 impl Drafts {
@@ -22,14 +22,14 @@ impl Drafts {
     pub(crate) async fn hold_publishing(&self, id: &ObjectId) -> Option<PublishHold> {
         loop {
             let writing = self.writings().get(id).cloned()?;
-            let alone = writing.gate.clone().write_owned().await;
+            let gate = writing.gate.clone().write_owned().await;
             // It may have been published or renamed meanwhile.
             let there = self.writings().get(id).cloned();
             if there.is_some_and(|there| Arc::ptr_eq(&there, &writing)) {
                 return Some(PublishHold {
                     id: id.clone(),
                     writing,
-                    _alone: alone,
+                    _gate: gate,
                 });
             }
         }

@@ -174,7 +174,7 @@ impl SharedDraft {
             if due == PublishDue::Left {
                 break;
             }
-            let tried = {
+            let outcome = {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
@@ -185,7 +185,7 @@ impl SharedDraft {
                 }
             };
             let key = self.id().key;
-            match tried {
+            match outcome {
                 // Another writer has begun the next version since the check.
                 Ok(false) => {
                     self.state().phase.request();
@@ -230,7 +230,7 @@ impl SharedDraft {
         let is_due = |state: &DraftState| !state.phase.is_promised() && !state.phase.is_unclosed();
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
-            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not sync_closed a restart");
+            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
         }
     }
 

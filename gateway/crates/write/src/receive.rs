@@ -106,7 +106,7 @@ impl WritePath {
             return Err(WriteError::TooLarge);
         }
         let (path, source) = (self.clone(), source.clone());
-        let (mut tell, told) = oneshot::channel();
+        let (mut tell, answer) = oneshot::channel();
         // Once it is about to appear, it runs to its end, or the engine's, also if the caller stops
         // waiting.
         self.core.spawn(async move {
@@ -119,7 +119,7 @@ impl WritePath {
             }
             drop(tell.send(result));
         });
-        told.await.unwrap_or(Err(WriteError::Closing))
+        answer.await.unwrap_or(Err(WriteError::Closing))
     }
 
     /// Deletes an object, if the condition holds. A missing object is no error.
@@ -259,13 +259,13 @@ impl Receiving {
             Ok::<_, WriteError>((receiving, memory, PublishLocks { hold, _lock }))
         };
         let published = async {
-            let (mut receiving, _memory, alone) = tokio::select! {
+            let (mut receiving, _memory, locks) = tokio::select! {
                 biased;
                 ready = ready => ready?,
                 () = left => return Err(WriteError::Interrupted),
             };
             let published = receiving.publish().await?;
-            if let Some(hold) = alone.hold {
+            if let Some(hold) = locks.hold {
                 hold.discard_closed().await;
             }
             Ok(receiving.settle(published).await)

@@ -8,11 +8,11 @@ use tidegate_plan::ETag;
 
 /// Converts headers to their form in a journal.
 pub(super) fn header_pairs(headers: &Headers) -> Vec<(String, String)> {
-    let noted = headers.iter().filter_map(|(name, value)| {
+    let pairs = headers.iter().filter_map(|(name, value)| {
         let value = value.to_str().ok()?;
         Some((name.as_str().to_owned(), value.to_owned()))
     });
-    noted.collect()
+    pairs.collect()
 }
 
 impl Record {
@@ -39,9 +39,9 @@ impl Record {
 
     /// Records the parts, counted from 1, that the object is completed from.
     pub(super) fn completing(parts: &[CompletedPart], before: Option<&ETag>) -> Self {
-        let noted = |part: &CompletedPart| (part.number, part.etag.as_str().to_owned());
+        let pair = |part: &CompletedPart| (part.number, part.etag.as_str().to_owned());
         Self::Completing {
-            parts: parts.iter().map(noted).collect(),
+            parts: parts.iter().map(pair).collect(),
             crc32c: all_sums(parts).unwrap_or_default(),
             before: before.map(|etag| etag.as_str().to_owned()),
         }

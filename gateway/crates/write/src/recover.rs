@@ -134,12 +134,12 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     same.or_else(|| sources.iter().find(unnamed))
 }
 
-fn headers(noted: &[(String, String)]) -> Headers {
+fn headers(pairs: &[(String, String)]) -> Headers {
     let header = |(name, value): &(String, String)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;
         Some((name, HeaderValue::try_from(value.as_str()).ok()?))
     };
-    noted.iter().filter_map(header).collect()
+    pairs.iter().filter_map(header).collect()
 }
 
 fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {

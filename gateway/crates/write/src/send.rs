@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::shared_draft::SharedDraft;
 use super::state::DraftState;
 use super::task::catch_panic;
-use super::{STREAMS, WriteError};
+use super::{MAX_DRAFT_STREAMS, WriteError};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
@@ -44,7 +44,7 @@ impl SharedDraft {
                 let mut state = self.state();
                 let paused = state.not_before.is_some_and(|until| Instant::now() < until);
                 let held_up = when != When::Closing && (paused || state.phase.is_publishing());
-                if state.sending >= STREAMS || state.phase.is_discarded() || held_up {
+                if state.sending >= MAX_DRAFT_STREAMS || state.phase.is_discarded() || held_up {
                     return;
                 }
                 let Some(job) = state.draft.next(when) else {
@@ -246,7 +246,7 @@ impl SharedDraft {
     pub(super) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
-            let (hidden, key, headers, sums) = {
+            let (staged, key, headers, sums) = {
                 let state = self.state();
                 if let Some(upload) = state.upload.clone() {
                     return Ok(upload);
@@ -259,7 +259,7 @@ impl SharedDraft {
             };
             let origin = self.source.origin.writing();
             let upload = origin.begin(&key, headers.clone(), sums).await?;
-            if self.begun(&upload, hidden, headers) {
+            if self.begun(&upload, staged, headers) {
                 self.flush().await?;
                 return Ok(upload);
             }
@@ -272,11 +272,11 @@ impl SharedDraft {
     }
 
     /// Takes over a new upload, and returns whether it is still the right one.
-    fn begun(&self, upload: &Upload, hidden: bool, headers: Headers) -> bool {
+    fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
         let mut state = self.state();
         if state.phase.is_discarded()
-            || state.staged != hidden
-            || (!hidden && state.id.key != upload.key)
+            || state.staged != staged
+            || (!staged && state.id.key != upload.key)
         {
             return false;
         }

@@ -105,11 +105,11 @@ impl SharedDraft {
         let queued = self.state().take_records();
         match queued {
             Some((file, records)) if !records.is_empty() => {
-                let noted = file.blocking(move |file| {
+                let appended = file.blocking(move |file| {
                     let _journal = journal;
                     file.note(&records)
                 });
-                Ok(noted.await?)
+                Ok(appended.await?)
             }
             _ => Ok(()),
         }
@@ -121,11 +121,11 @@ impl SharedDraft {
         let queued = self.state().take_records();
         match queued {
             Some((file, records)) => {
-                let noted = file.blocking(move |file| {
+                let appended = file.blocking(move |file| {
                     let _journal = journal;
                     file.note_durably(&records)
                 });
-                Ok(noted.await?)
+                Ok(appended.await?)
             }
             None => Ok(()),
         }

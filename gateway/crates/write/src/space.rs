@@ -1,4 +1,4 @@
-//! ReservedRoom in the spool: waiting for it, and evicting sent parts.
+//! Room in the spool: waiting for it, and evicting sent parts.
 
 use crate::task::run_to_completion;
 use std::sync::Arc;

@@ -15,14 +15,14 @@ pub(super) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
 ) -> Result<T, WriteError> {
     let stop = core.stop.clone();
-    let (tell, told) = oneshot::channel();
+    let (tell, outcome) = oneshot::channel();
     core.spawn(async move {
         tokio::select! {
             result = catch_panic(work) => drop(tell.send(result)),
             () = stop.cancelled() => {}
         }
     });
-    told.await.unwrap_or(Err(WriteError::Closing))
+    outcome.await.unwrap_or(Err(WriteError::Closing))
 }
 
 /// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's

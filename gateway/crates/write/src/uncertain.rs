@@ -46,6 +46,6 @@ impl UncertainCommits {
     }
 
     pub(super) fn has(&self, etag: &ETag) -> bool {
-        self.tags.iter().any(|tried| tried.weak_eq(etag))
+        self.tags.iter().any(|tag| tag.weak_eq(etag))
     }
 }

@@ -17,7 +17,7 @@ use crate::spool::space::Space;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::When;
 
-/// ReservedRoom reserved for a write. Released if the write does not begin.
+/// Room reserved for a write. Released if the write does not begin.
 pub(super) struct ReservedRoom<'a> {
     space: &'a Space,
     bytes: u64,
@@ -199,11 +199,11 @@ impl SharedDraft {
             freed
         };
         let file = self.file();
-        // ReplacedEdition bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
+        // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
         // would reappear when the draft grows.
-        let noted = self.flush_durably().await;
+        let appended = self.flush_durably().await;
         let cut = file.blocking(move |file| file.cut(size)).await;
         self.inner.spool.space.give(freed);
-        noted.and(cut.map_err(WriteError::from))
+        appended.and(cut.map_err(WriteError::from))
     }
 }

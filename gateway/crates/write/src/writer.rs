@@ -95,7 +95,7 @@ impl Writer {
         let writing = &self.writing;
         writing.state().check_not_lost()?;
         loop {
-            // ReplacedEdition the gate: freeing room may need it.
+            // Before the gate: freeing room may need it.
             let room = writing.make_room(offset, bytes.len() as u64).await?;
             let held = match offset {
                 Some(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),

@@ -15,7 +15,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -25,13 +25,13 @@ use tokio::runtime::Handle;
 use super::behind::Behind;
 use super::blocks::{BLOCK_BYTES, Blocks, Charged, Memory};
 use super::journal;
-use super::journal::sync_failed;
 use super::tail::Tail;
 use tidegate_cache::direct::{self, PAGE};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 
 mod cached;
+mod flush;
 mod read;
 
 use cached::Cached;
@@ -346,97 +346,6 @@ impl Data {
         self.write_to_cache(range, bytes)
     }
 
-    /// Writes a block without copying it.
-    fn write_block(&self, end: &mut DataEnd, offset: u64, block: Bytes) -> io::Result<usize> {
-        let (length, sums) = (block.len(), Sums::of(&block));
-        end.way = self.write_past(offset, &block)?;
-        if end.way == WriteMode::PastCache {
-            let range = ByteRange::new(offset, offset + length as u64);
-            let charged = self.memory.take(BLOCK_BYTES);
-            let kept = charged.map(|charged| (block, charged));
-            self.blocks.note(range, sums, kept);
-        } else {
-            self.write_cached(offset, &block)?;
-        }
-        Ok(length)
-    }
-
-    /// Writes the tail to the file: a full one past the cache.
-    fn put_away(&self, end: &mut DataEnd) -> io::Result<()> {
-        let range = end.tail.range();
-        if range.is_empty() {
-            return Ok(());
-        }
-        if end.tail.is_full() && end.way != WriteMode::ThroughCache {
-            end.way = self.write_past(range.start, end.tail.bytes())?;
-            if end.way == WriteMode::PastCache {
-                let sums = Sums::of(end.tail.bytes());
-                let charged = self.memory.take(BLOCK_BYTES);
-                let kept = charged.map(|charged| (end.tail.take(), charged));
-                self.blocks.note(range, sums, kept);
-                end.tail.clear();
-                return Ok(());
-            }
-        }
-        self.write_cached(range.start, end.tail.bytes())?;
-        end.tail.clear();
-        Ok(())
-    }
-
-    /// Writes pages past the cache, if the file system supports that.
-    fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<WriteMode> {
-        self.settle()?;
-        // Before the write: after a failure half way, neither version is valid.
-        self.blocks
-            .forget(ByteRange::new(offset, offset + bytes.len() as u64));
-        let range = ByteRange::new(offset, offset + bytes.len() as u64);
-        self.cached().stale.remove(range);
-        match self.direct().and_then(|it| it.write_all_at(bytes, offset)) {
-            Ok(()) => {
-                self.forget_cached(range);
-                Ok(WriteMode::PastCache)
-            }
-            Err(error) if direct::is_unsupported(&error) => Ok(WriteMode::ThroughCache),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the function that writes a waiting block.
-    fn to_disk(&self) -> impl Fn(ByteRange, &Bytes) -> io::Result<()> {
-        |range, block| {
-            self.cached().stale.remove(range);
-            match self.direct()?.write_all_at(block, range.start) {
-                Ok(()) => {
-                    self.forget_cached(range);
-                    self.blocks.written(range.start);
-                }
-                // The file system took the first block, but not this one.
-                Err(error) if direct::is_unsupported(&error) => {
-                    self.write_to_cache(range, block)?;
-                    self.blocks.forget(range);
-                }
-                Err(error) => return Err(error),
-            }
-            Ok(())
-        }
-    }
-
-    /// Returns once the file has all bytes but the tail.
-    fn settle(&self) -> io::Result<()> {
-        self.behind.settle(self.to_disk())
-    }
-
-    /// Returns whether blocks wait and no thread writes them. The caller must then call
-    /// [`Self::tend`].
-    pub(super) fn wants_tending(&self) -> bool {
-        self.behind.wants_tending()
-    }
-
-    /// Writes the waiting blocks.
-    pub(super) fn tend(&self) {
-        self.behind.tend(self.to_disk());
-    }
-
     /// Discards the waiting blocks because the file is about to be deleted. Open readers keep
     /// theirs in memory.
     pub(super) fn abandon(&self) {
@@ -461,39 +370,6 @@ impl Data {
     /// Releases the memory of a range, which is read from the disk from now on.
     pub(super) fn let_go(&self, range: ByteRange) {
         self.blocks.let_go(range);
-    }
-
-    /// Makes the written bytes durable. If there is no file, `keep` writes them to a journal.
-    pub(super) fn sync(
-        &self,
-        keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<JournaledBytes>,
-    ) -> io::Result<SyncedTo> {
-        let mut end = self.end();
-        if end.is_lost {
-            return Err(sync_failed());
-        }
-        // Once only: an object that is saved again and again would have each version in its
-        // journal.
-        if !self.has_file() && !end.moved {
-            if end.tail.is_empty() {
-                return Ok(SyncedTo::InPlace);
-            }
-            // Until then they stay in memory: a disk may accept bytes and lose them.
-            end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
-            end.tail = Tail::default();
-            return Ok(SyncedTo::InJournal);
-        }
-        self.settle()?;
-        self.put_away(&mut end)?;
-        // Closed drafts that wait for their commit hold no buffers.
-        end.tail = Tail::default();
-        let moved = end.moved;
-        drop(end);
-        self.sync_file()?;
-        match moved {
-            true => Ok(SyncedTo::Moved),
-            false => Ok(SyncedTo::InPlace),
-        }
     }
 
     /// Removes all bytes outside `kept` and beyond `size` from a recovered file. Other bytes there

@@ -1,6 +1,6 @@
 //! Bytes read as they were written, whichever way they went.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::*;
 use tidegate_engine::Budget;
