@@ -1,9 +1,9 @@
-//! SharedDraft an object as its bytes arrive: an HTTP PUT.
+//! Writing an object as its bytes arrive: an HTTP PUT.
 //!
 //! Needs no spool: memory holds the part being filled and those being sent. An object of at most
 //! one part is one request. A larger one is sent in parts while the rest arrives. It appears when
 //! the last byte is there and all announced digests match. A client that leaves earlier leaves
-//! nothing. ClientMemory is reserved when a client begins, up to half of the budget for all clients.
+//! nothing. Memory is reserved when a client begins, up to half of the budget for all clients.
 //! So a hundred slow ones cannot take the readers' memory.
 
 mod filling;

@@ -150,7 +150,7 @@ impl SharedDraft {
         file: &Arc<SpoolFile>,
         parts: Vec<(ByteRange, u64)>,
     ) -> Result<(), WriteError> {
-        // ReplacedEdition the bytes go: a journal without the part would send zeros in its place. And the
+        // Before the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
         let mut done = match self.sync_if(|state| state.phase.is_promised()).await {
             Ok(false) => self.flush_durably().await,

@@ -1,4 +1,4 @@
-//! SharedDraft bytes into the spool, and truncating.
+//! Writing bytes into the spool, and truncating.
 
 use crate::task::run_to_completion;
 use std::io;
