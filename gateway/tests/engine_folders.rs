@@ -324,7 +324,7 @@ async fn own_changes_keep_a_folder_true() {
     assert!(!world.is_there("f/b").await && world.is_there("f/d").await);
     assert_eq!(world.since(before), (0, 0, 0));
     // Over HTTP too: only the requested name is asked for.
-    let wanted = tidegate_write::receive::Wanted::Anything;
+    let wanted = tidegate_write::receive::WriteCondition::Anything;
     WritePath::new(&world.engine)
         .delete(&world.source, &valid("f/c"), &wanted)
         .await

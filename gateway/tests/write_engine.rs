@@ -8,7 +8,7 @@ use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::kept_end;
-use tidegate_write::{Commit, How, Settings, Stage, WritePath, left_in_spool};
+use tidegate_write::{Commit, OpenMode, Settings, Stage, WritePath, left_in_spool};
 use tidegate_write::{WriteError, Writer, Writers};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -184,7 +184,7 @@ async fn all_handles_of_one_process_see_one_draft() {
         .find(source(&desk), &valid(KEY))
         .expect("being written");
     assert_eq!(all(&found).await, "first second");
-    let exists = desk.open(KEY, How::CreateNew).await;
+    let exists = desk.open(KEY, OpenMode::CreateNew).await;
     assert_eq!(exists.err(), Some(WriteError::Exists));
     drop((one, two, found));
     desk.writers.settled().await;
@@ -222,13 +222,13 @@ async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_ref
     assert_eq!(desk.object(KEY), Some("mine".into()));
 
     let new = desk
-        .open("new", How::CreateNew)
+        .open("new", OpenMode::CreateNew)
         .await
         .expect("there is none");
     put(&new, 0, &"mine".into()).await;
     desk.bucket().put("new", "theirs");
     assert_eq!(new.commit(Commit::Close).await, Err(WriteError::Changed));
-    let missing = desk.open("none", How::Change).await;
+    let missing = desk.open("none", OpenMode::Change).await;
     assert_eq!(missing.err(), Some(WriteError::Origin(Error::NotFound)));
 }
 
@@ -274,7 +274,7 @@ async fn a_spool_that_is_small_takes_an_object_that_is_not() {
     let writers =
         Writers::start(&WritePath::new(&desk.world.engine), settings, sources).expect("a spool");
     let key = valid(KEY);
-    let writer = writers.open(source(&desk), &key, How::Create, vec![]);
+    let writer = writers.open(source(&desk), &key, OpenMode::Create, vec![]);
     let writer = writer.await.expect("opened");
     let bytes = sample(1, 200 << 20);
     put(&writer, 0, &bytes).await;
@@ -371,7 +371,7 @@ async fn a_handle_that_leaves_has_nothing_published_twice() {
     tokio::time::sleep(Duration::from_millis(700)).await;
     settle().await;
     drop(writer);
-    let writer = desk.open(KEY, How::Change).await.expect("opened");
+    let writer = desk.open(KEY, OpenMode::Change).await.expect("opened");
     put(&writer, 0, &"half".into()).await;
     settle().await;
     assert_eq!(desk.bucket().writes(), ["put"]);

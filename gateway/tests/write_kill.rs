@@ -16,7 +16,7 @@ use tidegate_engine::Open;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::{ByteRange, ObjectKey};
 use tidegate_write::WriteError;
-use tidegate_write::{Commit, How};
+use tidegate_write::{Commit, OpenMode};
 
 #[path = "support/writers.rs"]
 mod writers;
@@ -76,8 +76,8 @@ async fn writes_until_it_is_killed() {
         let key = key(number);
         let open = |how| writers.open(&source, &key, how, Vec::new());
         // A new object is published under a condition, which its own object would violate.
-        let writer = match open(How::CreateNew).await {
-            Err(WriteError::Exists) => open(How::Create).await.expect("opened"),
+        let writer = match open(OpenMode::CreateNew).await {
+            Err(WriteError::Exists) => open(OpenMode::Create).await.expect("opened"),
             writer => writer.expect("opened"),
         };
         let mut rest = content(number);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_write::WriteError;
-use tidegate_write::{Commit, How, Stage};
+use tidegate_write::{Commit, OpenMode, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -23,7 +23,7 @@ const KEY: &str = "folder/object";
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_is_found_out() {
     let desk = Desk::plain();
-    for (key, how) in [("a", How::Create), ("b", How::CreateNew)] {
+    for (key, how) in [("a", OpenMode::Create), ("b", OpenMode::CreateNew)] {
         let bytes = sample(1, 3 * PART);
         let writer = desk.open(key, how).await.expect("opened");
         put(&writer, 0, &bytes).await;
@@ -33,7 +33,7 @@ async fn an_answer_that_is_lost_is_found_out() {
         writer.commit(Commit::Close).await.expect("it is there");
         same(&desk.object(key).expect("there"), &bytes);
     }
-    let small = desk.open("c", How::CreateNew).await.expect("opened");
+    let small = desk.open("c", OpenMode::CreateNew).await.expect("opened");
     put(&small, 0, &"small".into()).await;
     desk.bucket().fail_next([Fault::LoseAnswer]);
     small.commit(Commit::Close).await.expect("it is there");
@@ -43,14 +43,14 @@ async fn an_answer_that_is_lost_is_found_out() {
 #[tokio::test(start_paused = true)]
 async fn what_may_be_there_already_is_ours_and_is_not_refused() {
     for (how, more) in [
-        (How::CreateNew, false),
-        (How::CreateNew, true),
-        (How::Change, false),
-        (How::Change, true),
+        (OpenMode::CreateNew, false),
+        (OpenMode::CreateNew, true),
+        (OpenMode::Change, false),
+        (OpenMode::Change, true),
     ] {
         let desk = Desk::plain();
         let mut truth = Bytes::new();
-        if how == How::Change {
+        if how == OpenMode::Change {
             truth = sample(1, PART / 2);
             desk.bucket().put(KEY, truth.clone());
         }
@@ -79,7 +79,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_made_first_is_refused() {
     let desk = Desk::plain();
-    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
     put(&writer, 0, &"lock".into()).await;
     desk.bucket().put(KEY, "lock");
     let refused = writer.commit(Commit::Close).await;
@@ -92,12 +92,12 @@ async fn what_somebody_else_deleted_can_be_made_anew() {
     let desk = Desk::plain();
     desk.write(KEY, &"before".into()).await;
     let held = desk.change(KEY).await;
-    let there = desk.open(KEY, How::CreateNew).await.map(drop);
+    let there = desk.open(KEY, OpenMode::CreateNew).await.map(drop);
     assert_eq!(there, Err(WriteError::Exists));
     desk.bucket().delete(KEY);
     desk.world.purge(KEY).await;
-    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
-    let again = desk.open(KEY, How::CreateNew).await.map(drop);
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    let again = desk.open(KEY, OpenMode::CreateNew).await.map(drop);
     assert_eq!(again, Err(WriteError::Exists), "it is being written");
     put(&writer, 0, &"after".into()).await;
     writer.commit(Commit::Close).await.expect("it is new");
@@ -149,7 +149,7 @@ async fn what_an_earlier_process_wrote_is_not_refused() {
     for length in [PART / 2, 5 * PART] {
         let desk = Desk::new(Terms::background());
         let bytes = sample(1, length);
-        let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+        let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
         put(&writer, 0, &bytes).await;
         if length > PART {
             until(|| desk.bucket().count("part") == 5).await;

@@ -5,8 +5,8 @@ use futures_util::stream;
 use tidegate_engine::Error;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WriteError;
-use tidegate_write::receive::{Incoming, Wanted};
-use tidegate_write::{Commit, How};
+use tidegate_write::receive::{IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -50,9 +50,9 @@ const WAYS: [(Way, &[&str]); 10] = [
 ];
 
 async fn receive(desk: &Desk, bytes: Bytes) -> Result<(), WriteError> {
-    let incoming = Incoming {
+    let incoming = IncomingObject {
         headers: Vec::new(),
-        wanted: Wanted::Anything,
+        wanted: WriteCondition::Anything,
         length: Some(bytes.len() as u64),
         digests: Digests::default(),
     };
@@ -63,7 +63,7 @@ async fn receive(desk: &Desk, bytes: Bytes) -> Result<(), WriteError> {
 }
 
 async fn write(desk: &Desk, bytes: Bytes) -> Result<(), WriteError> {
-    let writer = desk.open("a", How::Create).await?;
+    let writer = desk.open("a", OpenMode::Create).await?;
     put(&writer, 0, &bytes).await;
     writer.commit(Commit::Close).await
 }
@@ -74,7 +74,7 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
         Way::Put => receive(desk, "new".into()).await,
         Way::PutParts => receive(desk, sample(2, LARGE)).await,
         Way::Delete => {
-            let wanted = Wanted::Anything;
+            let wanted = WriteCondition::Anything;
             desk.writers
                 .write_path()
                 .delete(source, &valid("a"), &wanted)
@@ -83,7 +83,7 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
         Way::Write => write(desk, "new".into()).await,
         Way::WriteParts => write(desk, sample(2, 10 * PART)).await,
         Way::SetHeaders => {
-            let writer = desk.open("a", How::Change).await?;
+            let writer = desk.open("a", OpenMode::Change).await?;
             let name = http::HeaderName::from_static("x-amz-meta-mtime");
             writer.set_header(name, "1".parse().expect("text")).await;
             writer.commit(Commit::Close).await

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use tidegate_engine::{Engine, Open, ReadContext};
 use tidegate_origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
 use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
-use tidegate_write::{Commit, How};
+use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{Writer, Writers};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    async fn open(&self, name: &str, how: How) -> Writer {
+    async fn open(&self, name: &str, how: OpenMode) -> Writer {
         let opened = self
             .writers
             .open(&self.source, &key(name), how, Vec::new())
@@ -101,14 +101,14 @@ async fn put(writer: &Writer, truth: &mut Vec<u8>, at: u64, bytes: Bytes) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_is_created_changed_appended_to_cut_and_renamed() {
     let world = World::start(1 << 30).await;
-    let writer = world.open("folder/a b", How::Create).await;
+    let writer = world.open("folder/a b", OpenMode::Create).await;
     let mut truth = Vec::new();
     put(&writer, &mut truth, 0, sample(1, 6 * PART + 100)).await;
     put(&writer, &mut truth, PART + 5, sample(2, 1000)).await;
     writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("folder/a b").await == truth);
     drop(writer);
-    let writer = world.open("folder/a b", How::Change).await;
+    let writer = world.open("folder/a b", OpenMode::Change).await;
     put(&writer, &mut truth, 4 * PART - 5, sample(3, 10)).await;
     let end = truth.len() as u64;
     put(&writer, &mut truth, end, sample(4, 50)).await;
@@ -137,7 +137,7 @@ async fn an_object_is_created_changed_appended_to_cut_and_renamed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_larger_than_the_spool_is_written_back_and_forth() {
     let world = World::start(8 * PART).await;
-    let writer = world.open("large", How::Create).await;
+    let writer = world.open("large", OpenMode::Create).await;
     let mut truth = Vec::new();
     put(&writer, &mut truth, 0, sample(1, 5 * PART)).await;
     for round in 0..24_u64 {
@@ -155,7 +155,7 @@ async fn an_object_larger_than_the_spool_is_written_back_and_forth() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_larger_than_the_spool_is_written_in_order() {
     let world = World::start(8 * PART).await;
-    let writer = world.open("large", How::Create).await;
+    let writer = world.open("large", OpenMode::Create).await;
     let mut truth = Vec::new();
     put(&writer, &mut truth, 0, sample(1, 40 * PART + 3)).await;
     put(&writer, &mut truth, 0, sample(2, 100)).await;
@@ -262,7 +262,7 @@ async fn how_fast_it_is_beside_bare_parts() {
 
         let began = std::time::Instant::now();
         let opened = writers
-            .open(&source, &key("written"), How::Create, Vec::new())
+            .open(&source, &key("written"), OpenMode::Create, Vec::new())
             .await;
         let writer = opened.expect("opened");
         let mut offset = 0;

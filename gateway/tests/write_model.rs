@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
-use tidegate_write::{Commit, How};
+use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
 #[path = "support/draw.rs"]
@@ -227,7 +227,11 @@ async fn switched_off(seed: u64, size: u64) {
         faults: false,
         read_back: false,
     };
-    let writer = model.desk.open(KEY, How::Create).await.expect("opened");
+    let writer = model
+        .desk
+        .open(KEY, OpenMode::Create)
+        .await
+        .expect("opened");
     let mut states = vec![];
     for step in 0..40 {
         // Every other object is small at first; once durable, it is in its journal alone.

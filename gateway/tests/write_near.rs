@@ -7,8 +7,8 @@ use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ETag, RangeSpec, Timestamp};
-use tidegate_write::receive::{Incoming, Left, Wanted};
-use tidegate_write::{Commit, How, WritePath};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode, WritePath};
 use tidegate_write::{WriteError, Writer};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -69,11 +69,11 @@ async fn receive(
     world: &World,
     key: &str,
     bytes: &Bytes,
-    wanted: Wanted,
+    wanted: WriteCondition,
 ) -> Result<ETag, WriteError> {
     let pieces: Vec<_> = bytes.chunks(70_000).map(Bytes::copy_from_slice).collect();
-    let body = stream::iter(pieces.into_iter().map(Ok::<_, Left>));
-    let incoming = Incoming {
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientLeft>));
+    let incoming = IncomingObject {
         headers: vec![(
             http::header::CONTENT_TYPE,
             "text/x-test".parse().expect("a value"),
@@ -115,7 +115,7 @@ async fn a_put_over_http_is_read_without_the_bucket() {
     for size in [0, 1, CHUNK, 3 * CHUNK + 77, 8 << 20] {
         let world = World::plain();
         let bytes = sample(size, size);
-        receive(&world, KEY, &bytes, Wanted::Anything)
+        receive(&world, KEY, &bytes, WriteCondition::Anything)
             .await
             .expect("written");
         let object = world.open(KEY, Open::default()).await.expect("known");
@@ -203,7 +203,7 @@ async fn what_may_not_be_kept_is_not_filed() {
     )];
     let writer = desk
         .writers
-        .open(source, &valid(KEY), How::Create, headers)
+        .open(source, &valid(KEY), OpenMode::Create, headers)
         .await;
     let writer = writer.expect("opened");
     put(&writer, 0, &sample(1, CHUNK)).await;
@@ -221,7 +221,10 @@ async fn what_may_not_be_kept_is_not_filed() {
 async fn a_write_in_doubt_files_nothing() {
     let desk = desk(Commit::Close);
     let bytes = sample(1, 3 * CHUNK);
-    let new = desk.open(KEY, How::CreateNew).await.expect("there is none");
+    let new = desk
+        .open(KEY, OpenMode::CreateNew)
+        .await
+        .expect("there is none");
     put(&new, 0, &bytes).await;
     desk.bucket().fail_next([Fault::LoseAnswer]);
     new.commit(Commit::Close).await.expect("found to be ours");
@@ -231,7 +234,7 @@ async fn a_write_in_doubt_files_nothing() {
     drop(new);
 
     let refused = desk
-        .open("other", How::CreateNew)
+        .open("other", OpenMode::CreateNew)
         .await
         .expect("there is none");
     put(&refused, 0, &bytes).await;
@@ -388,7 +391,7 @@ async fn a_renamed_object_takes_its_chunks_along() {
 async fn a_long_put_over_http_is_read_without_the_bucket() {
     let world = World::plain();
     let bytes = sample(1, (20 << 20) + 77);
-    receive(&world, KEY, &bytes, Wanted::Anything)
+    receive(&world, KEY, &bytes, WriteCondition::Anything)
         .await
         .expect("written");
     assert_eq!((world.bucket.count("part"), asked(&world)), (3, (0, 1, 0)));

@@ -14,9 +14,9 @@ use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, RangeSpec};
-use tidegate_write::How;
+use tidegate_write::OpenMode;
 use tidegate_write::Writer;
-use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tokio::time::Instant;
 
 #[path = "support/draw.rs"]
@@ -135,7 +135,7 @@ impl Model {
         self.desk.bucket().fail_next([fault]);
     }
 
-    async fn write(&mut self, key: &'static str, how: How) {
+    async fn write(&mut self, key: &'static str, how: OpenMode) {
         let writer = match self.desk.open(key, how).await {
             Ok(writer) => writer,
             Err(_) => return,
@@ -179,10 +179,10 @@ impl Model {
     async fn receive(&mut self, key: &'static str) {
         let bytes = self.bytes(6 * self.terms.part);
         let pieces: Vec<_> = bytes.chunks(3000).map(Bytes::copy_from_slice).collect();
-        let body = stream::iter(pieces.into_iter().map(Ok::<_, Left>));
-        let incoming = Incoming {
+        let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientLeft>));
+        let incoming = IncomingObject {
             headers: Vec::new(),
-            wanted: Wanted::Anything,
+            wanted: WriteCondition::Anything,
             length: Some(bytes.len() as u64),
             digests: Digests::default(),
         };
@@ -266,8 +266,8 @@ impl Model {
     async fn step(mut self) -> Self {
         let key = self.key();
         match self.draw.below(24) {
-            0..3 => self.write(key, How::Create).await,
-            3..7 => self.write(key, How::Change).await,
+            0..3 => self.write(key, OpenMode::Create).await,
+            3..7 => self.write(key, OpenMode::Change).await,
             7 | 8 => self.receive(key).await,
             9 | 10 => {
                 let to = self.key();

@@ -10,8 +10,8 @@ use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WriteError;
-use tidegate_write::receive::{Incoming, Left, Wanted};
-use tidegate_write::{Commit, How};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -37,13 +37,13 @@ async fn waiting(bytes: &Bytes) -> Desk {
 }
 
 async fn received(desk: &Desk, bytes: &Bytes) -> Result<(), WriteError> {
-    let incoming = Incoming {
+    let incoming = IncomingObject {
         headers: vec![],
-        wanted: Wanted::Anything,
+        wanted: WriteCondition::Anything,
         length: Some(bytes.len() as u64),
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
+    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
     let (write_path, key) = (desk.writers.write_path(), valid(KEY));
     let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
@@ -104,7 +104,7 @@ async fn what_is_deleted_over_http_does_not_come_back() {
     let desk = waiting(&sample(1, 100)).await;
     let write_path = desk.writers.write_path().clone();
     let delete = async || {
-        let wanted = Wanted::Anything;
+        let wanted = WriteCondition::Anything;
         write_path.delete(source(&desk), &valid(KEY), &wanted).await
     };
     delete().await.expect_err("it is down");
@@ -157,7 +157,7 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
         .fail_next([Fault::Latency(Duration::from_secs(25))]);
     desk.write(KEY, &bytes).await;
     engine::settle().await;
-    let open = desk.open(KEY, How::Create);
+    let open = desk.open(KEY, OpenMode::Create);
     let gave_up = tokio::time::timeout(Duration::from_secs(1), open).await;
     assert!(gave_up.is_err(), "it is being published");
     let (key, source) = (valid(KEY), source(&desk).clone());
@@ -174,7 +174,7 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
 /// only changes it, it contains the closed bytes, and is published in bounded time.
 #[tokio::test(start_paused = true)]
 async fn what_is_half_written_waits_for_its_close() {
-    for how in [How::Create, How::Change] {
+    for how in [OpenMode::Create, OpenMode::Change] {
         let desk = Desk::new(Terms::background());
         desk.bucket().set_faults([down()]);
         desk.write(KEY, &"first".into()).await;
@@ -186,13 +186,13 @@ async fn what_is_half_written_waits_for_its_close() {
         engine::pass(Duration::from_secs(50)).await;
         assert_eq!(desk.object(KEY), None);
         engine::pass(Duration::from_secs(100)).await;
-        let closed = (how == How::Change).then(|| "firsthalf ".into());
+        let closed = (how == OpenMode::Change).then(|| "firsthalf ".into());
         assert_eq!(desk.object(KEY), closed);
         put(&writer, at + 5, &"and half".into()).await;
         writer.commit(Commit::Background).await.expect("durable");
         desk.writers.settled().await;
         let whole = match how {
-            How::Change => "firsthalf and half",
+            OpenMode::Change => "firsthalf and half",
             _ => "half and half",
         };
         assert_eq!(desk.object(KEY), Some(whole.into()));
@@ -216,15 +216,15 @@ async fn a_small_file_waits_for_no_client_that_sends() {
     let desk = Desk::over(setup.build(), folder, &Terms::default());
     let mut clients = Vec::new();
     for length in [None, Some(8 * engine::MIB)] {
-        let incoming = Incoming {
+        let incoming = IncomingObject {
             headers: vec![],
-            wanted: Wanted::Anything,
+            wanted: WriteCondition::Anything,
             length,
             digests: Digests::default(),
         };
         let (write_path, source) = (desk.writers.write_path().clone(), source(&desk).clone());
         clients.push(tokio::spawn(async move {
-            let body = stream::pending::<Result<Bytes, Left>>();
+            let body = stream::pending::<Result<Bytes, ClientLeft>>();
             write_path
                 .receive(&source, &valid(KEY), incoming, body)
                 .await

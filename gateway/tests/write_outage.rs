@@ -8,7 +8,7 @@ use tidegate::embedded::Embedded;
 use tidegate_engine::ReadContext;
 use tidegate_plan::ObjectKey;
 use tidegate_write::Writers;
-use tidegate_write::{Commit, How};
+use tidegate_write::{Commit, OpenMode};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -41,7 +41,7 @@ async fn behind(door: &Door, embedded: &Embedded) -> tidegate_origin::Settings {
 /// Writes an object; the door is shut after half of it.
 async fn write(writers: &Writers, source: &Arc<ReadContext>, number: u64, door: &Door) {
     let writer = writers
-        .open(source, &key(number), How::Create, Vec::new())
+        .open(source, &key(number), OpenMode::Create, Vec::new())
         .await;
     let writer = writer.expect("opened, for nothing is asked of the origin");
     let bytes = content(number);

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
-use tidegate_write::{How, Stage};
+use tidegate_write::{OpenMode, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -228,7 +228,11 @@ async fn a_journal_does_not_grow_for_ever() {
         if before > 0 {
             desk.bucket().put(KEY, truth.clone());
         }
-        let how = if before > 0 { How::Change } else { How::Create };
+        let how = if before > 0 {
+            OpenMode::Change
+        } else {
+            OpenMode::Create
+        };
         let writer = desk.open(KEY, how).await.expect("opened");
         let mut longest = 0;
         for n in 0..2000 {

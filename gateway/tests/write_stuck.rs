@@ -12,8 +12,8 @@ use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ETag;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WriteError;
-use tidegate_write::receive::{Incoming, Left, Wanted};
-use tidegate_write::{Commit, How};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -37,9 +37,9 @@ fn received(
     key: &str,
     bytes: &Bytes,
 ) -> impl Future<Output = Result<ETag, WriteError>> + Send + 'static {
-    let incoming = Incoming {
+    let incoming = IncomingObject {
         headers: vec![],
-        wanted: Wanted::Anything,
+        wanted: WriteCondition::Anything,
         length: None,
         digests: Digests::default(),
     };
@@ -48,7 +48,7 @@ fn received(
         source(desk).clone(),
         valid(key),
     );
-    let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
+    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
     async move { write_path.receive(&source, &key, incoming, body).await }
 }
 
@@ -77,7 +77,7 @@ async fn a_panic_in_a_send_or_a_commit_strands_nothing() {
             let settled = tokio::time::timeout(LONG, desk.writers.settled()).await;
             settled.unwrap_or_else(|_| panic!("{length}, {before}, {commit:?}: stuck"));
             same(&desk.object(KEY).expect("tried again"), &bytes);
-            let again = tokio::time::timeout(LONG, desk.open(KEY, How::Create)).await;
+            let again = tokio::time::timeout(LONG, desk.open(KEY, OpenMode::Create)).await;
             drop(again.expect("the gate is free").expect("opened"));
             until(|| desk.bucket().uploads_under_way().is_empty()).await;
         }
@@ -195,7 +195,7 @@ async fn what_is_deleted_while_it_is_renamed_waits_its_turn() {
     let deleted = desk
         .writers
         .write_path()
-        .delete(source(&desk), &key, &Wanted::Anything)
+        .delete(source(&desk), &key, &WriteCondition::Anything)
         .await;
     deleted.expect("deleted");
     rename.await.expect("no panic").expect("renamed");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate_engine::names::{Entry, Facts};
 use tidegate_engine::{Clock, Open};
 use tidegate_plan::Timestamp;
-use tidegate_write::How;
+use tidegate_write::OpenMode;
 use tidegate_write::Writer;
 use tokio::time::Instant;
 
@@ -97,17 +97,17 @@ impl Model {
     }
 
     /// Writes another version of a key through the desk.
-    async fn write(&mut self, key: &str, how: How) {
+    async fn write(&mut self, key: &str, how: OpenMode) {
         let _ = self.look(key, false).await;
         let writer = self.desk.open(key, how).await.expect("opened");
         let before = self.told.get(key).copied().unwrap_or_default();
-        if how == How::Change {
+        if how == OpenMode::Change {
             self.hold_draft(key, &writer);
         }
         self.version += 1;
         let text = format!("version {}", self.version);
         put(&writer, 0, &text.into()).await;
-        let seen = writer.look();
+        let seen = writer.snapshot();
         let times = (seen.modified, before.changed);
         assert!(Some(times.0) > times.1, "{key}: {times:?}");
         writer.commit(self.desk.commit).await.expect("committed");
@@ -122,7 +122,7 @@ impl Model {
 
     /// Checks that an open handle shows the same time as every other way.
     fn hold_draft(&self, key: &str, writer: &Writer) {
-        let (seen, told) = (writer.look(), self.told[key]);
+        let (seen, told) = (writer.snapshot(), self.told[key]);
         assert_eq!(Some(seen.modified), told.modified, "{key}, draft");
         assert!(Some(seen.changed) >= told.changed, "{key}, draft");
     }
@@ -204,11 +204,11 @@ impl Model {
         match self.draw.below(16) {
             0 | 1 => {
                 let key = self.key();
-                self.write(&key, How::Create).await;
+                self.write(&key, OpenMode::Create).await;
             }
             2 => {
                 if let Some(key) = self.there() {
-                    self.write(&key, How::Change).await;
+                    self.write(&key, OpenMode::Change).await;
                 }
             }
             3 => {
@@ -290,10 +290,10 @@ async fn what_waits_for_the_bucket_keeps_its_time_over_a_restart() {
     let writer = desk.create("folder/a").await;
     put(&writer, 0, &"bytes".into()).await;
     writer.commit(desk.commit).await.expect("durable");
-    let told = writer.look().modified;
+    let told = writer.snapshot().modified;
     engine::pass(Duration::from_secs(30)).await;
     let again = desk.switched_off([writer], &terms).await;
-    let waiting = again.writers.look(source(&again), &valid("folder/a"));
+    let waiting = again.writers.snapshot(source(&again), &valid("folder/a"));
     assert_eq!(waiting.expect("it waits").modified, told);
     engine::pass(Duration::from_secs(300)).await;
     again.bucket().set_faults([]);

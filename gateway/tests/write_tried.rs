@@ -8,7 +8,7 @@ use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::profile::DiskUse;
-use tidegate_write::{Commit, How};
+use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -29,7 +29,7 @@ const OTHER: &str = "folder/other";
 #[tokio::test(start_paused = true)]
 async fn each_try_is_remembered_and_not_only_the_last() {
     let desk = Desk::plain();
-    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
     put(&writer, 0, &"one".into()).await;
     desk.lose_the_answer(&writer).await;
     assert_eq!(desk.object(KEY), Some("one".into()));
@@ -98,7 +98,7 @@ async fn a_changed_object_that_an_earlier_process_put_is_not_refused() {
 async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     let desk = Desk::plain();
     let bytes = sample(1, 5 * PART);
-    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
     put(&writer, 0, &bytes).await;
     until(|| desk.bucket().count("part") == 5).await;
     settle().await;
@@ -242,7 +242,7 @@ async fn an_upload_that_was_refused_is_given_up() {
     let bytes = sample(1, 5 * PART);
     let mut writers = Vec::new();
     for desk in &desks {
-        let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+        let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
         put(&writer, 0, &bytes).await;
         writers.push(writer);
     }

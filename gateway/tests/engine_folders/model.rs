@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use tidegate_plan::Timestamp;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WritePath;
-use tidegate_write::receive::{Incoming, Wanted};
+use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 use super::engine::{clock, first, valid};
 use super::*;
@@ -120,9 +120,9 @@ impl Truth {
 }
 
 async fn http_put(world: &World, key: &str) {
-    let incoming = Incoming {
+    let incoming = IncomingObject {
         headers: Vec::new(),
-        wanted: Wanted::Anything,
+        wanted: WriteCondition::Anything,
         length: Some(4),
         digests: Digests::default(),
     };
@@ -170,7 +170,7 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
             truth.set(FILES[n], true, true);
         }
         Step::HttpDelete(n) => {
-            let wanted = Wanted::Anything;
+            let wanted = WriteCondition::Anything;
             let deleted = WritePath::new(&world.engine)
                 .delete(&world.source, &valid(FILES[n]), &wanted)
                 .await;

@@ -9,8 +9,8 @@ use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, ObjectKey};
-use tidegate_write::receive::{Incoming, Left, Wanted};
-use tidegate_write::{Commit, How, Settings};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode, Settings};
 use tidegate_write::{Writer, Writers};
 
 use crate::gateway::{Gateway, LONG, sample, status};
@@ -32,7 +32,7 @@ async fn written(gateway: &Gateway, writers: &Writers, bytes: Bytes) -> Writer {
     let key = ObjectKey::new("k.jpg").expect("a key");
     let kind = http::HeaderValue::from_static("image/jpeg");
     let headers = vec![(http::header::CONTENT_TYPE, kind)];
-    let opened = writers.open(&gateway.source, &key, How::Create, headers);
+    let opened = writers.open(&gateway.source, &key, OpenMode::Create, headers);
     let writer = opened.await.expect("opened");
     writer.write_at(0, bytes).await.expect("room");
     writer
@@ -127,7 +127,7 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     reader.prime().await.expect("its first bytes");
     let first = reader.take_primed().expect("primed");
     assert!(bytes.starts_with(&first));
-    let again = writers.open(&gateway.source, &key, How::Change, vec![]);
+    let again = writers.open(&gateway.source, &key, OpenMode::Change, vec![]);
     let again = again.await.expect("opened");
     let change = again.write_at(900_000, Bytes::from_static(b"other"));
     tokio::time::timeout(LONG, change)
@@ -191,13 +191,13 @@ async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted
 
     gateway.origin.set_faults([]);
     let key = ObjectKey::new("k.jpg").expect("a key");
-    let incoming = Incoming {
+    let incoming = IncomingObject {
         headers: Vec::new(),
-        wanted: Wanted::Anything,
+        wanted: WriteCondition::Anything,
         length: Some(3),
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, Left>(Bytes::from_static(b"put"))]);
+    let body = stream::iter([Ok::<_, ClientLeft>(Bytes::from_static(b"put"))]);
     let put = gateway
         .write_path
         .receive(&gateway.source, &key, incoming, body);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::PartSizes;
-use tidegate_write::{Commit, How, Settings, WritePath};
+use tidegate_write::{Commit, OpenMode, Settings, WritePath};
 use tidegate_write::{Writer, Writers};
 
 use super::engine::{Setup, World, sample, secs, valid};
@@ -211,7 +211,7 @@ impl Life {
 /// Opens the object to be replaced or created.
 async fn opened(world: &World, writers: &Writers) -> Writer {
     let key = valid(KEY);
-    let opened = writers.open(&world.source, &key, How::Create, Vec::new());
+    let opened = writers.open(&world.source, &key, OpenMode::Create, Vec::new());
     opened.await.expect("no disk is needed for that")
 }
 

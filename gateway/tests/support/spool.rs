@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, PartSizes};
-use tidegate_write::{Commit, How, Settings, WritePath};
+use tidegate_write::{Commit, OpenMode, Settings, WritePath};
 use tidegate_write::{WriteError, Writer, Writers};
 
 use super::engine::{self, Setup, World, valid};
@@ -126,7 +126,7 @@ impl Desk {
         &self.world.bucket
     }
 
-    pub(crate) async fn open(&self, key: &str, how: How) -> Result<Writer, WriteError> {
+    pub(crate) async fn open(&self, key: &str, how: OpenMode) -> Result<Writer, WriteError> {
         let headers = vec![(
             http::header::CONTENT_TYPE,
             "text/x-test".parse().expect("text"),
@@ -137,11 +137,11 @@ impl Desk {
     }
 
     pub(crate) async fn create(&self, key: &str) -> Writer {
-        self.open(key, How::Create).await.expect("opened")
+        self.open(key, OpenMode::Create).await.expect("opened")
     }
 
     pub(crate) async fn change(&self, key: &str) -> Writer {
-        self.open(key, How::Change).await.expect("opened")
+        self.open(key, OpenMode::Change).await.expect("opened")
     }
 
     /// Writes a whole object in pieces, and closes it.

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings::{Modified, Settings};
 use tidegate_engine::names::Facts;
-use tidegate_write::Drafted;
+use tidegate_write::DraftSnapshot;
 
 /// The read size that programs are advised to use: the kernel's own step in a plain file system.
 const BLOCK: u32 = 128 << 10;
@@ -31,7 +31,7 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
 }
 
 /// Returns the attributes of a file that is being written.
-pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileAttr {
+pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
     let kept = match settings.modified {
         Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
         Modified::Written => None,

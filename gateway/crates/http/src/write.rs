@@ -31,9 +31,9 @@ use crate::{Frontend, RouteState};
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
-use tidegate_plan::precondition::{self, ConditionVerdict, Validators, WriteCondition};
+use tidegate_plan::precondition::{self, ConditionVerdict, Validators};
 use tidegate_write::WriteError;
-use tidegate_write::receive::{Incoming, Wanted};
+use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 /// Returns whether a method writes.
 pub(crate) fn writes(method: &Method) -> bool {
@@ -85,7 +85,7 @@ impl Frontend {
         body: Sent,
     ) -> Result<Reply, RequestError> {
         let digests = Digests::from_headers(&parts.headers).map_err(|_| RequestError::Digest)?;
-        let incoming = Incoming {
+        let incoming = IncomingObject {
             headers: stored_headers(&parts.headers)?,
             wanted: self.required_state(route, key, &parts.headers).await?,
             length: content_length(&parts.headers),
@@ -117,13 +117,13 @@ impl Frontend {
         &self,
         route: &RouteState,
         key: &ObjectKey,
-        wanted: Wanted,
+        wanted: WriteCondition,
         known: oneshot::Sender<Infallible>,
     ) -> Result<bool, RequestError> {
         let is_new = match wanted {
-            Wanted::Absent => true,
-            Wanted::Version(_) => false,
-            Wanted::Anything => {
+            WriteCondition::Absent => true,
+            WriteCondition::Version(_) => false,
+            WriteCondition::Anything => {
                 let opened = self.engine.open(&route.source, key, Open::default());
                 opened.await.err() == Some(Error::NotFound)
             }
@@ -150,12 +150,14 @@ impl Frontend {
         route: &RouteState,
         key: &ObjectKey,
         headers: &HeaderMap,
-    ) -> Result<Wanted, RequestError> {
+    ) -> Result<WriteCondition, RequestError> {
         match precondition::write_condition(headers) {
-            WriteCondition::Nothing => return Ok(Wanted::Anything),
-            WriteCondition::Absent => return Ok(Wanted::Absent),
-            WriteCondition::Version(etag) => return Ok(Wanted::Version(etag)),
-            WriteCondition::Judge => {}
+            precondition::WriteCondition::Nothing => return Ok(WriteCondition::Anything),
+            precondition::WriteCondition::Absent => return Ok(WriteCondition::Absent),
+            precondition::WriteCondition::Version(etag) => {
+                return Ok(WriteCondition::Version(etag));
+            }
+            precondition::WriteCondition::Judge => {}
         }
         let current = Open {
             revalidate: true,
@@ -167,7 +169,7 @@ impl Frontend {
             Err(Error::NotFound) => {
                 return match headers.contains_key(http::header::IF_MATCH) {
                     true => Err(RequestError::Precondition),
-                    false => Ok(Wanted::Absent),
+                    false => Ok(WriteCondition::Absent),
                 };
             }
             Err(error) => return Err(error.into()),
@@ -179,7 +181,7 @@ impl Frontend {
         let mut headers = headers.clone();
         headers.remove(http::header::IF_MODIFIED_SINCE);
         match precondition::evaluate(&headers, validators) {
-            ConditionVerdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
+            ConditionVerdict::Proceed => Ok(WriteCondition::Version(version.etag.clone())),
             _ => Err(RequestError::Precondition),
         }
     }

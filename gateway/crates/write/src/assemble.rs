@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::writing::{Pinned, Writing};
-use super::{STREAMS, WriteError};
+use super::pinned::Pinned;
+use super::shared_draft::SharedDraft;
+use super::{MAX_DRAFT_STREAMS, WriteError};
 use crate::spool::journal::Record;
 use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
 use tidegate_plan::upload::{Piece, Pieces, SendOccasion};
@@ -13,9 +14,9 @@ use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
 /// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
-const COPY: u64 = 64 << 20;
+const MAX_COPIED_PIECE: u64 = 64 << 20;
 
-impl Writing {
+impl SharedDraft {
     /// Sends and copies all parts of the object.
     pub(super) async fn assemble(
         self: &Arc<Self>,
@@ -25,37 +26,42 @@ impl Writing {
         let pieces = {
             let state = self.state();
             let sizes = state.draft.sizes();
-            state
-                .draft
-                .pieces(if state.apart { sizes.first() } else { COPY })
+            state.draft.pieces(if state.apart {
+                sizes.first()
+            } else {
+                MAX_COPIED_PIECE
+            })
         };
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
         let parts = self.state().listed(&upload, parts);
-        let before = self.look_before(&upload, &parts).await?;
-        let (promised, all_told) = {
+        let before = self.earlier_tag(&upload, &parts).await?;
+        let (promised, all_journaled) = {
             let mut state = self.state();
             state.note_written();
             let completing = Record::completing(&parts, before.as_ref());
             state.records.push(completing);
             state.before = before;
             state.completing = Some(parts.clone());
-            let told = !state.promised || !state.unsynced;
-            (state.promised, told && !state.draft.has_gone_bytes())
+            let is_journaled = !state.phase.is_behind();
+            (
+                state.phase.is_promised(),
+                is_journaled && !state.draft.has_gone_bytes(),
+            )
         };
         // After a crash, the journal must show these parts, not those that were promised before.
-        let noted = match promised {
+        let appended = match promised {
             true => self.sync().await,
             false => self.flush().await,
         };
-        match noted {
+        match appended {
             // A full disk must not prevent the completion that frees room.
-            Err(error) if all_told => {
+            Err(error) if all_journaled => {
                 let key = upload.key.as_str();
                 tracing::warn!(%error, key, "the journal cannot be told of a completion");
             }
-            noted => noted?,
+            appended => appended?,
         }
         Ok((upload, parts))
     }
@@ -131,13 +137,16 @@ impl Writing {
                         Ok((number, etag))
                     }
                     Err(OriginError::NoSuchUpload) => {
-                        self.lost(upload);
+                        self.lose_upload(upload);
                         Err(WriteError::Lost)
                     }
                     Err(error) => Err(error.into()),
                 }
             }
         });
-        stream::iter(copied).buffered(STREAMS).try_collect().await
+        stream::iter(copied)
+            .buffered(MAX_DRAFT_STREAMS)
+            .try_collect()
+            .await
     }
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use super::writing::{Pinned, State, Writing};
-use super::{Drafts, How, WriteError, Writer};
+use super::phase::Phase;
+use super::pinned::Pinned;
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
+use super::{Drafts, OpenMode, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
 use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
@@ -14,7 +17,7 @@ pub(super) async fn open(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
     key: &ObjectKey,
-    how: How,
+    how: OpenMode,
     headers: Headers,
 ) -> Result<Writer, WriteError> {
     let id = source.object(key);
@@ -23,7 +26,7 @@ pub(super) async fn open(
             return Ok(writer);
         }
         let state = begin(inner, source, &id, how, headers.clone()).await?;
-        let writing = Writing::new(inner, source, state);
+        let writing = SharedDraft::new(inner, source, state);
         let mut writings = inner.writings();
         if writings.contains_key(&id) {
             // Another caller was faster.
@@ -42,7 +45,7 @@ async fn join(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
     id: &ObjectId,
-    how: How,
+    how: OpenMode,
     headers: &Headers,
 ) -> Result<Option<Writer>, WriteError> {
     let Some(writing) = inner.writings().get(id).cloned() else {
@@ -52,25 +55,26 @@ async fn join(
         return Ok(None);
     };
     match how {
-        How::CreateNew => {
+        OpenMode::CreateNew => {
             // A committed object that is still held open may have been deleted by another process.
-            if writer.is_dirty() || exists(inner, source, id).await? || !left_behind(&writer, id) {
+            if writer.is_dirty() || exists(inner, source, id).await? || !unlist_if_gone(&writer, id)
+            {
                 return Err(WriteError::Exists);
             }
             Ok(None)
         }
-        How::Create => {
+        OpenMode::Create => {
             writer.truncate(0).await?;
-            writer.begins_as_nothing(headers.clone());
+            writer.replace_all(headers.clone());
             Ok(Some(writer))
         }
-        How::Change => Ok(Some(writer)),
+        OpenMode::Change => Ok(Some(writer)),
     }
 }
 
 /// Removes a draft from the table if its object is gone and no handle has written to it since.
 /// Existing handles keep the draft; later opens get another.
-fn left_behind(writer: &Writer, id: &ObjectId) -> bool {
+fn unlist_if_gone(writer: &Writer, id: &ObjectId) -> bool {
     let writing = &writer.writing;
     let mut writings = writing.inner.writings();
     let gone = !writer.is_dirty();
@@ -84,23 +88,23 @@ async fn begin(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
     id: &ObjectId,
-    how: How,
+    how: OpenMode,
     headers: Headers,
-) -> Result<State, WriteError> {
+) -> Result<DraftState, WriteError> {
     let guard = match how {
-        How::Create => Guard::None,
-        How::CreateNew => {
+        OpenMode::Create => Guard::None,
+        OpenMode::CreateNew => {
             if exists(inner, source, id).await? {
                 return Err(WriteError::Exists);
             }
             Guard::Absent
         }
-        How::Change => return change(inner, source, id).await,
+        OpenMode::Change => return change(inner, source, id).await,
     };
-    let mut state = State::new(inner, id.clone(), None, headers, guard);
+    let mut state = DraftState::new(inner, id.clone(), None, headers, guard);
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
-    state.dirty = true;
+    state.phase = Phase::created();
     Ok(state)
 }
 
@@ -132,7 +136,7 @@ async fn change(
     inner: &Drafts,
     source: &Arc<ReadContext>,
     id: &ObjectId,
-) -> Result<State, WriteError> {
+) -> Result<DraftState, WriteError> {
     let object = inner.engine.open(source, &id.key, current()).await?;
     let version = object.version().clone();
     let (headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));
@@ -140,5 +144,11 @@ async fn change(
         key: id.key.clone(),
         version,
     };
-    Ok(State::new(inner, id.clone(), Some(base), headers, guard))
+    Ok(DraftState::new(
+        inner,
+        id.clone(),
+        Some(base),
+        headers,
+        guard,
+    ))
 }

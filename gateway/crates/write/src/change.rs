@@ -1,26 +1,26 @@
 //! Changes that send no bytes: deleting, renaming, folders.
 
-use crate::marked::change_key;
-use crate::path::to_its_end;
+use crate::change_mark::change_key;
+use crate::task::run_to_completion;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::commit::supersede;
+use super::pinned::Pinned;
+use super::publish_hold::PublishHold;
 use super::queue::remove;
-use super::still::Still;
-use super::writing::{Pinned, Writing};
-use super::{Drafts, STREAMS, WriteError, Writers};
-use tidegate_cache::Entry as Record;
+use super::shared_draft::SharedDraft;
+use super::supersede::{ChangedKey, supersede};
+use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::Entry;
 use tidegate_engine::written::{self, Answered, Cause, Known};
-use tidegate_engine::{Error, ReadContext, resolve};
+use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.
-const COPY: u64 = 1 << 30;
+const COPY_PART_BYTES: u64 = 1 << 30;
 
 impl Writers {
     /// Deletes an object and discards its draft. A missing object is no error. Waits for a publish
@@ -34,18 +34,18 @@ impl Writers {
         key: &ObjectKey,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let still = self.0.still(&id).await;
-        let hold = self.0.path.hold_key(&id).await;
+        let hold = self.0.hold_publishing(&id).await;
+        let lock = self.0.path.lock_key(&id).await;
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
-            let _hold = hold;
-            deleted(&inner, &source, &id).await?;
-            if let Some(still) = still {
-                still.give_up().await;
+            let _lock = lock;
+            delete_object(&inner, &source, &id).await?;
+            if let Some(hold) = hold {
+                hold.discard().await;
             }
             Ok(())
         };
-        to_its_end(&self.0.core, work).await
+        run_to_completion(&self.0.core, work).await
     }
 
     /// Creates an empty folder: an empty object whose key ends in `/`.
@@ -60,7 +60,7 @@ impl Writers {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let id = source.object(key);
-        let _hold = self.0.path.hold_key(&id).await;
+        let _hold = self.0.path.lock_key(&id).await;
         // Both callers may have found nothing there before either of them held the key.
         let known = self
             .0
@@ -71,7 +71,7 @@ impl Writers {
         }
         let put = origin.put(key, Headers::new(), empty, Guard::None);
         let made = change_key(&self.0.core, &id, put).await;
-        supersede(&self.0, &id);
+        supersede(&self.0.core, &id, ChangedKey::Unknown);
         made?;
         self.0.core.folder_made(&id);
         Ok(())
@@ -95,9 +95,9 @@ impl Writers {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
         let (old, new) = (source.object(from), source.object(to));
-        let (open, over) = self.0.published_and_still(&old, &new).await?;
-        let open = open.as_ref().map(|still| &still.writing);
-        let _held = self.0.path.hold_keys(&old, &new).await;
+        let (open, over) = self.0.publish_and_hold(&old, &new).await?;
+        let open = open.as_ref().map(|hold| &hold.writing);
+        let _held = self.0.path.lock_keys(&old, &new).await;
         let version = source.origin.head(from).await.map_err(Error::from)?;
         if let Some(writing) = open {
             let state = writing.state();
@@ -114,7 +114,7 @@ impl Writers {
         let answered = Answered::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
-            over.give_up().await;
+            over.discard().await;
         }
         let times = core.times_of_moved(&old, &version, &new);
         core.times.keep(&new, &copied, times);
@@ -126,15 +126,17 @@ impl Writers {
             ..version.clone()
         };
         let moved = core.version_id(&old, &version).await;
-        self.0.appeared(source, &new, made, answered, moved).await;
+        self.0
+            .note_copied(source, &new, made, answered, moved)
+            .await;
         let moved = version.etag.clone();
         match source.origin.head(from).await {
-            Ok(now) if now.etag == moved => deleted(&self.0, source, &old).await?,
-            Err(OriginError::NotFound) => gone(&self.0, &old).await,
+            Ok(now) if now.etag == moved => delete_object(&self.0, source, &old).await?,
+            Err(OriginError::NotFound) => note_deleted(&self.0, &old).await,
             // A version that another process wrote meanwhile was not copied, and stays. So does one
             // that may be such a version.
             now => {
-                supersede(&self.0, &old);
+                supersede(&self.0.core, &old, ChangedKey::Unknown);
                 return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
             }
         }
@@ -147,37 +149,37 @@ impl Writers {
 
 impl Drafts {
     /// Publishes the draft of `old`, and keeps both objects from being written to.
-    async fn published_and_still(
+    async fn publish_and_hold(
         &self,
         old: &ObjectId,
         new: &ObjectId,
-    ) -> Result<(Option<Still>, Option<Still>), WriteError> {
+    ) -> Result<(Option<PublishHold>, Option<PublishHold>), WriteError> {
         // Sends the long part of the work while others still write.
         let writing = self.writings().get(old).cloned();
         if let Some(writing) = writing {
             writing.commit().await?;
         }
         // Always in one order; otherwise two opposite renames would wait for each other.
-        let (still, over) = match old < new {
+        let (hold, over) = match old < new {
             true => {
-                let still = self.still(old).await;
-                (still, self.still(new).await)
+                let hold = self.hold_publishing(old).await;
+                (hold, self.hold_publishing(new).await)
             }
             false => {
-                let over = self.still(new).await;
-                (self.still(old).await, over)
+                let over = self.hold_publishing(new).await;
+                (self.hold_publishing(old).await, over)
             }
         };
         // Bytes that were written meanwhile.
-        let still = match still {
-            Some(still) => Some(still.published().await?),
+        let hold = match hold {
+            Some(hold) => Some(hold.publish().await?),
             None => None,
         };
-        Ok((still, over))
+        Ok((hold, over))
     }
 
     /// Records a new version of the key that the store made of a version of another object.
-    pub(super) async fn appeared(
+    pub(super) async fn note_copied(
         &self,
         source: &ReadContext,
         id: &ObjectId,
@@ -192,14 +194,13 @@ impl Drafts {
             filing.put_of(moved, &[whole], Cause::Rename);
         })
         .await;
-        core.forget_elsewhere(id);
-        core.name_written(id, core.facts(id, &made));
+        supersede(core, id, ChangedKey::Installed(core.facts(id, &made)));
     }
 
     /// Moves the handles to the new key.
     pub(super) fn move_writing(
         &self,
-        writing: &Arc<Writing>,
+        writing: &Arc<SharedDraft>,
         old: &ObjectId,
         new: &ObjectId,
         etag: ETag,
@@ -207,9 +208,9 @@ impl Drafts {
     ) {
         let mut writings = self.writings();
         let mut state = writing.state();
-        if !state.dirty {
+        if !state.phase.is_dirty() {
             // A failed write created the file. The old name is in it.
-            remove(writing.drop_file(&mut state));
+            remove(writing.take_file(&mut state));
             state.draft = state.draft.successor(version.size);
         }
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
@@ -232,7 +233,7 @@ impl Drafts {
 
 /// Deletes an object. Afterwards this process knows that it is missing, or, after an error, knows
 /// nothing of it.
-pub(super) async fn deleted(
+pub(super) async fn delete_object(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
@@ -240,9 +241,9 @@ pub(super) async fn deleted(
     let delete = source.origin.writing().delete(&id.key);
     let deleted = change_key(&inner.core, id, delete).await;
     match &deleted {
-        Ok(()) => gone(inner, id).await,
+        Ok(()) => note_deleted(inner, id).await,
         Err(_) => {
-            supersede(inner, id);
+            supersede(&inner.core, id, ChangedKey::Unknown);
             inner.core.forget_name(id.origin, id.key.as_str());
         }
     }
@@ -250,13 +251,10 @@ pub(super) async fn deleted(
 }
 
 /// Records that the object no longer exists.
-async fn gone(inner: &Drafts, id: &ObjectId) {
+async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
-    supersede(inner, id);
-    inner.core.name_removed(id);
-    let since = inner.core.now();
-    resolve::remember(&inner.core, id, Some(Record::Missing { since }));
+    supersede(&inner.core, id, ChangedKey::Missing);
 }
 
 /// Copies a version on the server, in parts if it is too large for one request.
@@ -280,14 +278,14 @@ pub(super) async fn copy(
     let upload = origin.begin(to, headers, PartSums::Crc64).await?;
     let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
     let parts = pieces.map(|(number, start)| {
-        let range = ByteRange::new(start, version.size.min(start + COPY));
+        let range = ByteRange::new(start, version.size.min(start + COPY_PART_BYTES));
         let (whole, upload) = (whole.clone(), &upload);
         async move {
             let tag = origin.copy_part(upload, number, whole, range).await?;
             Ok::<_, OriginError>((number, tag))
         }
     });
-    let parts = stream::iter(parts).buffered(STREAMS);
+    let parts = stream::iter(parts).buffered(MAX_DRAFT_STREAMS);
     let parts: Result<Vec<_>, _> = parts.try_collect().await;
     let written = match parts {
         Ok(parts) => {

@@ -5,29 +5,30 @@
 //! commit. A passing failure leaves the draft and all sent parts as they are, so that the next try
 //! continues there.
 
-use crate::path::to_its_end;
+use crate::task::run_to_completion;
 use std::sync::Arc;
 
 use super::WriteError;
-use super::path::caught;
-use super::published::Published;
-use super::tried::Tried;
-use super::writing::{Pinned, Writing};
+use super::pinned::Pinned;
+use super::published_version::PublishedVersion;
+use super::shared_draft::SharedDraft;
+use super::supersede::{ChangedKey, supersede};
+use super::task::catch_panic;
+use super::uncertain::UncertainCommits;
+use tidegate_engine::Error;
 use tidegate_engine::names::Facts;
-use tidegate_engine::{Error, resolve};
-use tidegate_origin::Guard;
-use tidegate_plan::ObjectId;
+use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::upload::SendOccasion;
 
 /// Tries to publish within one commit, if the upload is lost.
-pub(super) const ATTEMPTS: u32 = 3;
+pub(super) const MAX_PUBLISH_ATTEMPTS: u32 = 3;
 
-impl Writing {
+impl SharedDraft {
     /// Publishes the bytes written since the last commit, also if the caller stops waiting.
     pub(super) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
-        let work = async move { writing.commit_now().await };
-        to_its_end(&self.inner.core, work).await
+        let work = async move { writing.lock_and_commit().await };
+        run_to_completion(&self.inner.core, work).await
     }
 
     /// Publishes a closed draft in the same way. `false`: nothing was published, because a writer
@@ -40,26 +41,26 @@ impl Writing {
             if writing.state().is_half_way() {
                 return Ok(false);
             }
-            writing.commit_alone().await.map(|()| true)
+            writing.commit_locked().await.map(|()| true)
         };
-        to_its_end(&self.inner.core, work).await
+        run_to_completion(&self.inner.core, work).await
     }
 
-    async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
+    async fn lock_and_commit(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
-        self.commit_alone().await
+        self.commit_locked().await
     }
 
     /// Publishes it for a caller that holds the gate until this returns.
-    pub(super) async fn commit_alone(self: &Arc<Self>) -> Result<(), WriteError> {
+    pub(super) async fn commit_locked(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
-            if !state.dirty || state.removed {
+            if !state.phase.is_unpublished() {
                 return Ok(());
             }
-            state.closing = true;
+            state.phase.begin_attempt();
         }
-        let result = caught(self.try_to_publish()).await;
+        let result = catch_panic(self.try_to_publish()).await;
         self.inner.metrics.committed(match &result {
             Ok(()) => "committed",
             Err(WriteError::Changed) => "changed",
@@ -68,8 +69,7 @@ impl Writing {
         });
         {
             let mut state = self.state();
-            state.closing = false;
-            state.trouble = result.as_ref().err().cloned();
+            state.phase.end_attempt(result.as_ref().err().cloned());
         }
         result
     }
@@ -82,9 +82,9 @@ impl Writing {
             state.not_before = None;
         }
         self.promise_edition().await;
-        let _hold = self.inner.path.hold_key(&self.id()).await;
+        let _hold = self.inner.path.lock_key(&self.id()).await;
         let mut published = self.publish().await;
-        for _ in 1..ATTEMPTS {
+        for _ in 1..MAX_PUBLISH_ATTEMPTS {
             let again = match published {
                 Err(WriteError::Lost) => Ok(self.can_send_anew()),
                 Err(WriteError::Changed) => self.was_ours().await,
@@ -100,7 +100,7 @@ impl Writing {
         match published {
             Ok(published) => self.settle(published).await,
             // Nothing was published: the store forgot each upload, and may keep the next.
-            Err(WriteError::Lost) if !self.state().lost && self.can_send_anew() => {
+            Err(WriteError::Lost) if !self.state().phase.is_lost() && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
             }
             Err(error) => Err(error),
@@ -114,21 +114,46 @@ impl Writing {
     }
 
     /// Returns whether the staging key has bytes that cannot be sent from here.
-    fn needs_hidden(&self) -> bool {
+    fn needs_staging(&self) -> bool {
         let state = self.state();
         let is_large = !state.draft.is_one_part();
         state.upload.is_some() && (is_large || state.draft.has_gone_bytes())
     }
 
-    async fn publish(self: &Arc<Self>) -> Result<Published, WriteError> {
+    /// Returns whether the bucket has the object of an earlier try. That version then becomes the
+    /// base: the bytes that are still the base's are the same in it, at the same offsets.
+    pub(super) async fn was_ours(&self) -> Result<bool, WriteError> {
+        if self.state().uncertain.is_empty() {
+            return Ok(false);
+        }
+        let key = self.id().key;
+        let found = match self.source.origin.head(&key).await {
+            Ok(version) => version,
+            Err(OriginError::NotFound) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut state = self.state();
+        let guard = Guard::Same(found.etag.clone());
+        if !state.uncertain.has(&found.etag) || state.guard == guard {
+            return Ok(false);
+        }
+        state.guard = guard;
+        if state.base.as_ref().is_some_and(|base| base.key == key) {
+            let version = Arc::new(found);
+            state.base = Some(Pinned { key, version });
+        }
+        Ok(true)
+    }
+
+    async fn publish(self: &Arc<Self>) -> Result<PublishedVersion, WriteError> {
         if let Some(published) = self.go_on_completing().await? {
             return Ok(published);
         }
-        if self.state().hidden {
-            if self.needs_hidden() {
-                self.publish_hidden().await?;
+        if self.state().staged {
+            if self.needs_staging() {
+                self.publish_staged().await?;
             }
-            self.state().hidden = false;
+            self.state().staged = false;
         }
         let (size, is_one_part, guard) = {
             let state = self.state();
@@ -138,21 +163,23 @@ impl Writing {
         if let Some(published) = self.set_headers(size, &guard).await? {
             // Bytes that were appended and truncated again may have been sent.
             let unused = self.state().upload.take();
-            unused.into_iter().for_each(|upload| self.give_up(upload));
+            unused
+                .into_iter()
+                .for_each(|upload| self.abandon_upload(upload));
             return Ok(published);
         }
         if is_one_part {
-            return self.put_whole(size, guard).await;
+            return self.put_single(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;
         let published = self.complete(&upload, parts, guard, size).await?;
-        self.mend_headers(published).await
+        self.fix_headers(published).await
     }
 
     /// Resumes a completion whose outcome is unknown; the process may have restarted since.
     pub(super) async fn go_on_completing(
         self: &Arc<Self>,
-    ) -> Result<Option<Published>, WriteError> {
+    ) -> Result<Option<PublishedVersion>, WriteError> {
         let (parts, upload, guard, size) = {
             let state = self.state();
             let upload = state.upload.clone();
@@ -167,7 +194,7 @@ impl Writing {
         let own = upload.key == self.state().id.key;
         let guard = if own { guard } else { Guard::None };
         let completed = match self.complete(&upload, parts, guard, size).await {
-            Ok(published) if own => self.mend_headers(published).await,
+            Ok(published) if own => self.fix_headers(published).await,
             completed => completed,
         };
         match completed {
@@ -198,7 +225,10 @@ impl Writing {
     }
 
     /// Records that the bucket has the object, for all readers of this process.
-    pub(super) async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        published: PublishedVersion,
+    ) -> Result<(), WriteError> {
         let (id, times) = {
             let state = self.state();
             (state.id.clone(), state.times)
@@ -210,23 +240,21 @@ impl Writing {
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;
-        core.forget_elsewhere(&id);
         let facts = Facts {
             version: None,
-            ..self.inner.core.facts(&id, &version)
+            ..core.facts(&id, &version)
         };
-        self.inner.core.name_written(&id, facts);
+        supersede(core, &id, ChangedKey::Installed(facts));
         let (before, file) = {
             let mut state = self.state();
-            let file = self.drop_file(&mut state);
+            let file = self.take_file(&mut state);
             state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
             state.upload = None;
             state.completing = None;
             state.unverified.clear();
-            state.tried = Tried::default();
-            state.lost = false;
-            state.dirty = false;
+            state.uncertain = UncertainCommits::default();
+            state.phase.publish();
             state.committed = Some(version.clone());
             let base = Pinned {
                 key: id.key,
@@ -240,13 +268,13 @@ impl Writing {
             // once more.
             file.removed().await?;
         }
-        self.let_go_of_before();
-        self.drop_hidden(before);
+        self.discard_replaced_edition();
+        self.delete_staged_base(before);
         Ok(())
     }
 }
 
-impl super::writing::State {
+impl super::state::DraftState {
     /// Returns the condition on the key for this commit. A draft that needs no byte of the base
     /// replaces any version, unless the object was to be new.
     fn guard_now(&self) -> Guard {
@@ -255,11 +283,4 @@ impl super::writing::State {
             guard => guard.clone(),
         }
     }
-}
-
-/// Prevents earlier reads from restoring an old version, and forgets the current one.
-pub(super) fn supersede(inner: &super::Drafts, id: &ObjectId) {
-    let core = &inner.core;
-    resolve::remember(core, id, None);
-    core.forget_elsewhere(id);
 }

@@ -1,12 +1,12 @@
 //! Completing an upload, and finding out the outcome if the store did not answer.
 
-use crate::marked::change_key;
+use crate::change_mark::change_key;
 use std::sync::Arc;
 
 use super::WriteError;
-use super::commit::ATTEMPTS;
-use super::published::{Published, Sent};
-use super::writing::Writing;
+use super::commit::MAX_PUBLISH_ATTEMPTS;
+use super::published_version::{PublishedVersion, SentBytes};
+use super::shared_draft::SharedDraft;
 use tidegate_engine::Core;
 use tidegate_engine::written::{Answered, Known};
 use tidegate_engine::{Error, ReadContext};
@@ -15,7 +15,7 @@ use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Wri
 use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 
-impl Writing {
+impl SharedDraft {
     /// Completes the object from its parts, and checks that it has the intended length.
     pub(super) async fn complete(
         self: &Arc<Self>,
@@ -23,7 +23,7 @@ impl Writing {
         parts: Vec<CompletedPart>,
         guard: Guard,
         size: u64,
-    ) -> Result<Published, WriteError> {
+    ) -> Result<PublishedVersion, WriteError> {
         let origin = &self.source.origin;
         let (expected, count) = (
             ETag::of_parts(parts.iter().map(|part| &part.etag)),
@@ -35,8 +35,8 @@ impl Writing {
         let error = match change_key(&self.inner.core, &id, complete).await {
             Ok(written) => {
                 let published = self.verify(upload, written, size, asked).await?;
-                return Ok(Published {
-                    bytes: Sent::Parts(parts),
+                return Ok(PublishedVersion {
+                    bytes: SentBytes::Parts(parts),
                     ..published
                 });
             }
@@ -52,25 +52,27 @@ impl Writing {
             return Err(error.into());
         }
         let asked = self.inner.core.now();
-        let found = self.look_for(&upload.key, size, expected.as_ref(), count);
+        let found = self.find_completed(&upload.key, size, expected.as_ref(), count);
         match (found.await, &error) {
             (Ok(Some(version)), _) => {
                 // The upload of a refused completion may still exist.
-                self.give_up(upload.clone());
-                return Ok(Published::found(version, asked));
+                self.abandon_upload(upload.clone());
+                return Ok(PublishedVersion::found(version, asked));
             }
             (_, OriginError::Changed) => {}
-            (Ok(None), OriginError::NoSuchUpload) => self.lost(upload),
+            (Ok(None), OriginError::NoSuchUpload) => self.lose_upload(upload),
             // Completed or aborted: until the store answers, it counts as neither.
             (Err(error), OriginError::NoSuchUpload) => return Err(error.into()),
-            _ => expected.into_iter().for_each(|tag| self.state().tries(tag)),
+            _ => expected
+                .into_iter()
+                .for_each(|tag| self.state().add_uncertain(tag)),
         }
         Err(error.into())
     }
 
     /// Returns the tag of the current object if the new object's own tag will not follow from those
     /// of its parts. An object with this tag is not ours, whatever the outcome of the completion.
-    pub(super) async fn look_before(
+    pub(super) async fn earlier_tag(
         &self,
         upload: &Upload,
         parts: &[CompletedPart],
@@ -93,7 +95,7 @@ impl Writing {
         written: Written,
         size: u64,
         asked: Timestamp,
-    ) -> Result<Published, WriteError> {
+    ) -> Result<PublishedVersion, WriteError> {
         let made = Version {
             etag: written.etag,
             size,
@@ -104,17 +106,17 @@ impl Writing {
         let core = &self.inner.core;
         let answered = Answered::now(core, asked, written.answered);
         let (version, known) = confirmed(core, &self.source, &upload.key, made, answered).await?;
-        Ok(Published {
+        Ok(PublishedVersion {
             version,
             known,
-            bytes: Sent::InDoubt,
+            bytes: SentBytes::InDoubt,
         })
     }
 
     /// Returns the object of this key if it is the intended one. It is known by its tag, if that
     /// follows from the parts (S3, unless encrypted with keys of its own). Otherwise it must have
     /// the length and the number of parts, and must not have been there before.
-    pub(super) async fn look_for(
+    pub(super) async fn find_completed(
         &self,
         key: &ObjectKey,
         size: u64,
@@ -140,7 +142,7 @@ impl Writing {
         &self,
         size: u64,
         guard: &Guard,
-    ) -> Result<Option<Published>, WriteError> {
+    ) -> Result<Option<PublishedVersion>, WriteError> {
         let (version, headers) = {
             let state = self.state();
             let all = state.draft.sources(ByteRange::new(0, size));
@@ -162,7 +164,7 @@ impl Writing {
         &self,
         version: &Version,
         headers: Headers,
-    ) -> Result<Published, WriteError> {
+    ) -> Result<PublishedVersion, WriteError> {
         let key = self.id().key;
         let source = CopySource {
             key: key.clone(),
@@ -174,7 +176,7 @@ impl Writing {
         let asked = core.now();
         let error = match change_key(core, &self.id(), copy).await {
             Ok(written) => {
-                return Ok(Published {
+                return Ok(PublishedVersion {
                     known: Known::Answered(Answered::now(core, asked, written.answered)),
                     version: Version {
                         etag: written.etag,
@@ -183,7 +185,7 @@ impl Writing {
                         headers,
                         size: version.size,
                     },
-                    bytes: Sent::Copied,
+                    bytes: SentBytes::Copied,
                 });
             }
             Err(error) => error,
@@ -193,14 +195,17 @@ impl Writing {
         let asked = core.now();
         match origin.head(&key).await {
             Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
-                Ok(Published::found(found, asked))
+                Ok(PublishedVersion::found(found, asked))
             }
             _ => Err(error.into()),
         }
     }
 
     /// Sets headers that changed after the upload was begun, by a copy of the object onto itself.
-    pub(super) async fn mend_headers(&self, published: Published) -> Result<Published, WriteError> {
+    pub(super) async fn fix_headers(
+        &self,
+        published: PublishedVersion,
+    ) -> Result<PublishedVersion, WriteError> {
         let (key, headers, begun_with) = {
             let state = self.state();
             let key = state.id.key.clone();
@@ -216,8 +221,8 @@ impl Writing {
             );
             return Ok(published);
         }
-        self.state().tries(published.version.etag.clone());
-        let mut tries = 1..ATTEMPTS;
+        self.state().add_uncertain(published.version.etag.clone());
+        let mut tries = 1..MAX_PUBLISH_ATTEMPTS;
         let mended = loop {
             let copied = self.copied_onto_itself(&published.version, headers.clone());
             match copied.await {
@@ -225,10 +230,10 @@ impl Writing {
                 copied => break copied?,
             }
         };
-        Ok(Published {
+        Ok(PublishedVersion {
             bytes: match mended.bytes {
                 // Those of the upload that was completed just now.
-                Sent::Copied => published.bytes,
+                SentBytes::Copied => published.bytes,
                 bytes => bytes,
             },
             ..mended

@@ -8,20 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::change::{copy, deleted};
-use super::commit::supersede;
+use super::change::{copy, delete_object};
 use super::folder_locks::FolderLock;
-use super::send::is_hidden;
-use super::still::Still;
-use super::{Drafts, STREAMS, WriteError, Writers};
+use super::publish_hold::PublishHold;
+use super::supersede::{ChangedKey, supersede};
+use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Known;
-use tidegate_engine::names::{Facts, of_listing};
+use tidegate_engine::names::Facts;
 use tidegate_engine::written::Answered;
 use tidegate_engine::{Error, ReadContext, resolve};
-use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_origin::write::MAX_COPY;
-use tidegate_origin::{List, Listed, OriginError, Written};
+use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
+
+mod listing;
+
+use listing::{check_unchanged, list};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
@@ -66,13 +68,13 @@ struct Item {
 }
 
 /// A copy that the store confirmed.
-struct Made {
+struct ConfirmedCopy {
     written: Written,
     answered: Answered,
 }
 
 /// The number of an item, and the outcome of its copy.
-type Tried = (usize, Result<Made, WriteError>);
+type CopyOutcome = (usize, Result<ConfirmedCopy, WriteError>);
 
 impl Writers {
     /// Replaces the prefix `from` of all keys below it by `to`, if there are at most `most`
@@ -91,7 +93,7 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
-        let stills = inner.folder_still(source, from).await?;
+        let holds = inner.hold_folder(source, from).await?;
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
@@ -105,7 +107,7 @@ impl Writers {
             _ => return Ok(FolderRename::NotEmpty),
         };
         let Some(items) = inner
-            .items(source, (from, to), &found, has_marker, &stills)
+            .items(source, (from, to), &found, has_marker, &holds)
             .await?
         else {
             return Ok(FolderRename::TooMany);
@@ -117,25 +119,27 @@ impl Writers {
             .flat_map(|it| [&it.old, &it.new])
             .collect::<BTreeSet<_>>()
         {
-            held.push(inner.path.hold_key(id).await);
+            held.push(inner.path.lock_key(id).await);
         }
-        for still in &stills {
-            is_on(still, &items)?;
+        for hold in &holds {
+            check_base(hold, &items)?;
         }
-        let tried = inner.copy_items(source, &items).await;
-        let refused = tried.iter().find_map(|(_, made)| made.as_ref().err());
+        let outcomes = inner.copy_items(source, &items).await;
+        let refused = outcomes.iter().find_map(|(_, made)| made.as_ref().err());
         let refused = match refused {
             Some(error) => Some(error.clone()),
-            None => is_as_it_was(source, from, most, &found).await.err(),
+            None => check_unchanged(source, from, most, &found).await.err(),
         };
         if let Some(error) = refused {
             tracing::warn!(%error, from, to, "a folder is not renamed; what was copied of it is taken away again");
-            inner.take_away(source, &items, &tried).await;
+            inner.delete_copies(source, &items, &outcomes).await;
             inner.core.forget_name(source.origin.id(), to);
             return Err(error);
         }
-        inner.appear(source, &items, &tried).await;
-        let copied = inner.delete_sources(source, &items, &stills, &tried).await;
+        inner.note_copies(source, &items, &outcomes).await;
+        let copied = inner
+            .delete_sources(source, &items, &holds, &outcomes)
+            .await;
         match &copied.left {
             None => inner.forget_folders(&items, from),
             Some(error) => {
@@ -148,21 +152,21 @@ impl Writers {
 
 impl Drafts {
     /// Publishes all drafts below a folder, and keeps them from being written to.
-    async fn folder_still(
+    async fn hold_folder(
         &self,
         source: &ReadContext,
         from: &str,
-    ) -> Result<Vec<Still>, WriteError> {
+    ) -> Result<Vec<PublishHold>, WriteError> {
         let origin = source.origin.id();
         let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
         let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
-        let mut stills = Vec::new();
+        let mut holds = Vec::new();
         for id in &drafts {
-            if let Some(still) = self.still(id).await {
-                stills.push(still.published().await?);
+            if let Some(hold) = self.hold_publishing(id).await {
+                holds.push(hold.publish().await?);
             }
         }
-        Ok(stills)
+        Ok(holds)
     }
 
     /// Pairs each object with its new key. `None`: one of the new keys is invalid.
@@ -172,7 +176,7 @@ impl Drafts {
         (from, to): (&str, &str),
         found: &[Listed],
         has_marker: bool,
-        stills: &[Still],
+        holds: &[PublishHold],
     ) -> Result<Option<Vec<Item>>, WriteError> {
         let mut items = Vec::new();
         for listed in found {
@@ -182,8 +186,8 @@ impl Drafts {
                 return Ok(None);
             };
             let (old, new) = (source.object(&old), source.object(&new));
-            let held = stills.iter().find(|still| still.writing.id() == old);
-            let at_hand = match held.and_then(|still| base_of(still, listed)) {
+            let held = holds.iter().find(|hold| hold.writing.id() == old);
+            let at_hand = match held.and_then(|hold| base_of(hold, listed)) {
                 Some(version) => Some(version),
                 None => self.at_hand(&old, listed).await,
             };
@@ -198,7 +202,7 @@ impl Drafts {
                     headers: Vec::new(),
                 },
                 // A copy in parts does not copy the headers.
-                _ => source.origin.head(&old.key).await.map_err(vanished)?,
+                _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
             };
             items.push(Item {
                 is_there: has_marker && rest.is_empty(),
@@ -221,14 +225,14 @@ impl Drafts {
         if !resolve::is_of(&record, id, generation) {
             return None;
         }
-        let (etag, told) = (listed.etag.as_ref(), listed.last_modified?);
-        let version = core.confirmed_by(&record, etag, listed.size, told)?;
+        let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
+        let version = core.confirmed_by(&record, etag, listed.size, modified)?;
         Some(Version::clone(&version))
     }
 
     /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
     /// store might carry out a cancelled one all the same.
-    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<Tried> {
+    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<CopyOutcome> {
         let failed = &AtomicBool::new(false);
         let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
         let copies = wanted.map(|number| async move {
@@ -239,22 +243,22 @@ impl Drafts {
             let asked = self.core.now();
             let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
-            let made = copied.map(|written| Made {
+            let made = copied.map(|written| ConfirmedCopy {
                 answered: Answered::now(&self.core, asked, written.answered),
                 written,
             });
-            Some((number, made.map_err(changed)))
+            Some((number, made.map_err(missing_is_changed)))
         });
-        let copies = stream::iter(copies).buffer_unordered(STREAMS);
+        let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
         copies.filter_map(ready).collect().await
     }
 
     /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
     /// first failure.
-    async fn take_away(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
+    async fn delete_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
         let failed = &AtomicBool::new(false);
-        let copies = (0..tried.len()).map(|place| async move {
-            let (number, made) = &tried[place];
+        let copies = (0..outcomes.len()).map(|place| async move {
+            let (number, made) = &outcomes[place];
             let item = &items[*number];
             if failed.load(Ordering::Relaxed) {
                 return 1;
@@ -263,7 +267,9 @@ impl Drafts {
                 .as_ref()
                 .map_or(&item.version.etag, |made| &made.written.etag);
             let taken = match source.origin.head(&item.new.key).await {
-                Ok(found) if found.etag.weak_eq(ours) => deleted(self, source, &item.new).await,
+                Ok(found) if found.etag.weak_eq(ours) => {
+                    delete_object(self, source, &item.new).await
+                }
                 // The copy was not made, or another writer has replaced it.
                 Ok(_) | Err(OriginError::NotFound) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -271,7 +277,7 @@ impl Drafts {
             failed.fetch_or(taken.is_err(), Ordering::Relaxed);
             usize::from(taken.is_err())
         });
-        let left = stream::iter(copies).buffer_unordered(STREAMS);
+        let left = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
         let left = left.fold(0, |all, one| ready(all + one)).await;
         if left > 0 {
             tracing::warn!(left, "copies of a folder that was not renamed may be left");
@@ -279,10 +285,10 @@ impl Drafts {
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.
-    async fn appear(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
+    async fn note_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
         let core = &self.core;
         let made = || {
-            tried
+            outcomes
                 .iter()
                 .filter_map(|(number, made)| Some((&items[*number], made.as_ref().ok()?)))
         };
@@ -299,19 +305,18 @@ impl Drafts {
                 ..item.version.clone()
             };
             if item.new.key.as_str().ends_with('/') {
-                supersede(self, &item.new);
+                supersede(core, &item.new, ChangedKey::Unknown);
                 core.folder_written(&item.new);
             } else if item.is_at_hand {
                 let moved = core.version_id(&item.old, &item.version).await;
-                self.appeared(source, &item.new, version, made.answered, moved)
+                self.note_copied(source, &item.new, version, made.answered, moved)
                     .await;
             } else {
-                supersede(self, &item.new);
                 let facts = Facts {
                     version: None,
                     ..core.facts(&item.new, &Arc::new(version))
                 };
-                core.name_written(&item.new, facts);
+                supersede(core, &item.new, ChangedKey::Listed(facts));
             }
         }
     }
@@ -321,12 +326,16 @@ impl Drafts {
         &self,
         source: &ReadContext,
         items: &[Item],
-        stills: &[Still],
-        tried: &[Tried],
+        holds: &[PublishHold],
+        outcomes: &[CopyOutcome],
     ) -> CopiedFolder {
-        let deletions = (0..items.len())
-            .map(|number| async move { (number, deleted(self, source, &items[number].old).await) });
-        let mut deletions = stream::iter(deletions).buffer_unordered(STREAMS);
+        let deletions = (0..items.len()).map(|number| async move {
+            (
+                number,
+                delete_object(self, source, &items[number].old).await,
+            )
+        });
+        let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
         let mut copied = CopiedFolder {
             moved: Vec::new(),
             left: None,
@@ -337,16 +346,16 @@ impl Drafts {
                 copied.left.get_or_insert(error);
                 continue;
             }
-            let made = tried.iter().find(|(tried, _)| *tried == number);
+            let made = outcomes.iter().find(|(outcomes, _)| *outcomes == number);
             let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
-            let still = stills.iter().find(|still| still.writing.id() == item.old);
-            if let (Some(still), Some(etag)) = (still, etag) {
-                let base = still.writing.state().base.clone();
+            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
+            if let (Some(hold), Some(etag)) = (hold, etag) {
+                let base = hold.writing.state().base.clone();
                 let version = base.map_or_else(
                     || item.version.clone(),
                     |base| Version::clone(&base.version),
                 );
-                self.move_writing(&still.writing, &item.old, &item.new, etag, version);
+                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
             }
             copied.moved.push(MovedObject {
                 from: item.old.key.clone(),
@@ -372,50 +381,9 @@ impl Drafts {
     }
 }
 
-/// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
-/// `most`.
-async fn list(
-    source: &ReadContext,
-    prefix: &str,
-    most: usize,
-) -> Result<Option<Vec<Listed>>, WriteError> {
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let list = List {
-            prefix: prefix.to_owned(),
-            delimiter: false,
-            after,
-            limit: MAX_PAGE_KEYS,
-        };
-        let page = source.origin.list(list).await.map_err(of_listing)?;
-        let objects = page.objects.into_iter();
-        found.extend(objects.filter(|listed| !is_hidden(&listed.key)));
-        if found.len() > most {
-            return Ok(None);
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(Some(found)),
-        }
-    }
-}
-
-/// Checks that a folder has the same objects as when it was listed.
-async fn is_as_it_was(
-    source: &ReadContext,
-    prefix: &str,
-    most: usize,
-    found: &[Listed],
-) -> Result<(), WriteError> {
-    match list(source, prefix, most).await? {
-        Some(now) if now == found => Ok(()),
-        _ => Err(WriteError::Changed),
-    }
-}
-
 /// Returns the version that the draft's handles have, if the listing shows it.
-fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
-    let state = still.writing.state();
+fn base_of(hold: &PublishHold, listed: &Listed) -> Option<Version> {
+    let state = hold.writing.state();
     let version = &state.base.as_ref()?.version;
     let is_same = listed.etag.as_ref()?.strong_eq(&version.etag);
     is_same.then(|| Version::clone(version))
@@ -423,10 +391,10 @@ fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
 
 /// Checks that the draft's handles have the version that is moved. Otherwise they would have its
 /// length and another version's bytes under the new key.
-fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
-    let id = still.writing.id();
+fn check_base(hold: &PublishHold, items: &[Item]) -> Result<(), WriteError> {
+    let id = hold.writing.id();
     let moved = items.iter().find(|item| item.old == id);
-    let state = still.writing.state();
+    let state = hold.writing.state();
     let base = state.base.as_ref().map(|base| &base.version.etag);
     match moved {
         Some(item) if base.is_none_or(|etag| *etag == item.version.etag) => Ok(()),
@@ -435,11 +403,11 @@ fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
 }
 
 /// Maps an error for an object that was deleted after it was listed.
-fn vanished(error: OriginError) -> WriteError {
-    changed(error.into())
+fn map_deleted(error: OriginError) -> WriteError {
+    missing_is_changed(error.into())
 }
 
-fn changed(error: WriteError) -> WriteError {
+fn missing_is_changed(error: WriteError) -> WriteError {
     match error {
         WriteError::Origin(Error::NotFound) => WriteError::Changed,
         error => error,

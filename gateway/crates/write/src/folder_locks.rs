@@ -11,26 +11,26 @@ use tidegate_plan::OriginId;
 
 /// See the module documentation. Clones share one table.
 #[derive(Debug, Default, Clone)]
-pub(super) struct FolderLocks(Arc<Shared>);
+pub(super) struct FolderLocks(Arc<SharedTable>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    table: Mutex<Table>,
+struct SharedTable {
+    table: Mutex<FolderLockTable>,
     /// The signal that a lock was released.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct FolderLockTable {
     /// Paths that an operation is using.
-    used: Vec<Held>,
+    used: Vec<LockedPaths>,
     /// Folders that are being renamed, or wait for that. Each ends in `/`.
-    moved: Vec<Held>,
+    moved: Vec<LockedPaths>,
     count: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LockedPaths {
     number: u64,
     bucket: OriginId,
     paths: Vec<String>,
@@ -49,7 +49,7 @@ pub struct PathLock {
 #[must_use]
 pub struct FolderLock(PathLock);
 
-impl Held {
+impl LockedPaths {
     /// Returns whether a path is one of these folders, or lies in one.
     fn cover(&self, bucket: OriginId, path: &str) -> bool {
         let lies_in = |folder: &String| path.starts_with(folder) || format!("{path}/") == *folder;
@@ -67,12 +67,12 @@ impl Held {
 }
 
 impl FolderLocks {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, FolderLockTable> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `try_to` returns a value.
-    async fn when<T>(&self, mut try_to: impl FnMut(&mut Table) -> Option<T>) -> T {
+    async fn when<T>(&self, mut try_to: impl FnMut(&mut FolderLockTable) -> Option<T>) -> T {
         loop {
             let mut freed = std::pin::pin!(self.0.freed.notified());
             freed.as_mut().enable();
@@ -118,7 +118,8 @@ impl FolderLocks {
         let lock = FolderLock(self.lock(number.await));
         self.when(|table| {
             let moved = table.moved.iter().find(|it| it.number == lock.0.number)?;
-            let in_use = |held: &Held| held.paths.iter().any(|it| moved.cover(held.bucket, it));
+            let in_use =
+                |held: &LockedPaths| held.paths.iter().any(|it| moved.cover(held.bucket, it));
             (!table.used.iter().any(in_use)).then_some(())
         })
         .await;
@@ -126,10 +127,10 @@ impl FolderLocks {
     }
 }
 
-impl Table {
-    fn held(&mut self, bucket: OriginId, paths: Vec<String>) -> Held {
+impl FolderLockTable {
+    fn held(&mut self, bucket: OriginId, paths: Vec<String>) -> LockedPaths {
         self.count += 1;
-        Held {
+        LockedPaths {
             number: self.count,
             bucket,
             paths,

@@ -3,7 +3,7 @@
 //! # The life of a write
 //!
 //! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
-//! go into the spool (`engine/spool`) at their offset. Parts that look finished are sent while the
+//! go into the spool (`spool`) at their offset. Parts that look finished are sent while the
 //! rest is still being written (`send`), up to one per stream at once. A part that is written to
 //! again is sent again under the same part number. The bucket shows nothing of this.
 //!
@@ -11,7 +11,7 @@
 //! parts of a changed object, and completes the upload (`commit`). The object then exists, whole,
 //! and the next look-up in this process finds it. With [`Commit::Background`] it returns once
 //! everything is durable in the spool. `queue` publishes it later: at once, when the origin is
-//! back, or after a restart (`recover`).
+//! back, or after a restart (`recover`). The phases of a draft are a table in `phase`.
 //!
 //! # When the spool is full
 //!
@@ -52,48 +52,54 @@ use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 mod assemble;
 mod begin;
 mod change;
-mod closed;
+mod change_mark;
+mod closed_draft;
 mod commit;
 mod complete;
 mod edition;
 mod error;
 mod folder;
 mod folder_locks;
-mod gather;
-mod hidden;
-mod holds;
-mod look;
-mod marked;
+mod key_locks;
 mod metrics;
-mod noted;
+mod next_edition;
 mod path;
-mod published;
-mod put_in;
+mod phase;
+mod pinned;
+pub(crate) mod publish_hold;
+mod published_version;
 mod queue;
+mod read;
 pub mod receive;
+mod records;
 mod recover;
 mod send;
+mod shared_draft;
+mod single_put;
+mod snapshot;
 mod space;
 mod spool;
-pub(crate) mod still;
-mod tried;
-mod whole;
+mod staging;
+mod state;
+mod supersede;
+mod task;
+mod uncertain;
+mod write;
 mod writer;
-mod writing;
 
-pub use closed::{ClosedDraft, ClosedDraftReader};
+pub use closed_draft::{ClosedDraft, ClosedDraftReader};
 pub use error::WriteError;
 pub use folder::{CopiedFolder, FolderRename, MovedObject};
 pub use folder_locks::{FolderLock, PathLock};
-pub use look::Drafted;
 pub use path::WritePath;
 pub use queue::{Pending, Stage};
+pub use snapshot::DraftSnapshot;
 pub use spool::SpoolError;
 pub use writer::Writer;
 
 use folder_locks::FolderLocks;
 use metrics::Metrics;
-use writing::Writing;
+use shared_draft::SharedDraft;
 
 /// Settings of writers.
 #[derive(Debug, Clone)]
@@ -142,7 +148,7 @@ pub enum Commit {
 
 /// The way in which an object is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OpenMode {
     /// It begins empty; the commit replaces any existing object.
     Create,
     /// The same, if there is no object yet, neither now nor at the commit.
@@ -153,13 +159,13 @@ pub enum How {
 
 /// Parts of one draft sent at once. One machine fills its line to an S3 store with about that many;
 /// compare `aws s3 cp` (10) and mountpoint-s3 (its target throughput).
-const STREAMS: usize = 16;
+const MAX_DRAFT_STREAMS: usize = 16;
 
 /// Parts of all drafts sent at once.
-const ALL_STREAMS: usize = 48;
+const MAX_STREAMS: usize = 48;
 
 /// Closed drafts committed at once.
-const COMMITS: usize = 32;
+const MAX_COMMITS: usize = 32;
 
 /// The drafts of this process and their spool. Clones share one state.
 #[derive(Clone)]
@@ -171,7 +177,7 @@ pub(crate) struct Drafts {
     core: Arc<Core>,
     settings: Settings,
     spool: Spool,
-    writings: Mutex<HashMap<ObjectId, Arc<Writing>>>,
+    writings: Mutex<HashMap<ObjectId, Arc<SharedDraft>>>,
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
     folders: FolderLocks,
@@ -200,11 +206,11 @@ impl Drafts {
 /// lock, is not zero.
 struct Table<'a> {
     count: &'a AtomicUsize,
-    table: MutexGuard<'a, HashMap<ObjectId, Arc<Writing>>>,
+    table: MutexGuard<'a, HashMap<ObjectId, Arc<SharedDraft>>>,
 }
 
 impl Deref for Table<'_> {
-    type Target = HashMap<ObjectId, Arc<Writing>>;
+    type Target = HashMap<ObjectId, Arc<SharedDraft>>;
 
     fn deref(&self) -> &Self::Target {
         &self.table
@@ -245,8 +251,8 @@ impl Writers {
             settings,
             spool,
             writings: Mutex::default(),
-            streams: Arc::new(Semaphore::new(ALL_STREAMS)),
-            commits: Arc::new(Semaphore::new(COMMITS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),
             metrics: Metrics::default(),
         }));
@@ -259,13 +265,13 @@ impl Writers {
     /// Opens an object for writing. An object that begins empty gets `headers`.
     ///
     /// # Errors
-    /// [`WriteError::Exists`] for [`How::CreateNew`]; [`WriteError::Origin`] if the version to
+    /// [`WriteError::Exists`] for [`OpenMode::CreateNew`]; [`WriteError::Origin`] if the version to
     /// begin with cannot be determined.
     pub async fn open(
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        how: How,
+        how: OpenMode,
         headers: Headers,
     ) -> Result<Writer, WriteError> {
         begin::open(&self.0, source, key, how, headers).await

@@ -25,7 +25,7 @@ pub(super) struct Metrics {
     /// Parts that were sent again because they were written to again.
     pub(super) resent: Counter,
     /// Uploads completed under a staging key, to read back bytes that left the spool.
-    pub(super) hidden: Counter,
+    pub(super) staged: Counter,
 }
 
 impl Metrics {
@@ -43,7 +43,7 @@ impl Writers {
         names::SPOOL_EVICTED.register(registry, metrics.evicted.clone());
         names::SPOOL_WAITS.register(registry, metrics.held_back.clone());
         names::WRITE_RESENT.register(registry, metrics.resent.clone());
-        names::WRITE_HIDDEN.register(registry, metrics.hidden.clone());
+        names::WRITE_HIDDEN.register(registry, metrics.staged.clone());
         registry.register_collector(Box::new(Gauges(Arc::downgrade(&self.0))));
     }
 }

@@ -1,17 +1,13 @@
 //! The write path of one engine: who may change a key, and the memory that writers may take.
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use tokio::sync::oneshot;
-
-use super::holds::{Hold, Holds};
-use super::still::Still;
-use super::{Drafts, WriteError};
+use super::Drafts;
+use super::key_locks::{KeyLock, KeyLocks};
+use super::publish_hold::PublishHold;
 use tidegate_engine::Core;
 use tidegate_engine::{Budget, Engine, Error};
 use tidegate_plan::ObjectId;
@@ -38,7 +34,7 @@ pub struct WritePath {
     /// for the budget and the bucket.
     pub(super) put: Budget,
     /// The keys being changed in the bucket.
-    holds: Holds,
+    holds: KeyLocks,
     /// The drafts being written, if a spool is open.
     pub(super) drafts: OnceLock<Weak<Drafts>>,
     /// The number of drafts. If it is 0, readers look no further.
@@ -63,19 +59,19 @@ impl WritePath {
             core: engine.core().clone(),
             received: budget.share(RECEIVED_SHARE),
             put: budget.share(PUT_SHARE),
-            holds: Holds::default(),
+            holds: KeyLocks::default(),
             drafts: OnceLock::new(),
             drafted: AtomicUsize::new(0),
         })
     }
 
     /// Keeps other writers of this process from changing a key of a bucket, under any identity.
-    pub(super) async fn hold_key(&self, id: &ObjectId) -> Hold {
+    pub(super) async fn lock_key(&self, id: &ObjectId) -> KeyLock {
         self.holds.take(&self.core.of_bucket(id)).await
     }
 
-    /// Like [`WritePath::hold_key`], for two keys.
-    pub(super) async fn hold_keys(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
+    /// Like [`WritePath::lock_key`], for two keys.
+    pub(super) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
         let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
         self.holds.take_both(&one, &other).await
     }
@@ -85,47 +81,21 @@ impl WritePath {
     ///
     /// # Errors
     /// [`Error::Overloaded`] if that takes longer.
-    pub(super) async fn hold(&self, id: &ObjectId) -> Result<(Option<Still>, Hold), Error> {
+    pub(super) async fn hold(
+        &self,
+        id: &ObjectId,
+    ) -> Result<(Option<PublishHold>, KeyLock), Error> {
         let held = async {
             let drafts = self.drafts.get().and_then(Weak::upgrade);
-            let still = match drafts {
-                Some(drafts) => drafts.still(id).await,
+            let hold = match drafts {
+                Some(drafts) => drafts.hold_publishing(id).await,
                 None => None,
             };
-            (still, self.hold_key(id).await)
+            (hold, self.lock_key(id).await)
         };
         let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;
         held.map_err(|_| Error::Overloaded {
             retry_after: Some(HOLD_TIMEOUT),
         })
     }
-}
-
-/// Runs work to its end even if the caller stops waiting, because half of it would be wrong. Only
-/// the engine's shutdown stops it.
-pub(super) async fn to_its_end<T: Send + 'static>(
-    core: &Core,
-    work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
-) -> Result<T, WriteError> {
-    let stop = core.stop.clone();
-    let (tell, told) = oneshot::channel();
-    core.spawn(async move {
-        tokio::select! {
-            result = caught(work) => drop(tell.send(result)),
-            () = stop.cancelled() => {}
-        }
-    });
-    told.await.unwrap_or(Err(WriteError::Closing))
-}
-
-/// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's
-/// unfinished state is cleaned up.
-pub(super) async fn caught<T>(
-    work: impl Future<Output = Result<T, WriteError>>,
-) -> Result<T, WriteError> {
-    let done = AssertUnwindSafe(work).catch_unwind().await;
-    done.unwrap_or_else(|_| {
-        tracing::error!("a panic while an object was written; it is tried again");
-        Err(WriteError::Bug)
-    })
 }

@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writing::{State, Writing};
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
 use super::{WriteError, Writers};
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use tidegate_plan::ObjectId;
 use tidegate_plan::retry::Backoff;
 
 /// Pauses between background tries to commit an object or abort an upload.
-pub(super) const PAUSE: Backoff = Backoff {
+pub(super) const RETRY_PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };
 
 /// The longest wait of a closed draft for another writer, and the interval of the checks.
-const HALF_WAY: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The wait of a new file that was closed empty for another writer before it is published.
-const BLANK: Duration = Duration::from_millis(500);
+const EMPTY_FILE_DELAY: Duration = Duration::from_millis(500);
 
 /// An object that is being written, for display.
 #[derive(Debug, Clone)]
@@ -88,28 +88,28 @@ impl Writers {
                 .0
                 .writings()
                 .values()
-                .find(|it| it.state().queued)
+                .find(|it| it.state().phase.is_queued())
                 .cloned();
             let Some(writing) = waiting else { return };
             let mut progress = writing.progress.subscribe();
-            if writing.state().queued {
+            if writing.state().phase.is_queued() {
                 let _ = progress.changed().await;
             }
         }
     }
 }
 
-impl State {
+impl DraftState {
     /// Returns whether it is a new, empty object that was not promised.
     fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
-        is_new && !self.promised && !self.is_half_way()
+        is_new && !self.phase.is_promised() && !self.is_half_way()
     }
 
     /// Returns the step that it waits for.
     pub(super) fn stage(&self) -> Stage {
-        match (&self.trouble, self.queued) {
-            _ if self.closing => Stage::Sending,
+        match (self.phase.trouble(), self.phase.is_queued()) {
+            _ if self.phase.is_publishing() => Stage::Sending,
             (Some(error), _) if !error.is_passing() => Stage::Refused,
             (Some(_), true) => Stage::Waiting,
             (None, true) => Stage::Sending,
@@ -120,7 +120,7 @@ impl State {
 
 /// The state of a draft that may be due for publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
+enum PublishDue {
     /// It is as its last writer closed it.
     Closed,
     /// A writer is half way through more of it, and the wait for that writer has ended.
@@ -129,7 +129,7 @@ enum Due {
     Left,
 }
 
-impl Writing {
+impl SharedDraft {
     fn pending(&self) -> Pending {
         let state = self.state();
         let stage = state.stage();
@@ -138,17 +138,17 @@ impl Writing {
             size: state.draft.size(),
             spooled: state.draft.local().bytes(),
             stage,
-            trouble: state.trouble.clone(),
+            trouble: state.phase.trouble().cloned(),
         }
     }
 
     /// Makes everything durable locally, and queues it for publishing.
-    pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
+    pub(super) async fn close_in_background(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
-            state.whole()?;
-            state.closed();
-            state.records.push(Record::Closed);
+            state.check_not_lost()?;
+            let closed = state.phase.close_for_queue();
+            state.records.push(closed);
         }
         self.sync().await?;
         self.enqueue();
@@ -157,58 +157,55 @@ impl Writing {
 
     /// Queues it for publishing, unless it is queued already.
     pub(super) fn enqueue(self: &Arc<Self>) {
-        {
-            let mut state = self.state();
-            state.asked = true;
-            if state.queued {
-                return;
-            }
-            state.queued = true;
+        if !self.state().phase.request() {
+            return;
         }
         let writing = self.clone();
         self.inner
             .core
-            .spawn(async move { writing.work_off().await });
+            .spawn(async move { writing.run_queue().await });
     }
 
-    async fn work_off(self: Arc<Self>) {
+    async fn run_queue(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
         self.wait_while_blank().await;
         for failures in 0.. {
             let due = self.wait_for_close().await;
-            if due == Due::Left {
+            if due == PublishDue::Left {
                 break;
             }
-            let tried = {
+            let outcome = {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
-                self.state().asked = false;
+                self.state().phase.begin_try();
                 match due {
-                    Due::Closed => self.commit_closed().await,
+                    PublishDue::Closed => self.commit_closed().await,
                     _ => self.commit().await.map(|()| true),
                 }
             };
             let key = self.id().key;
-            match tried {
+            match outcome {
                 // Another writer has begun the next version since the check.
-                Ok(false) => self.state().asked = true,
+                Ok(false) => {
+                    self.state().phase.request();
+                }
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.dirty && state.handles == 0;
-                    if !state.asked && !left_with_more {
-                        state.queued = false;
+                    let left_with_more = state.phase.is_dirty() && state.handles == 0;
+                    if !state.phase.is_requested() && !left_with_more {
+                        state.phase.leave_queue();
                         break;
                     }
                 }
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
-                    let pause = PAUSE.pause(failures, 1.0);
+                    let pause = RETRY_PAUSE.pause(failures, 1.0);
                     tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
-                    self.outlive().await;
+                    self.sync_closed().await;
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
@@ -218,7 +215,7 @@ impl Writing {
                     tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
                     let mut state = self.state();
                     state.hold_no_memory();
-                    state.queued = false;
+                    state.phase.leave_queue();
                     break;
                 }
             }
@@ -229,8 +226,8 @@ impl Writing {
 
     /// Syncs a closed draft that could not be published, so that it survives a restart before the
     /// bucket is back or has room. Excludes a draft that a writer is half way through.
-    async fn outlive(self: &Arc<Self>) {
-        let is_due = |state: &State| !state.promised && !state.unclosed;
+    async fn sync_closed(self: &Arc<Self>) {
+        let is_due = |state: &DraftState| !state.phase.is_promised() && !state.phase.is_unclosed();
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
@@ -242,10 +239,10 @@ impl Writing {
     /// writer does not wait for an empty one first.
     async fn wait_while_blank(&self) {
         let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + BLANK;
+        let until = Instant::now() + EMPTY_FILE_DELAY;
         while Instant::now() < until && self.state().is_blank() {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
                 () = stop.cancelled() => return,
             }
         }
@@ -254,32 +251,32 @@ impl Writing {
     /// Waits while a writer is half way through the next version. If that version replaces the
     /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
     /// are part of it.
-    async fn wait_for_close(&self) -> Due {
+    async fn wait_for_close(&self) -> PublishDue {
         let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + HALF_WAY;
+        let until = Instant::now() + MAX_WAIT_FOR_CLOSE;
         loop {
             {
                 let mut state = self.state();
                 if !state.is_half_way() {
-                    return Due::Closed;
+                    return PublishDue::Closed;
                 }
                 if Instant::now() >= until {
-                    return Due::HalfWay;
+                    return PublishDue::HalfWay;
                 }
-                if state.replaced {
-                    state.queued = false;
-                    return Due::Left;
+                if state.phase.is_replaced() {
+                    state.phase.leave_queue();
+                    return PublishDue::Left;
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = stop.cancelled() => return Due::HalfWay,
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
+                () = stop.cancelled() => return PublishDue::HalfWay,
             }
         }
     }
 
     /// Handles the drop of a handle. The last one takes care of unpublished bytes.
-    pub(super) fn released(self: &Arc<Self>) {
+    pub(super) fn release(self: &Arc<Self>) {
         let (abandoned, wants) = {
             // The same order of locks as in `join`: no handle may join a draft that is abandoned.
             let mut writings = self.inner.writings();
@@ -289,9 +286,10 @@ impl Writing {
                 return;
             }
             // A queued draft that was not written to since is requested already.
-            let wants = state.dirty && (!state.queued || state.unclosed);
-            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            let abandoned = state.removed || (refused && !state.is_promised());
+            let wants =
+                state.phase.is_dirty() && (!state.phase.is_queued() || state.phase.is_unclosed());
+            let abandoned =
+                state.phase.is_discarded() || (state.phase.is_refused() && !state.is_promised());
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }
@@ -311,13 +309,13 @@ impl Writing {
     pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
         let (upload, completed, base, file) = {
             let mut state = self.state();
-            state.removed = true;
-            if !state.dirty && state.base.is_some() {
+            let was_published = !state.phase.is_dirty();
+            state.phase.discard();
+            if was_published && state.base.is_some() {
                 // Its handles can still read the committed bytes, as far as they are cached.
                 return None;
             }
-            state.dirty = false;
-            let file = self.drop_file(&mut state);
+            let file = self.take_file(&mut state);
             state.draft = state.draft.successor(0);
             let completed = state.completing.take().is_some();
             (state.upload.take(), completed, state.base.take(), file)
@@ -325,12 +323,12 @@ impl Writing {
         if let Some(upload) = upload {
             if completed {
                 // The outcome of the completion is unknown.
-                self.drop_hidden_key(upload.key.clone(), None);
+                self.delete_staging_key(upload.key.clone(), None);
             }
-            self.give_up(upload);
+            self.abandon_upload(upload);
         }
-        self.drop_hidden(base);
-        self.let_go_of_before();
+        self.delete_staged_base(base);
+        self.discard_replaced_edition();
         file
     }
 
@@ -338,11 +336,11 @@ impl Writing {
     fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
-        if state.handles > 0 || state.queued || state.dirty && !state.removed {
+        if state.handles > 0 || state.phase.is_queued() || state.phase.is_unpublished() {
             return;
         }
         self.unlist(&mut writings, &state.id);
-        remove(self.drop_file(&mut state));
+        remove(self.take_file(&mut state));
     }
 
     /// Removes it from the table, if it is listed. Later opens of the object get another draft.

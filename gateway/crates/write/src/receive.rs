@@ -9,7 +9,7 @@
 mod filling;
 mod publish;
 
-use crate::marked::change_key;
+use crate::change_mark::change_key;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,9 +21,10 @@ use tokio::task::JoinSet;
 
 use self::filling::Filling;
 use super::WriteError;
-use super::holds::Hold;
-use super::path::{WritePath, caught, to_its_end};
-use super::still::Still;
+use super::key_locks::KeyLock;
+use super::path::WritePath;
+use super::publish_hold::PublishHold;
+use super::task::{catch_panic, run_to_completion};
 use tidegate_engine::Core;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::PartChunks;
@@ -35,10 +36,10 @@ use tidegate_plan::parts::MAX_PARTS;
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
 
 /// Bytes of the first part. Smaller than the spool's, because parts are held in memory.
-const PART: u64 = 8 << 20;
+const PART_BYTES: u64 = 8 << 20;
 
 /// Parts sent at once, beside the one being filled.
-const STREAMS: u64 = 3;
+const CLIENT_STREAMS: u64 = 3;
 
 /// The maximum size of an object: 10,000 parts, two of which fit into memory. A writer with a spool
 /// has no such bound.
@@ -46,7 +47,7 @@ pub const MAX_RECEIVED: u64 = 100 << 30;
 
 /// The condition on a key for a write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum WriteCondition {
     /// Nothing.
     #[default]
     Anything,
@@ -56,23 +57,23 @@ pub enum Wanted {
     Version(ETag),
 }
 
-impl From<Wanted> for Guard {
-    fn from(wanted: Wanted) -> Self {
+impl From<WriteCondition> for Guard {
+    fn from(wanted: WriteCondition) -> Self {
         match wanted {
-            Wanted::Anything => Self::None,
-            Wanted::Absent => Self::Absent,
-            Wanted::Version(etag) => Self::Same(etag),
+            WriteCondition::Anything => Self::None,
+            WriteCondition::Absent => Self::Absent,
+            WriteCondition::Version(etag) => Self::Same(etag),
         }
     }
 }
 
 /// An object to be written.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingObject {
     /// The headers to store.
     pub headers: Headers,
     /// The condition on the key.
-    pub wanted: Wanted,
+    pub wanted: WriteCondition,
     /// The announced length in bytes, if any.
     pub length: Option<u64>,
     /// The announced digests.
@@ -81,7 +82,7 @@ pub struct Incoming {
 
 /// The reason why no more bytes arrive: the client left, or its connection broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left;
+pub struct ClientLeft;
 
 impl WritePath {
     /// Writes an object as its bytes arrive; returns its tag. Readers in this process find the
@@ -97,28 +98,28 @@ impl WritePath {
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        incoming: Incoming,
-        body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin + 'static,
+        incoming: IncomingObject,
+        body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin + 'static,
     ) -> Result<ETag, WriteError> {
         let id = source.object(key);
         if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
             return Err(WriteError::TooLarge);
         }
         let (path, source) = (self.clone(), source.clone());
-        let (mut tell, told) = oneshot::channel();
+        let (mut tell, answer) = oneshot::channel();
         // Once it is about to appear, it runs to its end, or the engine's, also if the caller stops
         // waiting.
         self.core.spawn(async move {
             let received = Receiving::run(&path, &source, &id, incoming, body, tell.closed());
-            let result = caught(received).await;
+            let result = catch_panic(received).await;
             match &result {
-                Ok(_) => path.tell_of(&id).await,
+                Ok(_) => path.notify(&id).await,
                 // It may have been written all the same.
                 Err(_) => path.forget(&id).await,
             }
             drop(tell.send(result));
         });
-        told.await.unwrap_or(Err(WriteError::Closing))
+        answer.await.unwrap_or(Err(WriteError::Closing))
     }
 
     /// Deletes an object, if the condition holds. A missing object is no error.
@@ -134,19 +135,19 @@ impl WritePath {
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        wanted: &Wanted,
+        wanted: &WriteCondition,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let (still, hold) = self.hold(&id).await?;
-        if *wanted != Wanted::Anything {
+        let (hold, lock) = self.hold(&id).await?;
+        if *wanted != WriteCondition::Anything {
             let found = match source.origin.head(key).await {
                 Ok(version) => Some(version.etag),
                 Err(OriginError::NotFound) => None,
                 Err(error) => return Err(error.into()),
             };
             let holds = match (wanted, &found) {
-                (Wanted::Version(etag), Some(found)) => found.strong_eq(etag),
-                (Wanted::Absent, found) => found.is_none(),
+                (WriteCondition::Version(etag), Some(found)) => found.strong_eq(etag),
+                (WriteCondition::Absent, found) => found.is_none(),
                 _ => false,
             };
             if !holds {
@@ -159,28 +160,28 @@ impl WritePath {
             let deleted = change_key(&path.core, &id, delete).await;
             // Released before the mounts are told: their kernel may wait there for a caller that
             // waits for this.
-            if let Some(still) = still.filter(|_| deleted.is_ok()) {
-                still.superseded().await;
+            if let Some(hold) = hold.filter(|_| deleted.is_ok()) {
+                hold.discard_closed().await;
             }
             if deleted.is_ok() {
                 path.core.forget_times(&id);
             }
-            drop(hold);
+            drop(lock);
             path.forget(&id).await;
             Ok(deleted?)
         };
-        to_its_end(&self.core, work).await
+        run_to_completion(&self.core, work).await
     }
 
     /// Prevents earlier reads from restoring an old version, and tells the frontends to drop
     /// theirs.
     async fn forget(&self, id: &ObjectId) {
         self.core.forget(id);
-        self.tell_of(id).await;
+        self.notify(id).await;
     }
 
     /// Tells the frontends to drop their copies of an object.
-    async fn tell_of(&self, id: &ObjectId) {
+    async fn notify(&self, id: &ObjectId) {
         let scope = Scope::Key(id.key.clone());
         let ids = self.core.everywhere(id);
         join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
@@ -188,11 +189,11 @@ impl WritePath {
 }
 
 /// The memory reserved for one client.
-struct Memory([Charge; 2]);
+struct ClientMemory([Charge; 2]);
 
-impl Memory {
+impl ClientMemory {
     async fn take(path: &WritePath, length: Option<u64>) -> Result<Self, WriteError> {
-        let most = PART * (STREAMS + 1);
+        let most = PART_BYTES * (CLIENT_STREAMS + 1);
         let bytes = length.map_or(most, |length| length.clamp(1, most));
         let share = path.received.demand(bytes).await?;
         Ok(Self([share, path.core.budget.demand(bytes).await?]))
@@ -207,9 +208,9 @@ impl Memory {
 }
 
 /// The locks on an object while it appears, and its older closed draft.
-struct Alone {
-    still: Option<Still>,
-    _hold: Hold,
+struct PublishLocks {
+    hold: Option<PublishHold>,
+    _lock: KeyLock,
 }
 
 /// An object that is being received and sent.
@@ -217,7 +218,7 @@ struct Receiving {
     core: Arc<Core>,
     source: Arc<ReadContext>,
     id: ObjectId,
-    incoming: Incoming,
+    incoming: IncomingObject,
     upload: Option<Upload>,
     sent: JoinSet<Result<CompletedPart, OriginError>>,
     parts: Vec<CompletedPart>,
@@ -232,13 +233,13 @@ impl Receiving {
         path: &Arc<WritePath>,
         source: &Arc<ReadContext>,
         id: &ObjectId,
-        incoming: Incoming,
-        body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
+        incoming: IncomingObject,
+        body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin,
         left: impl Future<Output = ()> + Send,
     ) -> Result<ETag, WriteError> {
         let core = &path.core;
         let ready = async {
-            let mut memory = Memory::take(path, incoming.length).await?;
+            let mut memory = ClientMemory::take(path, incoming.length).await?;
             let mut receiving = Self {
                 core: core.clone(),
                 source: source.clone(),
@@ -251,21 +252,21 @@ impl Receiving {
                 filling: Filling::default(),
                 size: 0,
             };
-            receiving.take_in(body).await?;
+            receiving.receive_body(body).await?;
             // The wait may be long, and other clients need the memory.
             memory.keep(receiving.filling.held());
-            let (still, _hold) = path.hold(id).await?;
-            Ok::<_, WriteError>((receiving, memory, Alone { still, _hold }))
+            let (hold, _lock) = path.hold(id).await?;
+            Ok::<_, WriteError>((receiving, memory, PublishLocks { hold, _lock }))
         };
         let published = async {
-            let (mut receiving, _memory, alone) = tokio::select! {
+            let (mut receiving, _memory, locks) = tokio::select! {
                 biased;
                 ready = ready => ready?,
                 () = left => return Err(WriteError::Interrupted),
             };
             let published = receiving.publish().await?;
-            if let Some(still) = alone.still {
-                still.superseded().await;
+            if let Some(hold) = locks.hold {
+                hold.discard_closed().await;
             }
             Ok(receiving.settle(published).await)
         };
@@ -277,15 +278,15 @@ impl Receiving {
         }
     }
 
-    async fn take_in(
+    async fn receive_body(
         &mut self,
-        mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
+        mut body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin,
     ) -> Result<(), WriteError> {
         let sizes = sizes(self.incoming.length);
         let most = self.incoming.length.unwrap_or(MAX_RECEIVED);
         let mut index = 0;
         while let Some(piece) = body.next().await {
-            let piece = piece.map_err(|Left| WriteError::Interrupted)?;
+            let piece = piece.map_err(|ClientLeft| WriteError::Interrupted)?;
             if piece.len() as u64 > most - self.size {
                 return Err(WriteError::TooLarge);
             }
@@ -305,7 +306,7 @@ impl Receiving {
                 }
             }
         }
-        self.all_sent(index + 1).await
+        self.finish_sending(index + 1).await
     }
 
     /// Sends the filled part. Waits while too many are being sent.
@@ -320,7 +321,7 @@ impl Receiving {
         }
         let upload = self.upload.clone().expect("begun just now");
         while self.sent.len() as u64 >= streams {
-            self.landed().await?;
+            self.await_part().await?;
         }
         let range = ByteRange::new(self.size - self.filling.held(), self.size);
         let pieces = self.filling.take();
@@ -348,7 +349,7 @@ impl Receiving {
         Ok(())
     }
 
-    async fn landed(&mut self) -> Result<(), WriteError> {
+    async fn await_part(&mut self) -> Result<(), WriteError> {
         match self.sent.join_next().await {
             Some(Ok(part)) => self.parts.push(part?),
             Some(Err(_)) => return Err(WriteError::Closing),
@@ -358,7 +359,7 @@ impl Receiving {
     }
 
     /// Sends the last part, once everything has arrived as announced.
-    async fn all_sent(&mut self, number: u32) -> Result<(), WriteError> {
+    async fn finish_sending(&mut self, number: u32) -> Result<(), WriteError> {
         if self
             .incoming
             .length
@@ -370,10 +371,10 @@ impl Receiving {
             return Err(WriteError::Digest);
         }
         if self.upload.is_some() && self.filling.held() > 0 {
-            self.send(number, STREAMS).await?;
+            self.send(number, CLIENT_STREAMS).await?;
         }
         while !self.sent.is_empty() {
-            self.landed().await?;
+            self.await_part().await?;
         }
         Ok(())
     }
@@ -385,16 +386,16 @@ fn sizes(length: Option<u64>) -> PartSizes {
     let parts = u64::from(MAX_PARTS);
     match length {
         Some(length) => {
-            let times = length.div_ceil(PART * parts).max(1);
-            PartSizes::new(PART * times).doubling_after(parts)
+            let times = length.div_ceil(PART_BYTES * parts).max(1);
+            PartSizes::new(PART_BYTES * times).doubling_after(parts)
         }
-        None => PartSizes::new(PART).doubling_after(parts / 2),
+        None => PartSizes::new(PART_BYTES).doubling_after(parts / 2),
     }
 }
 
 /// Returns how many parts may be sent at once in the memory of four of the smallest.
 fn streams(part: u64) -> u64 {
-    (PART * STREAMS / part).max(1)
+    (PART_BYTES * CLIENT_STREAMS / part).max(1)
 }
 
 #[cfg(test)]
@@ -410,7 +411,7 @@ mod tests {
             let last = cut.index(length - 1);
             prop_assert!(last < MAX_PARTS);
             let part = cut.range(last, u64::MAX).len();
-            prop_assert!(part * (streams(part) + 1) <= PART * (STREAMS + 1));
+            prop_assert!(part * (streams(part) + 1) <= PART_BYTES * (CLIENT_STREAMS + 1));
             prop_assert!(!announced || part == cut.first());
         }
     }

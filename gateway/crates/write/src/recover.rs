@@ -5,13 +5,16 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 
 use super::Writers;
+use super::phase::Phase;
+use super::pinned::Pinned;
 use super::queue::remove;
-use super::tried::Tried;
-use super::writing::{Pinned, State, Writing};
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
+use super::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
 use crate::spool::replay::Replayed;
-use crate::spool::{FILES, SpoolError};
+use crate::spool::{FILES_BYTES, SpoolError};
 use tidegate_engine::ReadContext;
 use tidegate_engine::times::Times;
 use tidegate_origin::write::Headers;
@@ -52,10 +55,10 @@ impl Writers {
         source: &Arc<ReadContext>,
         file: Arc<SpoolFile>,
         replayed: Replayed,
-    ) -> Option<Arc<Writing>> {
+    ) -> Option<Arc<SharedDraft>> {
         let state = self.state(source, file, &replayed)?;
         let id = state.id.clone();
-        let writing = Writing::new(&self.0, source, state);
+        let writing = SharedDraft::new(&self.0, source, state);
         if replayed.promised {
             let mut writings = self.0.writings();
             // Two drafts of one object: a process ended in the middle of a rename. Both are kept.
@@ -64,7 +67,7 @@ impl Writers {
             }
             writings.insert(id, writing.clone());
         }
-        self.0.spool.space.take(FILES);
+        self.0.spool.space.take(FILES_BYTES);
         Some(writing)
     }
 
@@ -73,7 +76,7 @@ impl Writers {
         source: &ReadContext,
         file: Arc<SpoolFile>,
         replayed: &Replayed,
-    ) -> Option<State> {
+    ) -> Option<DraftState> {
         let begin = &replayed.begin;
         let id = source.object(&ObjectKey::new(&begin.key).ok()?);
         let guard = match &begin.guard {
@@ -102,13 +105,13 @@ impl Writers {
         let core = &self.0.core;
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
-        let mut state = State::new(&self.0, id, base, headers, guard);
+        let mut state = DraftState::new(&self.0, id, base, headers, guard);
         state.times = times;
         state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
         state.sums.clone_from(&replayed.sums);
         // An upload under another key is a staged one: the draft goes to its own key in the end.
-        state.hidden = match &upload {
+        state.staged = match &upload {
             Some(upload) => upload.key != state.id.key,
             None => begin.hidden,
         };
@@ -116,10 +119,9 @@ impl Writers {
         state.begun_with = begun_with.unwrap_or_default();
         state.completing.clone_from(&replayed.completing);
         state.before.clone_from(&replayed.before);
-        state.tried = Tried::earlier(replayed.tried.clone());
+        state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
         state.file = Some(file);
-        state.dirty = true;
-        state.promised = replayed.promised;
+        state.phase = Phase::recovered(replayed.promised);
         Some(state)
     }
 }
@@ -132,12 +134,12 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     same.or_else(|| sources.iter().find(unnamed))
 }
 
-fn headers(noted: &[(String, String)]) -> Headers {
+fn headers(pairs: &[(String, String)]) -> Headers {
     let header = |(name, value): &(String, String)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;
         Some((name, HeaderValue::try_from(value.as_str()).ok()?))
     };
-    noted.iter().filter_map(header).collect()
+    pairs.iter().filter_map(header).collect()
 }
 
 fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::path::caught;
-use super::writing::{State, Writing};
-use super::{STREAMS, WriteError};
-use crate::spool::data::FRAME;
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
+use super::task::catch_panic;
+use super::{MAX_DRAFT_STREAMS, WriteError};
+use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use tidegate_engine::Error;
@@ -30,20 +31,21 @@ struct SentPart {
 }
 
 /// The pauses of sending ahead after a failure that the origin's own retries did not cure.
-const PAUSE: Backoff = Backoff {
+const SEND_PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(30),
 };
 
-impl Writing {
+impl SharedDraft {
     /// Starts all parts that are due.
     pub(super) fn kick(self: &Arc<Self>, when: SendOccasion) {
         loop {
             let job = {
                 let mut state = self.state();
                 let paused = state.not_before.is_some_and(|until| Instant::now() < until);
-                let held_up = when != SendOccasion::Closing && (paused || state.closing);
-                if state.sending >= STREAMS || state.removed || held_up {
+                let held_up =
+                    when != SendOccasion::Closing && (paused || state.phase.is_publishing());
+                if state.sending >= MAX_DRAFT_STREAMS || state.phase.is_discarded() || held_up {
                     return;
                 }
                 let Some(job) = state.draft.next_job(when) else {
@@ -57,7 +59,7 @@ impl Writing {
             let stop = self.inner.core.stop.clone();
             self.inner.core.spawn(async move {
                 let sent = tokio::select! {
-                    sent = caught(writing.send(&job)) => sent,
+                    sent = catch_panic(writing.send(&job)) => sent,
                     () = stop.cancelled() => Err(WriteError::Closing),
                 };
                 writing.sent(&job, sent).await;
@@ -68,13 +70,13 @@ impl Writing {
     /// Sends one part, after it has read the missing bytes from the base.
     async fn send(self: &Arc<Self>, job: &PartJob) -> Result<SentPart, WriteError> {
         let _stream = self.inner.streams.acquire().await;
-        let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
+        let _memory = self.inner.core.budget.demand(2 * FRAME_BYTES).await?;
         for gap in &job.fill {
             self.fill(job, *gap).await?;
         }
         // Otherwise a crash would find promised bytes replaced in the store by unpromised ones, in
         // a part that no journal knows.
-        let replaces = |state: &State| state.replaces_promised(job.index);
+        let replaces = |state: &DraftState| state.replaces_promised(job.index);
         let is_replaced = replaces(&self.state());
         if is_replaced {
             self.sync_if(replaces).await?;
@@ -102,7 +104,7 @@ impl Writing {
                 Err(WriteError::Origin(Error::Unavailable))
             }
             Err(OriginError::NoSuchUpload) => {
-                self.lost(&upload);
+                self.lose_upload(&upload);
                 Err(WriteError::Lost)
             }
             Err(error) => Err(error.into()),
@@ -166,7 +168,8 @@ impl Writing {
                     // A part that was written to while it was read is no failure. After the loss of
                     // an upload, no part is current.
                     if current || error == WriteError::Lost {
-                        state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
+                        state.not_before =
+                            Some(Instant::now() + SEND_PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
                         state.failure = Some(error.clone());
                         state.hold_no_memory();
@@ -224,7 +227,7 @@ impl Writing {
     async fn fill(self: &Arc<Self>, job: &PartJob, gap: ByteRange) -> Result<(), WriteError> {
         let mut at = gap.start;
         while at < gap.end {
-            let piece = ByteRange::new(at, gap.end.min(at + FRAME));
+            let piece = ByteRange::new(at, gap.end.min(at + FRAME_BYTES));
             let bytes = self.base_bytes(piece).await?;
             let file = self.file();
             let _page = self.page.write().await;
@@ -244,35 +247,38 @@ impl Writing {
     pub(super) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
-            let (hidden, key, headers, sums) = {
+            let (staged, key, headers, sums) = {
                 let state = self.state();
                 if let Some(upload) = state.upload.clone() {
                     return Ok(upload);
                 }
-                let key = match state.hidden {
-                    true => hidden_key(&state.id.key),
+                let key = match state.staged {
+                    true => staging_key(&state.id.key),
                     false => state.id.key.clone(),
                 };
-                (state.hidden, key, state.headers.clone(), state.part_sums())
+                (state.staged, key, state.headers.clone(), state.part_sums())
             };
             let origin = self.source.origin.writing();
             let upload = origin.begin(&key, headers.clone(), sums).await?;
-            if self.begun(&upload, hidden, headers) {
+            if self.begun(&upload, staged, headers) {
                 self.flush().await?;
                 return Ok(upload);
             }
             // The draft has another key by now, or was discarded.
-            self.give_up(upload);
-            if self.state().removed {
+            self.abandon_upload(upload);
+            if self.state().phase.is_discarded() {
                 return Err(WriteError::Lost);
             }
         }
     }
 
     /// Takes over a new upload, and returns whether it is still the right one.
-    fn begun(&self, upload: &Upload, hidden: bool, headers: Headers) -> bool {
+    fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
         let mut state = self.state();
-        if state.removed || state.hidden != hidden || (!hidden && state.id.key != upload.key) {
+        if state.phase.is_discarded()
+            || state.staged != staged
+            || (!staged && state.id.key != upload.key)
+        {
             return false;
         }
         state.records.push(Record::upload(upload, &headers));
@@ -283,7 +289,7 @@ impl Writing {
 
     /// Handles the loss of the upload: its parts are sent again. If bytes exist nowhere else, they
     /// are lost, and later writes fail.
-    pub(super) fn lost(self: &Arc<Self>, upload: &Upload) {
+    pub(super) fn lose_upload(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         if state.upload.as_ref() != Some(upload) {
             return;
@@ -295,8 +301,7 @@ impl Writing {
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
-            state.lost = true;
-            state.trouble = Some(WriteError::Lost);
+            state.phase.lose();
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
@@ -305,7 +310,8 @@ impl Writing {
         let left = state.upload.take();
         drop(state);
         self.chunks.clear();
-        left.into_iter().for_each(|upload| self.give_up(upload));
+        left.into_iter()
+            .for_each(|upload| self.abandon_upload(upload));
     }
 
     /// Handles a part that differs from the expected one, or a store that rejects parts of
@@ -319,14 +325,14 @@ impl Writing {
             state.draft.mark_local_unsent();
         } else {
             drop(state);
-            self.lost(upload);
+            self.lose_upload(upload);
         }
     }
 }
 
-impl State {
+impl DraftState {
     fn replaces_promised(&self, index: u32) -> bool {
-        self.promised && self.draft.replaces_gone(index)
+        self.phase.is_promised() && self.draft.replaces_gone(index)
     }
 
     /// Returns the checksums that the parts of a new upload carry.
@@ -350,22 +356,26 @@ impl State {
 }
 
 /// The beginning of a staging key's name; 32 hexadecimal digits follow.
-const HIDDEN: &str = ".tidegate-";
+const STAGING_PREFIX: &str = ".tidegate-";
 
-/// Returns whether a key is one that [`hidden_key`] makes.
-pub(super) fn is_hidden(key: &str) -> bool {
+/// Returns whether a key is one that [`staging_key`] makes.
+pub(super) fn is_staging_key(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or(key);
-    let digits = name.strip_prefix(HIDDEN).unwrap_or_default();
+    let digits = name.strip_prefix(STAGING_PREFIX).unwrap_or_default();
     digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns a random key beside the object's own, whose name shows that Tidegate owns it.
-fn hidden_key(key: &ObjectKey) -> ObjectKey {
+fn staging_key(key: &ObjectKey) -> ObjectKey {
     let folder = key
         .as_str()
         .rfind('/')
         .map_or("", |at| &key.as_str()[..=at]);
-    let name = format!("{HIDDEN}{:016x}{:016x}", super::random(), super::random());
+    let name = format!(
+        "{STAGING_PREFIX}{:016x}{:016x}",
+        super::random(),
+        super::random()
+    );
     let full = ObjectKey::new(&format!("{folder}{name}"));
     // The folder is too long for the name below it. The top has room.
     full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))

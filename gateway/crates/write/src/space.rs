@@ -1,13 +1,14 @@
 //! Room in the spool: waiting for it, and evicting sent parts.
 
-use crate::path::to_its_end;
+use crate::task::run_to_completion;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::queue::PAUSE;
-use super::writing::{State, Writing};
+use super::queue::RETRY_PAUSE;
+use super::shared_draft::SharedDraft;
+use super::state::DraftState;
 use super::{Drafts, WriteError};
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
@@ -17,13 +18,13 @@ use tidegate_plan::ByteRange;
 use tidegate_plan::upload::SendOccasion;
 
 /// The interval at which a waiting writer checks again whether a part can be evicted.
-const AGAIN: Duration = Duration::from_millis(200);
+const RELIEVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Further tries to abort an upload, after the first.
-const ABORTS: u32 = 30;
+const MAX_ABORT_RETRIES: u32 = 30;
 
 /// The most bytes evicted at once, for one sync of the journal.
-const AT_ONCE: u64 = 256 << 20;
+const MAX_EVICTION: u64 = 256 << 20;
 
 impl Drafts {
     /// Reserves room for `bytes`; waits until there is some.
@@ -44,7 +45,7 @@ impl Drafts {
                 continue;
             }
             tokio::select! {
-                changed = timeout_at(until.min(Instant::now() + AGAIN), freed.changed()) => {
+                changed = timeout_at(until.min(Instant::now() + RELIEVE_INTERVAL), freed.changed()) => {
                     if changed.is_err() && Instant::now() >= until {
                         return Err(WriteError::Full);
                     }
@@ -76,7 +77,7 @@ impl Drafts {
 
     /// Returns how many bytes are evicted at once.
     fn at_once(&self) -> u64 {
-        AT_ONCE.min(self.spool.space.size() / 16)
+        MAX_EVICTION.min(self.spool.space.size() / 16)
     }
 
     /// Returns whether the free room is less than one eviction.
@@ -86,7 +87,7 @@ impl Drafts {
     }
 }
 
-impl State {
+impl DraftState {
     fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
         self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
     }
@@ -108,7 +109,7 @@ impl State {
     }
 }
 
-impl Writing {
+impl SharedDraft {
     /// Evicts the oldest sent parts. A draft that was not written in order, or any draft with
     /// [`super::Settings::read_back`], first switches to a staging key, and sends its parts there
     /// again. They can be read back from there.
@@ -119,7 +120,7 @@ impl Writing {
                 return Ok(false);
             };
             let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
-            if !state.hidden && !needs_none && !state.draft.has_gone_bytes() {
+            if !state.staged && !needs_none && !state.draft.has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
                     self.hide(&mut state);
@@ -138,7 +139,9 @@ impl Writing {
         }
         let writing = self.clone();
         let gone = async move { writing.let_go(&file, parts).await };
-        to_its_end(&self.inner.core, gone).await.map(|()| true)
+        run_to_completion(&self.inner.core, gone)
+            .await
+            .map(|()| true)
     }
 
     /// Removes evicted parts from the spool, which the draft no longer counts.
@@ -149,7 +152,7 @@ impl Writing {
     ) -> Result<(), WriteError> {
         // Before the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
-        let mut done = match self.sync_if(|state| state.promised).await {
+        let mut done = match self.sync_if(|state| state.phase.is_promised()).await {
             Ok(false) => self.flush_durably().await,
             synced => synced.map(drop),
         };
@@ -160,7 +163,9 @@ impl Writing {
             let kept = {
                 let state = self.state();
                 let is_replaced = !state.has_file(file);
-                state.removed || is_replaced || state.draft.local().within(range).next().is_some()
+                state.phase.is_discarded()
+                    || is_replaced
+                    || state.draft.local().within(range).next().is_some()
             };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;
@@ -208,18 +213,18 @@ impl Writing {
     }
 
     /// Switches the draft to a staging key.
-    fn hide(self: &Arc<Self>, state: &mut State) {
-        state.hidden = true;
+    fn hide(self: &Arc<Self>, state: &mut DraftState) {
+        state.staged = true;
         state.draft.forget_sent();
         state.records.push(Record::Unsent);
         if let Some(upload) = state.upload.take() {
-            self.give_up(upload);
+            self.abandon_upload(upload);
         }
     }
 
     /// Aborts an upload in the background. Aborts it again once no part is being sent, because a
     /// part that arrives after the first abort may stay (S3, `AbortMultipartUpload`).
-    pub(super) fn give_up(self: &Arc<Self>, upload: Upload) {
+    pub(super) fn abandon_upload(self: &Arc<Self>, upload: Upload) {
         let writing = self.clone();
         self.inner.core.spawn(async move {
             let more = writing.state().sending > 0;
@@ -243,11 +248,11 @@ impl Writing {
         loop {
             let aborted = self.source.origin.writing().abort(upload).await;
             let is_down = |error: &OriginError| Error::from(error.clone()).excuses_stale();
-            if failures == ABORTS || !aborted.as_ref().is_err_and(is_down) {
+            if failures == MAX_ABORT_RETRIES || !aborted.as_ref().is_err_and(is_down) {
                 return aborted;
             }
             tokio::select! {
-                () = tokio::time::sleep(PAUSE.pause(failures, 1.0)) => failures += 1,
+                () = tokio::time::sleep(RETRY_PAUSE.pause(failures, 1.0)) => failures += 1,
                 () = stop.cancelled() => return aborted,
             }
         }

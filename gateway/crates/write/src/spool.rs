@@ -35,7 +35,7 @@ mod tail;
 
 use blocks::Memory;
 use file::SpoolFile;
-use journal::{Begin, Found, Record};
+use journal::{Begin, JournalContents, Record};
 use replay::Replayed;
 use slots::Slots;
 use space::Space;
@@ -78,7 +78,7 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     let mut left = 0;
     for entry in entries {
         let path = entry?.path();
-        left += usize::from(is(&path, JOURNAL) && !is_blank(&path)?);
+        left += usize::from(is(&path, JOURNAL_EXTENSION) && !is_blank(&path)?);
     }
     if left == 0 {
         return Ok(0);
@@ -92,11 +92,11 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
 
 /// The extension of data files. Formats before the third have another, and name data like its
 /// journal: a process of that time would take this data for an orphan.
-const DATA: &str = "bytes";
-const JOURNAL: &str = "journal";
+const DATA_EXTENSION: &str = "bytes";
+const JOURNAL_EXTENSION: &str = "journal";
 
 /// Bytes of a draft's two files beside its data. A journal has this length from its beginning.
-pub(super) const FILES: u64 = slots::MADE as u64 + (4 << 10);
+pub(super) const FILES_BYTES: u64 = slots::NEW_FILE_BYTES as u64 + (4 << 10);
 
 fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|it| it == kind)
@@ -109,9 +109,9 @@ fn is_blank(path: &Path) -> io::Result<bool> {
         start => start?,
     };
     let mut head = Vec::new();
-    let mut start = start.take(journal::BLANK.len() as u64);
+    let mut start = start.take(journal::BLANK_HEAD.len() as u64);
     start.read_to_end(&mut head)?;
-    Ok(journal::read(&head) == Found::Blank)
+    Ok(journal::read(&head) == JournalContents::Blank)
 }
 
 impl Spool {
@@ -174,9 +174,11 @@ impl Spool {
             }
         }
         // A journal that could not be read may own any data.
-        let orphans = paths.iter().filter(|path| all_read && is(path, DATA));
+        let orphans = paths
+            .iter()
+            .filter(|path| all_read && is(path, DATA_EXTENSION));
         for path in orphans.filter(|path| !owned.contains(*path)) {
-            file::remove(path);
+            slots::remove_file(path);
         }
         self.leave_replaced(&mut found, &journals, all_read);
         Ok(found)
@@ -187,7 +189,7 @@ impl Spool {
     fn leave_replaced(
         &self,
         found: &mut Vec<(Arc<SpoolFile>, Replayed)>,
-        journals: &[Read],
+        journals: &[ReadJournal],
         all_read: bool,
     ) {
         let promised = found.iter().filter(|(_, replayed)| replayed.promised);
@@ -213,9 +215,9 @@ impl Spool {
 
     /// Reads the journals, one for each draft; returns also whether all could be read. Blanks the
     /// others.
-    fn journals(&self, paths: &[PathBuf]) -> (Vec<Read>, bool) {
+    fn journals(&self, paths: &[PathBuf]) -> (Vec<ReadJournal>, bool) {
         let (mut journals, mut all_read) = (Vec::new(), true);
-        for path in paths.iter().filter(|path| is(path, JOURNAL)) {
+        for path in paths.iter().filter(|path| is(path, JOURNAL_EXTENSION)) {
             match self.journal_at(path) {
                 Ok(read) => journals.extend(read),
                 Err(error) => {
@@ -229,7 +231,7 @@ impl Spool {
         let mut seen = HashSet::new();
         let (journals, others): (Vec<_>, Vec<_>) =
             journals.into_iter().partition(|read| seen.insert(read.id));
-        for Read { path, .. } in others {
+        for ReadJournal { path, .. } in others {
             if let Err(error) = self.slots.found(&path).and_then(|mut slot| slot.blank()) {
                 tracing::error!(%error, path = %path.display(), "a journal in the spool counts no more, and cannot be taken away");
             }
@@ -238,25 +240,29 @@ impl Spool {
     }
 
     /// Reads a journal file. Blanks it if it has no records.
-    fn journal_at(&self, path: &Path) -> io::Result<Option<Read>> {
+    fn journal_at(&self, path: &Path) -> io::Result<Option<ReadJournal>> {
         match journal::read(&fs::read(path)?) {
-            Found::Journal { id, records, sound } if !records.is_empty() => Ok(Some(Read {
-                path: path.to_owned(),
-                id,
-                records,
-                sound,
-            })),
-            Found::OtherFormat => {
+            JournalContents::Journal { id, records, sound } if !records.is_empty() => {
+                Ok(Some(ReadJournal {
+                    path: path.to_owned(),
+                    id,
+                    records,
+                    sound,
+                }))
+            }
+            JournalContents::OtherFormat => {
                 tracing::warn!(path = %path.display(), "a journal of another format is left alone");
                 Ok(None)
             }
             // Not even its first record was written.
-            Found::Journal { .. } | Found::Blank => self.slots.found(path)?.blank().map(|()| None),
+            JournalContents::Journal { .. } | JournalContents::Blank => {
+                self.slots.found(path)?.blank().map(|()| None)
+            }
         }
     }
 
     /// Recovers the draft of a journal.
-    fn recover_one(&self, read: &Read) -> io::Result<(Arc<SpoolFile>, Replayed)> {
+    fn recover_one(&self, read: &ReadJournal) -> io::Result<(Arc<SpoolFile>, Replayed)> {
         let mut replayed = replay::replay(&read.records).map_err(io::Error::other)?;
         let (slots, memory) = (self.slots.clone(), self.memory.clone());
         let journal = (read.id, read.sound, read.turn());
@@ -267,14 +273,14 @@ impl Spool {
 }
 
 /// A journal that was found in the directory.
-struct Read {
+struct ReadJournal {
     path: PathBuf,
     id: u64,
     records: Vec<Record>,
     sound: u64,
 }
 
-impl Read {
+impl ReadJournal {
     /// Returns the number of files that the draft had before this one.
     fn turn(&self) -> u64 {
         match self.records.first() {
@@ -355,7 +361,7 @@ mod tests {
                         .path()
                         .join(format!("000000000000000{name}.journal")),
                 );
-                !is_zero(&kept.expect("there")[..journal::BLANK.len()])
+                !is_zero(&kept.expect("there")[..journal::BLANK_HEAD.len()])
             };
             assert!(is_left(left) || left == "7" && is_left("9"));
             assert_eq!(is_left("8"), left == "8");

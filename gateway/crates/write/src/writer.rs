@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
-use super::put_in::Held;
-use super::writing::Writing;
+use super::shared_draft::SharedDraft;
+use super::write::GateGuard;
 use super::{Commit, Drafts, WriteError};
 use crate::spool::journal::Record;
 use tidegate_origin::Guard;
@@ -21,12 +21,12 @@ use tidegate_plan::{ByteRange, ObjectKey, Version};
 /// So does the end of the process without a commit.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) writing: Arc<Writing>,
+    pub(super) writing: Arc<SharedDraft>,
 }
 
 impl Writer {
     /// Returns another handle on a draft; `None` if the draft has just left the table.
-    pub(super) fn join(inner: &Arc<Drafts>, writing: Arc<Writing>) -> Option<Self> {
+    pub(super) fn join(inner: &Arc<Drafts>, writing: Arc<SharedDraft>) -> Option<Self> {
         let writings = inner.writings();
         let mut state = writing.state();
         let listed = writings.get(&state.id);
@@ -54,7 +54,7 @@ impl Writer {
     /// Returns whether it differs from the bucket's version.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
-        self.writing.state().dirty
+        self.writing.state().phase.is_dirty()
     }
 
     /// Returns the version that was committed last, through any handle.
@@ -93,14 +93,14 @@ impl Writer {
 
     async fn write(&self, offset: Option<u64>, bytes: Bytes) -> Result<u64, WriteError> {
         let writing = &self.writing;
-        writing.state().whole()?;
+        writing.state().check_not_lost()?;
         loop {
             // Before the gate: freeing room may need it.
             let room = writing.make_room(offset, bytes.len() as u64).await?;
             let held = match offset {
-                Some(_) => Held::Shared(writing.gate.clone().read_owned().await),
+                Some(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),
                 // An append must keep the end fixed.
-                None => Held::Alone(writing.gate.clone().write_owned().await),
+                None => GateGuard::PublishLocks(writing.gate.clone().write_owned().await),
             };
             let at = offset.unwrap_or_else(|| self.size());
             let end = at.checked_add(bytes.len() as u64);
@@ -109,7 +109,7 @@ impl Writer {
             if range.is_empty() {
                 return Ok(at);
             }
-            match writing.put_in(range, bytes.clone(), held, room).await {
+            match writing.write_range(range, bytes.clone(), held, room).await {
                 Ok(()) => return Ok(at),
                 Err(WriteError::Gone(_)) if writing.can_read_back() => {}
                 Err(error) => return Err(error),
@@ -123,10 +123,10 @@ impl Writer {
     /// # Errors
     /// [`WriteError::Gone`] if the bytes have left the spool and the upload is not complete.
     pub async fn read_at(&self, range: ByteRange) -> Result<Bytes, WriteError> {
-        match self.writing.gather(range).await {
+        match self.writing.read_range(range).await {
             Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
                 self.writing.read_back().await?;
-                self.writing.gather(range).await
+                self.writing.read_range(range).await
             }
             read => read,
         }
@@ -156,7 +156,7 @@ impl Writer {
     /// # Errors
     /// [`WriteError::Spool`], [`WriteError::Lost`].
     pub async fn sync(&self) -> Result<(), WriteError> {
-        self.writing.state().whole()?;
+        self.writing.state().check_not_lost()?;
         match self.is_dirty() {
             true => self.writing.sync().await,
             false => Ok(()),
@@ -174,7 +174,7 @@ impl Writer {
         }
         match commit {
             Commit::Close => self.publish().await,
-            Commit::Background => self.writing.close_behind().await,
+            Commit::Background => self.writing.close_in_background().await,
         }
     }
 
@@ -183,7 +183,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::commit`].
     pub async fn publish(&self) -> Result<(), WriteError> {
-        self.writing.state().closed();
+        self.writing.state().phase.close();
         self.writing.commit().await
     }
 
@@ -192,9 +192,8 @@ impl Writer {
     pub fn publish_behind(&self) {
         let due = {
             let mut state = self.writing.state();
-            state.closed();
-            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            state.dirty && !state.removed && !refused
+            state.phase.close();
+            state.phase.is_unpublished() && !state.phase.is_refused()
         };
         if due {
             self.writing.enqueue();
@@ -202,7 +201,7 @@ impl Writer {
     }
 
     /// Returns once no publish of it is under way.
-    pub async fn unheld(&self) {
+    pub async fn wait_for_publish(&self) {
         let _shared = self.writing.gate.read().await;
     }
 
@@ -214,23 +213,23 @@ impl Writer {
         state.headers.push((name, value));
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
-        state.touched(self.writing.inner.core.now());
+        state.note_change(self.writing.inner.core.now());
     }
 
     /// Drops the condition on the version before: the last commit wins.
-    pub(super) fn begins_as_nothing(&self, headers: Headers) {
+    pub(super) fn replace_all(&self, headers: Headers) {
         let mut state = self.writing.state();
         state.guard = Guard::None;
-        state.replaced = true;
+        state.phase.replace_all();
         state.headers = headers;
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
-        state.touched(self.writing.inner.core.now());
+        state.note_change(self.writing.inner.core.now());
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.writing.released();
+        self.writing.release();
     }
 }

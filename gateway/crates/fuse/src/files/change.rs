@@ -41,7 +41,7 @@ impl Files {
     async fn remove(self: &Arc<Self>, path: String, used: PathLock) -> Result<(), Errno> {
         let (writers, key) = (self.writers()?, key(&path)?);
         if let Some(writer) = writers.find(&self.source, &key) {
-            writer.unheld().await;
+            writer.wait_for_publish().await;
         }
         let named = self.nodes.hold_names(&[&path]).await;
         let files = self.clone();
@@ -80,7 +80,7 @@ impl Files {
         let writers = self.writers()?;
         let (_, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
-        if !writers.below(&self.source, &prefix).is_empty() {
+        if !writers.snapshots_below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
         let empty = self.engine.is_empty(&self.source, &prefix).await;
@@ -123,7 +123,8 @@ impl Files {
         }
         let (old, new) = (key(&from)?, key(&to)?);
         if let Some(over) = writers.find(&self.source, &new) {
-            self.progressing(&over, over.unheld().map(Ok)).await?;
+            self.progressing(&over, over.wait_for_publish().map(Ok))
+                .await?;
         }
         let named = async { Ok(self.nodes.hold_names(&[&from, &to]).await) };
         let named = self.bounded(named).await?;

@@ -17,7 +17,7 @@ use super::{Files, PINNED, Shown, key_of};
 use tidegate_engine::names::{Answer, Entry, Facts};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
-use tidegate_write::{Drafted, How, Stage};
+use tidegate_write::{DraftSnapshot, OpenMode, Stage};
 use tidegate_write::{WriteError, Writer};
 
 /// A file of at most this size is opened to be filled.
@@ -60,7 +60,7 @@ impl Files {
     pub(super) fn drafted(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let key = ObjectKey::new(path).ok()?;
-        let drafted = writable.writers.look(&self.source, &key)?;
+        let drafted = writable.writers.snapshot(&self.source, &key)?;
         Some(Answer {
             entry: Entry::File(facts(&drafted)),
             fresh: Duration::ZERO,
@@ -70,7 +70,9 @@ impl Files {
     /// Returns whether a draft exists below a path.
     pub(super) fn drafted_below(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
-        let below = writable.writers.below(&self.source, &format!("{path}/"));
+        let below = writable
+            .writers
+            .snapshots_below(&self.source, &format!("{path}/"));
         (!below.is_empty()).then_some(Answer {
             entry: Entry::Folder,
             fresh: PINNED,
@@ -83,7 +85,7 @@ impl Files {
             return Vec::new();
         };
         let mut names: Vec<(String, Entry)> = Vec::new();
-        for (key, drafted) in writable.writers.below(&self.source, folder) {
+        for (key, drafted) in writable.writers.snapshots_below(&self.source, folder) {
             let rest = &key.as_str()[folder.len()..];
             let (name, entry) = match rest.split_once('/') {
                 Some((name, _)) => (name, Entry::Folder),
@@ -107,19 +109,19 @@ impl Files {
         Some((attr, Duration::ZERO))
     }
 
-    pub(super) fn draft_of(&self, node: &Node) -> Option<Drafted> {
+    pub(super) fn draft_of(&self, node: &Node) -> Option<DraftSnapshot> {
         if let Some(writer) = node.draft() {
-            return Some(writer.look());
+            return Some(writer.snapshot());
         }
         let writable = self.writable.as_ref()?;
         if !node.is_linked() {
-            return node.slot().writer().map(|writer| writer.look());
+            return node.slot().writer().map(|writer| writer.snapshot());
         }
         // Another mount of this process writes it, while a version is held open here.
         if node.pages().pinned().is_some() {
             return None;
         }
-        writable.writers.look(&self.source, &key_of(node).ok()?)
+        writable.writers.snapshot(&self.source, &key_of(node).ok()?)
     }
 
     /// Returns whether a draft has been written to and not closed yet. The close decides that it is complete and goes
@@ -127,7 +129,7 @@ impl Files {
     pub(super) fn is_unfinished(&self, node: &Node) -> bool {
         let drafted = key_of(node).ok().and_then(|key| {
             let writers = &self.writable.as_ref()?.writers;
-            writers.look(&self.source, &key)
+            writers.snapshot(&self.source, &key)
         });
         // For a draft that another mount began, nothing more is known.
         let written = node.draft().is_none() || node.slot().writers() > 0;
@@ -147,7 +149,7 @@ impl Files {
     pub(super) async fn enter(
         &self,
         node: &Arc<Node>,
-        how: How,
+        how: OpenMode,
         may_pass: bool,
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
@@ -155,18 +157,20 @@ impl Files {
         // That may take long, and must not block a rename of the file.
         if let Some(waiting) = writers
             .find(&self.source, &key)
-            .filter(|_| how != How::Change)
+            .filter(|_| how != OpenMode::Change)
         {
-            self.progressing(&waiting, waiting.unheld().map(Ok)).await?;
+            self.progressing(&waiting, waiting.wait_for_publish().map(Ok))
+                .await?;
         }
         let named = async { Ok(node.naming.read().await) };
         let _named = self.bounded(named).await?;
         let waiting = writers.find(&self.source, &key);
         let mut turn = None;
         // A draft that begins empty has content at once, and is published: all steps that may fail come before.
-        if how != How::Change {
+        if how != OpenMode::Change {
             if let Some(waiting) = &waiting {
-                self.progressing(waiting, waiting.unheld().map(Ok)).await?;
+                self.progressing(waiting, waiting.wait_for_publish().map(Ok))
+                    .await?;
             }
             turn = Some(self.turn(node, &key).await?);
             if let Some(waiting) = &waiting {
@@ -266,7 +270,7 @@ impl Files {
             return;
         }
         let base = writer.base().await;
-        let drafted = writer.look();
+        let drafted = writer.snapshot();
         node.slot().settle(base.clone());
         node.pages().settle(base.map(|base| {
             let mut facts = base.facts();
@@ -315,7 +319,7 @@ pub(super) struct Writing {
     pub(super) writer: Arc<Writer>,
 }
 
-fn facts(drafted: &Drafted) -> Facts {
+fn facts(drafted: &DraftSnapshot) -> Facts {
     Facts {
         size: drafted.size,
         modified: Some(drafted.modified),

@@ -89,7 +89,7 @@ impl Files {
         let writers = self.writers()?;
         let [(_, old), _] = self.places([&from, &to])?;
         // That may take long, and blocks no open.
-        for (key, _) in writers.below(&self.source, &format!("{old}/")) {
+        for (key, _) in writers.snapshots_below(&self.source, &format!("{old}/")) {
             self.published(&key).await?;
         }
         let (parent, [old, new], lock) = self.lock_folders(&from, &to).await?;
@@ -103,7 +103,7 @@ impl Files {
             Entry::Missing => {}
             Entry::File(_) => return Err(Errno::ENOTDIR),
             Entry::Folder if keep => return Err(Errno::EEXIST),
-            Entry::Folder if writers.below(&self.source, &new).is_empty() => {}
+            Entry::Folder if writers.snapshots_below(&self.source, &new).is_empty() => {}
             Entry::Folder => return Err(Errno::ENOTEMPTY),
         }
         let named = async { Ok(self.nodes.hold_folder(&old).await) };

@@ -215,7 +215,7 @@ impl Files {
         } else {
             let key = key_of(node)?;
             let writers = &writable.writers;
-            let pending = writers.look(&self.source, &key);
+            let pending = writers.snapshot(&self.source, &key);
             let Some(writer) = pending.and_then(|_| writers.find(&self.source, &key)) else {
                 return Ok(None);
             };

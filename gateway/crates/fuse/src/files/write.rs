@@ -19,7 +19,7 @@ use super::draft::Writing;
 use super::open::Handle;
 use super::{Files, Shown};
 use tidegate_engine::names::Entry;
-use tidegate_write::How;
+use tidegate_write::OpenMode;
 use tidegate_write::Writer;
 
 /// The writing half of a handle, beside its share in the node.
@@ -80,12 +80,12 @@ impl Files {
         let how = match meaning.entry {
             Entry::Folder => return Err(Errno::EISDIR),
             Entry::File(_) if exclusive => return Err(Errno::EEXIST),
-            Entry::File(_) if !has(flags, OFlags::TRUNC) => How::Change,
-            Entry::Missing if exclusive => How::CreateNew,
-            Entry::File(_) | Entry::Missing => How::Create,
+            Entry::File(_) if !has(flags, OFlags::TRUNC) => OpenMode::Change,
+            Entry::Missing if exclusive => OpenMode::CreateNew,
+            Entry::File(_) | Entry::Missing => OpenMode::Create,
         };
         let node = self.nodes.tell(folder, &path, false);
-        let idle = how == How::Change && self.is_unfinished(&node);
+        let idle = how == OpenMode::Change && self.is_unfinished(&node);
         match self.enter(&node, how, self.may_pass(flags)).await {
             Ok(writing) => {
                 let (handle, reply) = self.open_writing(writing, thread, idle);
@@ -107,11 +107,11 @@ impl Files {
         thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let how = match has(flags.0, OFlags::TRUNC) {
-            true => How::Create,
-            false => How::Change,
+            true => OpenMode::Create,
+            false => OpenMode::Change,
         };
         let _used = self.use_node(node).await?;
-        let idle = how == How::Change && self.is_unfinished(node);
+        let idle = how == OpenMode::Change && self.is_unfinished(node);
         let writing = self.enter(node, how, self.may_pass(flags.0)).await?;
         Ok(self.open_writing(writing, thread, idle))
     }
@@ -192,7 +192,7 @@ impl Files {
         if pen.dated.swap(given, Ordering::Relaxed) == given {
             return;
         }
-        if pen.writer.look().header(&attr::KEPT).is_some() {
+        if pen.writer.snapshot().header(&attr::KEPT).is_some() {
             let now = attr::kept(SystemTime::now());
             pen.writer.set_header(attr::KEPT, now).await;
         }
@@ -209,7 +209,7 @@ impl Files {
         }
         // A shell duplicates a descriptor and closes the first before any write. The empty file is committed when the
         // handle goes.
-        if !pen.writer.is_dirty() || pen.writer.look().blank || !pen.users.have(thread) {
+        if !pen.writer.is_dirty() || pen.writer.snapshot().blank || !pen.users.have(thread) {
             return Ok(());
         }
         self.commit(&pen.writer).await
@@ -260,7 +260,11 @@ impl Files {
             pen.idle.store(false, Ordering::Relaxed);
             return self.cut(&pen.writer, size).await;
         }
-        let how = if size == 0 { How::Create } else { How::Change };
+        let how = if size == 0 {
+            OpenMode::Create
+        } else {
+            OpenMode::Change
+        };
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, how, false).await?;
@@ -295,7 +299,7 @@ impl Files {
         }
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
-        let writing = self.enter(node, How::Change, false).await?;
+        let writing = self.enter(node, OpenMode::Change, false).await?;
         drop(used);
         let mut done = self.set_kept(node, &writing.writer, value).await;
         if done.is_ok() && !unfinished {

@@ -1,6 +1,6 @@
 //! The end of a received object: it appears, or leaves nothing behind.
 
-use crate::marked::change_key;
+use crate::change_mark::change_key;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use tokio::time::sleep;
 use super::Receiving;
 use crate::WriteError;
 use crate::complete::confirmed;
-use crate::published::{Published, Sent};
+use crate::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Answered, Chunks, Known};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ETag, Version};
 
 /// The longest duration of an abort when the process ends.
-const LAST: Duration = Duration::from_millis(500);
+const SHUTDOWN_ABORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Receiving {
     /// Publishes the object.
-    pub(super) async fn publish(&mut self) -> Result<Published, WriteError> {
+    pub(super) async fn publish(&mut self) -> Result<PublishedVersion, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
         if self.upload.is_none() {
             return self.put(guard).await;
@@ -41,10 +41,10 @@ impl Receiving {
                 let made = self.made(written);
                 let (core, source) = (&self.core, &self.source);
                 let found = confirmed(core, source, &self.id.key, made, answered).await?;
-                Ok(Published {
+                Ok(PublishedVersion {
                     version: found.0,
                     known: found.1,
-                    bytes: Sent::Parts(parts),
+                    bytes: SentBytes::Parts(parts),
                 })
             }
             Err(error) if error.leaves_doubt() => self.find(error, expected).await,
@@ -53,7 +53,7 @@ impl Receiving {
     }
 
     /// Publishes an object of one part.
-    async fn put(&mut self, guard: Guard) -> Result<Published, WriteError> {
+    async fn put(&mut self, guard: Guard) -> Result<PublishedVersion, WriteError> {
         let (core, profile) = (&self.core, self.source.profile.load_full());
         let pieces = self.filling.take();
         let payload = Payload::pieces(pieces.clone());
@@ -64,10 +64,10 @@ impl Receiving {
         let put = change_key(core, &self.id, put);
         let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
         let written = put?;
-        Ok(Published {
+        Ok(PublishedVersion {
             known: Known::Answered(Answered::now(core, asked, written.answered)),
             version: self.made(written),
-            bytes: Sent::Whole(chunks),
+            bytes: SentBytes::InOneRequest(chunks),
         })
     }
 
@@ -83,7 +83,7 @@ impl Receiving {
     }
 
     /// Makes the published version known to all readers of this process.
-    pub(super) async fn settle(&self, published: Published) -> ETag {
+    pub(super) async fn settle(&self, published: PublishedVersion) -> ETag {
         let (core, id) = (&self.core, &self.id);
         core.forget_times(id);
         core.forget_name(id.origin, id.key.as_str());
@@ -105,7 +105,7 @@ impl Receiving {
         &self,
         error: OriginError,
         expected: Option<ETag>,
-    ) -> Result<Published, WriteError> {
+    ) -> Result<PublishedVersion, WriteError> {
         let asked = self.core.now();
         let found = self.source.origin.head(&self.id.key).await;
         match (found, expected) {
@@ -114,7 +114,7 @@ impl Receiving {
                     && version.size == self.size
                     && alike(&version.headers, &self.incoming.headers) =>
             {
-                Ok(Published::found(version, asked))
+                Ok(PublishedVersion::found(version, asked))
             }
             _ => Err(error.into()),
         }
@@ -146,7 +146,7 @@ impl Drop for Receiving {
             sent.shutdown().await;
             let last = async {
                 stop.cancelled().await;
-                sleep(LAST).await;
+                sleep(SHUTDOWN_ABORT_TIMEOUT).await;
             };
             let error = tokio::select! {
                 aborted = origin.writing().abort(&upload) => match aborted {

@@ -15,17 +15,17 @@ use tidegate_plan::ByteRange;
 
 /// The maximum number of waiting blocks. A slow disk must slow its writers, not the caller that
 /// closes the file.
-pub(super) const MOST: usize = 16;
+pub(super) const MAX_WAITING_BLOCKS: usize = 16;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
-    queue: Mutex<Queue>,
+    queue: Mutex<BlockQueue>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct BlockQueue {
     blocks: VecDeque<(ByteRange, Bytes)>,
     /// Whether the first block is being written.
     is_writing: bool,
@@ -35,9 +35,9 @@ struct Queue {
     has_failed: bool,
 }
 
-impl Queue {
+impl BlockQueue {
     fn has_room(&self) -> bool {
-        self.blocks.len() < MOST && !self.has_failed
+        self.blocks.len() < MAX_WAITING_BLOCKS && !self.has_failed
     }
 
     fn first_meets(&self, range: ByteRange) -> bool {
@@ -47,12 +47,12 @@ impl Queue {
 }
 
 impl Behind {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, BlockQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the current block was written or has failed.
-    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    fn wait<'a>(&self, queue: MutexGuard<'a, BlockQueue>) -> MutexGuard<'a, BlockQueue> {
         let waited = self.changed.wait(queue);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Behind {
 
     /// Writes all blocks with `write`, until one fails.
     pub(super) fn tend(&self, write: impl Fn(ByteRange, &Bytes) -> io::Result<()>) {
-        let is_over = |queue: &Queue| queue.blocks.is_empty() || queue.has_failed;
+        let is_over = |queue: &BlockQueue| queue.blocks.is_empty() || queue.has_failed;
         loop {
             // The next caller that needs the disk gets the error, and tries again.
             if let Ok(mut queue) = self.until(is_over, &write) {
@@ -105,7 +105,7 @@ impl Behind {
         &self,
         write: impl Fn(ByteRange, &Bytes) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.until(Queue::has_room, write).map(drop)
+        self.until(BlockQueue::has_room, write).map(drop)
     }
 
     /// Returns once none is left.
@@ -119,9 +119,9 @@ impl Behind {
     /// Writes blocks until `is_enough` holds.
     fn until(
         &self,
-        is_enough: impl Fn(&Queue) -> bool,
+        is_enough: impl Fn(&BlockQueue) -> bool,
         write: impl Fn(ByteRange, &Bytes) -> io::Result<()>,
-    ) -> io::Result<MutexGuard<'_, Queue>> {
+    ) -> io::Result<MutexGuard<'_, BlockQueue>> {
         let mut queue = self.queue();
         while !is_enough(&queue) {
             queue = self.step(queue, &write)?;
@@ -133,9 +133,9 @@ impl Behind {
     /// thread.
     fn step<'a>(
         &'a self,
-        mut queue: MutexGuard<'a, Queue>,
+        mut queue: MutexGuard<'a, BlockQueue>,
         write: impl Fn(ByteRange, &Bytes) -> io::Result<()>,
-    ) -> io::Result<MutexGuard<'a, Queue>> {
+    ) -> io::Result<MutexGuard<'a, BlockQueue>> {
         if queue.is_writing {
             return Ok(self.wait(queue));
         }
@@ -215,12 +215,12 @@ mod tests {
 
     /// A disk that records its blocks, unless it is full.
     #[derive(Default)]
-    struct Disk {
+    struct BlockWriter {
         written: RefCell<Vec<u64>>,
         is_full: Cell<bool>,
     }
 
-    impl Disk {
+    impl BlockWriter {
         fn write(&self, range: ByteRange, block: &Bytes) -> io::Result<()> {
             assert!(
                 block
@@ -236,8 +236,8 @@ mod tests {
     }
 
     /// Blocks that were tried on a full disk.
-    fn refused(blocks: impl IntoIterator<Item = u64>) -> (Behind, Disk) {
-        let (behind, disk) = (of(blocks), Disk::default());
+    fn refused(blocks: impl IntoIterator<Item = u64>) -> (Behind, BlockWriter) {
+        let (behind, disk) = (of(blocks), BlockWriter::default());
         disk.is_full.set(true);
         behind.tend(|range, block| disk.write(range, block));
         (behind, disk)
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn one_sees_to_it_and_all_are_written_in_order() {
-        let (behind, disk) = (of([]), Disk::default());
+        let (behind, disk) = (of([]), BlockWriter::default());
         let write = |range, block: &Bytes| disk.write(range, block);
         assert!(!behind.wants_tending());
         for n in [3, 1, 2] {
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn waits_for_room_no_longer_than_it_must() {
-        let (behind, disk) = (of(0..MOST as u64), Disk::default());
+        let (behind, disk) = (of(0..MAX_WAITING_BLOCKS as u64), BlockWriter::default());
         assert!(!behind.has_room());
         let write = |range, block: &Bytes| disk.write(range, block);
         behind.make_room(write).expect("it takes them");

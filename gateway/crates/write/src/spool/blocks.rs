@@ -8,20 +8,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::tail::BLOCK;
 use tidegate_cache::direct::BufferPool;
 use tidegate_engine::budget::{Budget, Charge};
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
 
+/// The maximum size of a single write.
+pub(super) const BLOCK_BYTES: u64 = 1 << 20;
+
 /// Memory reserved from both budgets, released on drop.
 pub(super) type Charged = [Charge; 2];
 
 /// Spare buffers kept for reuse: parts are sent in bursts.
-const SPARE: usize = 64;
+const MAX_SPARE_BLOCKS: usize = 64;
 
 /// The smallest copy that takes a buffer of a whole block.
-const LARGE: usize = 256 << 10;
+const MIN_POOLED_COPY: usize = 256 << 10;
 
 /// The budgets for blocks: the writers' common share of the budget, and the budget itself.
 #[derive(Debug, Clone)]
@@ -33,17 +35,17 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(share: Budget, budget: Budget) -> Self {
-        let block = usize::try_from(BLOCK).unwrap_or(usize::MAX);
+        let block = usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX);
         Self {
             share,
             budget,
-            blocks: BufferPool::new(block, SPARE),
+            blocks: BufferPool::new(block, MAX_SPARE_BLOCKS),
         }
     }
 
     /// Copies bytes. The copy of a whole block can be written without another copy.
     pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
-        if !(LARGE as u64..=BLOCK).contains(&(bytes.len() as u64)) {
+        if !(MIN_POOLED_COPY as u64..=BLOCK_BYTES).contains(&(bytes.len() as u64)) {
             return Bytes::copy_from_slice(bytes);
         }
         let mut block = self.blocks.take();
@@ -74,12 +76,12 @@ struct Block {
     length: u64,
     sums: Sums,
     bytes: Option<(Bytes, Charged)>,
-    disk: Disk,
+    disk: OnDisk,
 }
 
 /// The state of a block on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Disk {
+enum OnDisk {
     Has,
     Will,
     /// Will, and the memory is released then.
@@ -93,15 +95,15 @@ impl Blocks {
 
     /// Records a block that was just written, in place of earlier ones.
     pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>) {
-        self.put(at, sums, bytes, Disk::Has);
+        self.put(at, sums, bytes, OnDisk::Has);
     }
 
     /// Records a block that will be written. Its bytes stay until [`Self::written`].
     pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, Charged)) {
-        self.put(at, sums, Some(bytes), Disk::Will);
+        self.put(at, sums, Some(bytes), OnDisk::Will);
     }
 
-    fn put(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>, disk: Disk) {
+    fn put(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>, disk: OnDisk) {
         self.forget(at);
         let block = Block {
             length: at.len(),
@@ -125,10 +127,10 @@ impl Blocks {
     /// Records that the disk has the block that begins at `start`.
     pub(super) fn written(&self, start: u64) {
         if let Some(block) = self.lock().get_mut(&start) {
-            if block.disk == Disk::WillAlone {
+            if block.disk == OnDisk::WillAlone {
                 block.bytes = None;
             }
-            block.disk = Disk::Has;
+            block.disk = OnDisk::Has;
         }
     }
 
@@ -164,8 +166,8 @@ impl Blocks {
         let first = first_of(&blocks, range);
         for (_, block) in blocks.range_mut(first..range.end.max(first)) {
             match block.disk {
-                Disk::Has => block.bytes = None,
-                Disk::Will | Disk::WillAlone => block.disk = Disk::WillAlone,
+                OnDisk::Has => block.bytes = None,
+                OnDisk::Will | OnDisk::WillAlone => block.disk = OnDisk::WillAlone,
             }
         }
     }
@@ -181,7 +183,7 @@ impl Blocks {
         let first = first_of(&blocks, range);
         let goes = |start: &u64, block: &mut Block| {
             let lies_in = *start >= range.start && *start + block.length <= range.end;
-            lies_in || block.disk == Disk::Has
+            lies_in || block.disk == OnDisk::Has
         };
         let gone = blocks.extract_if(first..range.end.max(first), goes);
         gone.for_each(drop);

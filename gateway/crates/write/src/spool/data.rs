@@ -15,7 +15,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -23,24 +23,24 @@ use bytes::{Buf as _, Bytes};
 use tokio::runtime::Handle;
 
 use super::behind::Behind;
-use super::blocks::{Blocks, Charged, Memory};
+use super::blocks::{BLOCK_BYTES, Blocks, Charged, Memory};
 use super::journal;
-use super::log::lost;
-use super::tail::{BLOCK, Tail};
+use super::tail::Tail;
 use tidegate_cache::direct::{self, PAGE_SIZE};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 
 mod cached;
+mod flush;
 mod read;
 
 use cached::Cached;
 
 /// Bytes read at once. While several parts are sent, memory holds twice this for each of them.
-pub(crate) const FRAME: u64 = BLOCK;
+pub(crate) const FRAME_BYTES: u64 = BLOCK_BYTES;
 
 /// The length from which a write before the tail moves the tail there.
-const LARGE: usize = 64 << 10;
+const MIN_TAIL_MOVE: usize = 64 << 10;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) struct Data {
     /// The same file, opened with `O_DIRECT` for the first block.
     direct: OnceLock<File>,
     /// The lock for writes to the file, except those of `behind`.
-    end: Mutex<End>,
+    end: Mutex<DataEnd>,
     /// Grows only while `end` is held.
     behind: Behind,
     blocks: Blocks,
@@ -62,10 +62,10 @@ pub(super) struct Data {
 
 /// The end of sequential writes, and the bytes that are not in the file yet.
 #[derive(Debug, Default)]
-struct End {
-    way: Way,
+struct DataEnd {
+    way: WriteMode,
     tail: Tail,
-    kept: Option<Kept>,
+    kept: Option<JournaledBytes>,
     /// Whether the kept bytes are in the file by now, or gone.
     moved: bool,
     /// Whether a sync failed. The kernel counts the failed pages as written, so no later sync makes
@@ -75,7 +75,7 @@ struct End {
 
 /// The way in which the file system takes blocks, learned from the first one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum WriteMode {
     #[default]
     Unknown,
     PastCache,
@@ -85,7 +85,7 @@ enum Way {
 
 /// The place where bytes were made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Synced {
+pub(super) enum SyncedTo {
     /// The journal, which is durable with them.
     InJournal,
     /// The file; or there were none.
@@ -96,7 +96,7 @@ pub(super) enum Synced {
 
 /// Bytes that are in a journal, and not in the file.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct JournaledBytes {
     /// Their range in the object.
     pub(super) range: ByteRange,
     /// The journal's file.
@@ -107,7 +107,7 @@ pub(super) struct Kept {
     pub(super) id: u64,
 }
 
-impl Kept {
+impl JournaledBytes {
     fn read(&self, range: ByteRange) -> io::Result<Bytes> {
         let bytes = journal::read_raw(&self.file, self.id, self.place)?;
         let within = range.within(self.range.start);
@@ -134,7 +134,11 @@ impl Data {
     }
 
     /// Opens existing data at `path`, if there is a file, or in a journal.
-    pub(super) fn reopen(path: &Path, kept: Option<Kept>, memory: Memory) -> io::Result<Self> {
+    pub(super) fn reopen(
+        path: &Path,
+        kept: Option<JournaledBytes>,
+        memory: Memory,
+    ) -> io::Result<Self> {
         let data = Self::new(path, memory);
         data.end().kept = kept;
         if path.try_exists()? {
@@ -176,12 +180,12 @@ impl Data {
             .map_or(Ok(0), |file| Ok(file.metadata()?.len()))
     }
 
-    fn end(&self) -> MutexGuard<'_, End> {
+    fn end(&self) -> MutexGuard<'_, DataEnd> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the end if it is free. Does not block.
-    fn end_now(&self) -> Option<MutexGuard<'_, End>> {
+    fn end_now(&self) -> Option<MutexGuard<'_, DataEnd>> {
         match self.end.try_lock() {
             Ok(end) => Some(end),
             Err(TryLockError::Poisoned(end)) => Some(end.into_inner()),
@@ -201,7 +205,7 @@ impl Data {
     /// their own. Does not block.
     pub(super) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = self.end_now().filter(|_| !has_block(offset, bytes));
-        end.is_some_and(|end| end.way != Way::ThroughCache && end.tail.reaches(offset))
+        end.is_some_and(|end| end.way != WriteMode::ThroughCache && end.tail.reaches(offset))
     }
 
     /// Takes borrowed bytes that continue the tail, like [`Self::take_in`].
@@ -214,18 +218,18 @@ impl Data {
     fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Bytes, Sums, Charged)> {
         let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
         let can_wait = is_whole && self.behind.has_room();
-        let charged = can_wait.then(|| self.memory.take(BLOCK)).flatten()?;
+        let charged = can_wait.then(|| self.memory.take(BLOCK_BYTES)).flatten()?;
         Some((bytes.clone(), Sums::of(bytes), charged))
     }
 
     fn take_now(
         &self,
-        end: &mut End,
+        end: &mut DataEnd,
         offset: u64,
         bytes: &[u8],
         whole: Option<(Bytes, Sums, Charged)>,
     ) -> bool {
-        let is_cached = end.way == Way::ThroughCache;
+        let is_cached = end.way == WriteMode::ThroughCache;
         let needs_file = is_cached || end.kept.is_some() || self.behind.has_failed();
         if needs_file || !end.tail.reaches(offset) {
             return false;
@@ -239,17 +243,17 @@ impl Data {
             false => end.tail.range().start,
         };
         let range = ByteRange::new(start, offset + room as u64);
-        let is_direct = end.way == Way::PastCache;
+        let is_direct = end.way == WriteMode::PastCache;
         let can_wait = is_direct && self.behind.has_room() && !self.behind.meets(range);
         // Bytes of the next block begin the next tail.
         let rest = bytes.len() - room;
-        if !can_wait || rest as u64 >= BLOCK || !end.tail.charge(rest, &self.memory) {
+        if !can_wait || rest as u64 >= BLOCK_BYTES || !end.tail.charge(rest, &self.memory) {
             return false;
         }
         let (block, sums, charged) = match whole {
             Some(whole) if end.tail.is_empty() => whole,
             _ => {
-                let Some(charged) = self.memory.take(BLOCK) else {
+                let Some(charged) = self.memory.take(BLOCK_BYTES) else {
                     return false;
                 };
                 if !end.tail.push(offset, &bytes[..room], &self.memory) {
@@ -278,7 +282,7 @@ impl Data {
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
             // The first block may show this.
-            if end.way == Way::ThroughCache {
+            if end.way == WriteMode::ThroughCache {
                 self.put_away(&mut end)?;
                 drop(end);
                 return self.write_cached(offset, &bytes);
@@ -297,9 +301,9 @@ impl Data {
     }
 
     /// Flushes the tail, unless the write continues it, or is a small one before it.
-    fn make_way(&self, end: &mut End, offset: u64, length: usize) -> io::Result<()> {
+    fn make_way(&self, end: &mut DataEnd, offset: u64, length: usize) -> io::Result<()> {
         let tail = end.tail.range();
-        let is_before = length < LARGE && offset + length as u64 <= tail.start;
+        let is_before = length < MIN_TAIL_MOVE && offset + length as u64 <= tail.start;
         match offset == tail.end || is_before {
             true => Ok(()),
             false => self.put_away(end),
@@ -307,7 +311,7 @@ impl Data {
     }
 
     /// Appends bytes to the tail, up to the end of its block; returns how many.
-    fn gather(&self, end: &mut End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    fn gather(&self, end: &mut DataEnd, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(Tail::room(offset))];
         if !end.tail.push(offset, piece, &self.memory) {
             self.put_away(end)?;
@@ -325,7 +329,7 @@ impl Data {
 
     /// Writes bytes that do not continue the tail. Without a tail, writes only those up to the next
     /// page, where a tail can begin. Returns how many.
-    fn write_apart(&self, end: &End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    fn write_apart(&self, end: &DataEnd, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let to_page = usize::try_from(PAGE_SIZE - offset % PAGE_SIZE).unwrap_or(usize::MAX);
         let piece = match end.tail.is_empty() {
             true => &bytes[..bytes.len().min(to_page)],
@@ -342,97 +346,6 @@ impl Data {
         self.write_to_cache(range, bytes)
     }
 
-    /// Writes a block without copying it.
-    fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
-        let (length, sums) = (block.len(), Sums::of(&block));
-        end.way = self.write_past(offset, &block)?;
-        if end.way == Way::PastCache {
-            let range = ByteRange::new(offset, offset + length as u64);
-            let charged = self.memory.take(BLOCK);
-            let kept = charged.map(|charged| (block, charged));
-            self.blocks.note(range, sums, kept);
-        } else {
-            self.write_cached(offset, &block)?;
-        }
-        Ok(length)
-    }
-
-    /// Writes the tail to the file: a full one past the cache.
-    fn put_away(&self, end: &mut End) -> io::Result<()> {
-        let range = end.tail.range();
-        if range.is_empty() {
-            return Ok(());
-        }
-        if end.tail.is_full() && end.way != Way::ThroughCache {
-            end.way = self.write_past(range.start, end.tail.bytes())?;
-            if end.way == Way::PastCache {
-                let sums = Sums::of(end.tail.bytes());
-                let charged = self.memory.take(BLOCK);
-                let kept = charged.map(|charged| (end.tail.take(), charged));
-                self.blocks.note(range, sums, kept);
-                end.tail.clear();
-                return Ok(());
-            }
-        }
-        self.write_cached(range.start, end.tail.bytes())?;
-        end.tail.clear();
-        Ok(())
-    }
-
-    /// Writes pages past the cache, if the file system supports that.
-    fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<Way> {
-        self.settle()?;
-        // Before the write: after a failure half way, neither version is valid.
-        self.blocks
-            .forget(ByteRange::new(offset, offset + bytes.len() as u64));
-        let range = ByteRange::new(offset, offset + bytes.len() as u64);
-        self.cached().stale.remove(range);
-        match self.direct().and_then(|it| it.write_all_at(bytes, offset)) {
-            Ok(()) => {
-                self.forget_cached(range);
-                Ok(Way::PastCache)
-            }
-            Err(error) if direct::is_unsupported(&error) => Ok(Way::ThroughCache),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the function that writes a waiting block.
-    fn to_disk(&self) -> impl Fn(ByteRange, &Bytes) -> io::Result<()> {
-        |range, block| {
-            self.cached().stale.remove(range);
-            match self.direct()?.write_all_at(block, range.start) {
-                Ok(()) => {
-                    self.forget_cached(range);
-                    self.blocks.written(range.start);
-                }
-                // The file system took the first block, but not this one.
-                Err(error) if direct::is_unsupported(&error) => {
-                    self.write_to_cache(range, block)?;
-                    self.blocks.forget(range);
-                }
-                Err(error) => return Err(error),
-            }
-            Ok(())
-        }
-    }
-
-    /// Returns once the file has all bytes but the tail.
-    fn settle(&self) -> io::Result<()> {
-        self.behind.settle(self.to_disk())
-    }
-
-    /// Returns whether blocks wait and no thread writes them. The caller must then call
-    /// [`Self::tend`].
-    pub(super) fn wants_tending(&self) -> bool {
-        self.behind.wants_tending()
-    }
-
-    /// Writes the waiting blocks.
-    pub(super) fn tend(&self) {
-        self.behind.tend(self.to_disk());
-    }
-
     /// Discards the waiting blocks because the file is about to be deleted. Open readers keep
     /// theirs in memory.
     pub(super) fn abandon(&self) {
@@ -440,7 +353,7 @@ impl Data {
     }
 
     /// Moves the bytes in the journal into the file.
-    fn move_kept(&self, end: &mut End) -> io::Result<()> {
+    fn move_kept(&self, end: &mut DataEnd) -> io::Result<()> {
         if let Some(kept) = &end.kept {
             self.write_cached(kept.range.start, &kept.read(kept.range)?)?;
             end.kept = None;
@@ -457,39 +370,6 @@ impl Data {
     /// Releases the memory of a range, which is read from the disk from now on.
     pub(super) fn let_go(&self, range: ByteRange) {
         self.blocks.let_go(range);
-    }
-
-    /// Makes the written bytes durable. If there is no file, `keep` writes them to a journal.
-    pub(super) fn sync(
-        &self,
-        keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
-    ) -> io::Result<Synced> {
-        let mut end = self.end();
-        if end.is_lost {
-            return Err(lost());
-        }
-        // Once only: an object that is saved again and again would have each version in its
-        // journal.
-        if !self.has_file() && !end.moved {
-            if end.tail.is_empty() {
-                return Ok(Synced::InPlace);
-            }
-            // Until then they stay in memory: a disk may accept bytes and lose them.
-            end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
-            end.tail = Tail::default();
-            return Ok(Synced::InJournal);
-        }
-        self.settle()?;
-        self.put_away(&mut end)?;
-        // Closed drafts that wait for their commit hold no buffers.
-        end.tail = Tail::default();
-        let moved = end.moved;
-        drop(end);
-        self.sync_file()?;
-        match moved {
-            true => Ok(Synced::Moved),
-            false => Ok(Synced::InPlace),
-        }
     }
 
     /// Removes all bytes outside `kept` and beyond `size` from a recovered file. Other bytes there
@@ -533,7 +413,7 @@ impl Drop for Data {
 
 /// Returns whether bytes begin with a whole block.
 fn has_block(offset: u64, bytes: &[u8]) -> bool {
-    offset.is_multiple_of(BLOCK) && bytes.len() >= Tail::room(offset)
+    offset.is_multiple_of(BLOCK_BYTES) && bytes.len() >= Tail::room(offset)
 }
 
 /// Returns whether, in addition, a direct write takes them as they are.

@@ -3,7 +3,6 @@
 //! All functions that touch them run where blocking is allowed. Data is written by offset (`data`);
 //! the journal is appended to under a lock (`log`).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +12,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::task::spawn_blocking;
 
-use super::DATA;
+use super::DATA_EXTENSION;
 use super::blocks::Memory;
-use super::data::{Data, FRAME, Kept, Synced};
+use super::data::{Data, FRAME_BYTES, JournaledBytes, SyncedTo};
 use super::journal::{Begin, Record};
 use super::log::Log;
 use super::replay::Replayed;
-use super::slots::Slots;
+use super::slots::{Slots, remove_file};
 use tidegate_origin::{Body, OriginError, Sums};
 use tidegate_plan::ByteRange;
 
@@ -31,7 +30,7 @@ pub(crate) struct SpoolFile {
     data: Data,
     /// The path of the data file, if there is one.
     path: PathBuf,
-    journal: Mutex<Journal>,
+    journal: Mutex<JournalFile>,
     grown: AtomicU64,
     /// The edition before. A crash finds it as long as this one is not promised.
     before: Mutex<Option<Arc<Self>>>,
@@ -39,7 +38,7 @@ pub(crate) struct SpoolFile {
 
 /// The journal, and whether the data file's name is durable, as the journal's own is.
 #[derive(Debug)]
-struct Journal {
+struct JournalFile {
     log: Log,
     is_named: bool,
 }
@@ -59,7 +58,7 @@ impl SpoolFile {
             id: log.id(),
             data,
             path,
-            journal: Mutex::new(Journal { log, is_named }),
+            journal: Mutex::new(JournalFile { log, is_named }),
             grown: AtomicU64::new(0),
             before: Mutex::default(),
         }
@@ -88,7 +87,7 @@ impl SpoolFile {
         let log = Log::new(slots.clone(), id, replayed.begin.clone());
         let log = log.found(slots.found(journal)?, sound, turn)?;
         let kept = match (replayed.kept, log.file()) {
-            (Some((range, place)), Some(file)) => Some(Kept {
+            (Some((range, place)), Some(file)) => Some(JournaledBytes {
                 range,
                 file: file.try_clone()?,
                 place,
@@ -249,16 +248,16 @@ impl SpoolFile {
             log.sync()?;
             let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
             let id = log.id();
-            Ok(Kept {
+            Ok(JournaledBytes {
                 range,
                 file,
                 place,
                 id,
             })
         })?;
-        if synced != Synced::InJournal {
+        if synced != SyncedTo::InJournal {
             self.make_name_durable(&mut journal)?;
-            let moved = (synced == Synced::Moved).then_some(Record::Moved);
+            let moved = (synced == SyncedTo::Moved).then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
             journal.log.note(&last)?;
             journal.log.sync()?;
@@ -273,7 +272,7 @@ impl SpoolFile {
     }
 
     /// Makes the name of the data file durable, before the journal refers to its bytes.
-    fn make_name_durable(&self, journal: &mut Journal) -> io::Result<()> {
+    fn make_name_durable(&self, journal: &mut JournalFile) -> io::Result<()> {
         if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
             self.slots.sync_names()?;
             journal.is_named = true;
@@ -333,7 +332,7 @@ impl SpoolFile {
         self.remove_before()?;
         let removed = self.journal().log.remove();
         if self.data.has_file() {
-            remove(&self.path);
+            remove_file(&self.path);
         }
         removed
     }
@@ -357,177 +356,20 @@ impl SpoolFile {
         self.blocking(remove).await
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal(&self) -> MutexGuard<'_, JournalFile> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the path of a draft's data file.
 pub(super) fn path_of(directory: &Path, id: u64) -> PathBuf {
-    directory.join(format!("{id:016x}.{DATA}"))
+    directory.join(format!("{id:016x}.{DATA_EXTENSION}"))
 }
 
 /// Returns the next piece to read.
 fn frame(at: u64, end: u64) -> ByteRange {
-    ByteRange::new(at, end.min(at + FRAME))
-}
-
-/// Removes a file, if it exists.
-pub(super) fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, path = %path.display(), "cannot remove a file of the spool");
-    }
+    ByteRange::new(at, end.min(at + FRAME_BYTES))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::journal::{self, Found};
-    use super::super::replay::replay;
-    use super::super::slots::Slot;
-    use super::*;
-    use tidegate_engine::Budget;
-
-    fn memory() -> Memory {
-        Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
-    }
-
-    fn folder() -> (tempfile::TempDir, Arc<Slots>) {
-        let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path(), None);
-        (directory, slots)
-    }
-
-    fn draft(slots: &Arc<Slots>, id: u64) -> Arc<SpoolFile> {
-        Arc::new(SpoolFile::new(
-            slots.clone(),
-            id,
-            Begin::of("key"),
-            memory(),
-        ))
-    }
-
-    /// Returns a file on a full disk, under a name of its own, because it may be removed.
-    fn full_disk(slots: &Arc<Slots>) -> Slot {
-        let path = slots.directory().join("full");
-        std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
-        slots.found(&path).expect("there is one")
-    }
-
-    fn wrote(size: u64) -> Record {
-        let extents = vec![(0, size)];
-        Record::Wrote { size, extents }
-    }
-
-    /// Returns the drafts of all journals in a directory: identity, path, state, and sound bytes.
-    fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
-        let entries = fs::read_dir(directory).expect("a folder");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL));
-        let read = paths.filter_map(
-            |path| match journal::read(&fs::read(&path).expect("read")) {
-                Found::Journal { id, records, sound } => {
-                    let replayed = replay(&records).expect("they fit");
-                    Some((id, path, replayed, sound))
-                }
-                _ => None,
-            },
-        );
-        read.collect()
-    }
-
-    /// A failed `fsync` may be tried again; it then keeps its promise.
-    #[test]
-    fn what_could_not_be_told_is_told_with_the_next() {
-        let (directory, slots) = folder();
-        let file = draft(&slots, 3);
-        file.write(0, vec![7; 5000].into()).expect("written");
-        let full = full_disk(&slots);
-        file.journal().log.write_to(full);
-        assert!(file.sync(&[wrote(5000)]).is_err());
-        // Nor could it be truncated to its earlier length.
-        file.journal()
-            .log
-            .write_to(slots.take().expect("there is room again"));
-        file.sync(&[]).expect("there is room again");
-        let [(id, path, found, sound)] = &mut journals(directory.path())[..] else {
-            panic!("one journal");
-        };
-        assert!(found.promised && found.draft.size() == 5000);
-
-        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), found, memory());
-        let again = again.expect("sound");
-        let read = again.read(ByteRange::new(0, 5000)).expect("read");
-        assert_eq!(read, [7; 5000][..]);
-    }
-
-    /// A disk that failed once must not keep an object from being published under a staging key.
-    #[test]
-    fn begins_anew_in_another_file_where_its_own_is_lost() {
-        let (directory, slots) = folder();
-        let file = draft(&slots, 3);
-        file.write(0, vec![7; 5000].into()).expect("written");
-        file.sync(&[wrote(5000)]).expect("synced");
-        let full = full_disk(&slots);
-        file.journal().log.write_on_to(full);
-        assert!(file.note_durably(&[Record::Closed]).is_err());
-        file.restart(&Begin::of("another"), true)
-            .expect("elsewhere");
-        file.write(0, vec![8; 100].into()).expect("written");
-        file.sync(&[wrote(100)]).expect("it can promise again");
-        let mut found = journals(directory.path());
-        let anew = found
-            .iter_mut()
-            .find(|(.., found, _)| found.begin.key == "another");
-        let (id, path, replayed, sound) = anew.expect("a journal");
-        assert!(replayed.promised && replayed.draft.size() == 100);
-        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), replayed, memory());
-        let read = again.expect("sound").read(ByteRange::new(0, 100));
-        assert_eq!(read.expect("read"), [8; 100][..]);
-    }
-
-    /// Its object is in the bucket; a journal that appears afterwards would publish it again.
-    #[test]
-    fn what_was_removed_stays_removed() {
-        let (directory, slots) = folder();
-        let file = draft(&slots, 3);
-        file.write(0, vec![7; 5000].into()).expect("written");
-        file.sync(&[wrote(5000)]).expect("synced");
-        assert_eq!(journals(directory.path()).len(), 1);
-        file.remove();
-        file.sync(&[Record::Closed]).expect("nothing to do");
-        file.note(&[Record::Closed]).expect("nothing to do");
-        assert_eq!(journals(directory.path()).len(), 0);
-    }
-
-    /// A reader of a removed draft still reads its bytes, not those of the next one. Bytes that an
-    /// earlier draft left in a file belong to no draft.
-    #[test]
-    fn files_are_used_again_and_bytes_are_not() {
-        let (directory, slots) = folder();
-        for id in 1..40 {
-            let length = [900, 5000, 300_000][id as usize % 3];
-            let byte = u8::try_from(id).expect("a few");
-            let file = draft(&slots, id);
-            file.write(0, vec![byte; length].into()).expect("written");
-            file.sync(&[wrote(length as u64)]).expect("synced");
-            let reader = file;
-            let writer = reader.clone();
-            writer.remove();
-            drop(writer);
-            let next = draft(&slots, id + 100);
-            next.write(0, vec![0xee; 700].into()).expect("written");
-            next.sync(&[wrote(700)]).expect("synced");
-            let read = reader.read(ByteRange::new(0, length as u64));
-            assert_eq!(read.expect("read"), vec![byte; length]);
-            let [(found, _, replayed, _)] = &journals(directory.path())[..] else {
-                panic!("one journal");
-            };
-            assert_eq!((*found, replayed.draft.size()), (id + 100, 700));
-            next.remove();
-        }
-        let names = fs::read_dir(directory.path()).expect("a folder").count();
-        assert!(names < 20, "{names}");
-    }
-}
+mod tests;

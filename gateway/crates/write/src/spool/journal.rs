@@ -7,7 +7,7 @@
 //! after it, is cut off. It was being written when the process ended, or belongs to an earlier
 //! draft (`slots`), whose identity seeded its hashes.
 //!
-//! A frame whose length has its highest bit set ([`RAW`], which also seeds the hash) holds bytes of
+//! A frame whose length has its highest bit set ([`RAW_MARK`], which also seeds the hash) holds bytes of
 //! the object. The record after it, [`Record::Bytes`], describes them. So a small object that must
 //! be durable has one file.
 
@@ -25,22 +25,22 @@ use tidegate_plan::Extents;
 const MAGIC: &[u8; 17] = b"tidegate-spool-4 ";
 
 /// Digits of an identity, and the line's end.
-const IDENTITY: usize = 16 + 1;
+const IDENTITY_BYTES: usize = 16 + 1;
 
 /// The beginning of a file that has no journal yet.
-pub(super) const BLANK: [u8; MAGIC.len() + IDENTITY] = [0; MAGIC.len() + IDENTITY];
+pub(super) const BLANK_HEAD: [u8; MAGIC.len() + IDENTITY_BYTES] = [0; MAGIC.len() + IDENTITY_BYTES];
 
 /// Bytes of a frame before its body.
-pub(super) const HEAD: usize = 12;
+pub(super) const FRAME_HEAD_BYTES: usize = 12;
 
 /// Marks the length of a frame that holds bytes of the object.
-const RAW: u32 = 1 << 31;
+const RAW_MARK: u32 = 1 << 31;
 
 /// The maximum length of a record: an object of 5 TiB has 10,000 parts of about 60 bytes each.
-pub(super) const LONGEST: usize = 64 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// The maximum number of extents in a record.
-const EXTENTS: usize = 100_000;
+const MAX_EXTENTS: usize = 100_000;
 
 /// The beginning of a draft, or its new beginning after a publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(crate) struct Begin {
     pub(crate) base: Option<Base>,
     /// Bytes of its first part, which determines the sizes of all others.
     pub(crate) first_part: u64,
-    /// Whether parts go to a staging key: see `engine/upload`.
+    /// Whether parts go to a staging key: see `write`.
     pub(crate) hidden: bool,
     /// The draft of the edition before, which counts only until this one is promised.
     #[serde(default)]
@@ -154,7 +154,7 @@ impl Record {
     /// Returns records of bytes that are in the data file, with the size of the object.
     pub(crate) fn wrote(size: u64, extents: &Extents) -> Vec<Self> {
         let pairs: Vec<_> = extents.iter().map(|it| (it.start, it.end)).collect();
-        let all = pairs.chunks(EXTENTS).map(<[_]>::to_vec);
+        let all = pairs.chunks(MAX_EXTENTS).map(<[_]>::to_vec);
         let mut all: Vec<_> = all.map(|extents| Self::Wrote { size, extents }).collect();
         if all.is_empty() {
             let extents = Vec::new();
@@ -190,38 +190,38 @@ pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
     frame(id, &body, 0)
 }
 
-/// Encodes bytes of the object as a frame, in which they begin after [`HEAD`] bytes.
+/// Encodes bytes of the object as a frame, in which they begin after [`FRAME_HEAD_BYTES`] bytes.
 pub(super) fn raw(id: u64, bytes: &[u8]) -> Vec<u8> {
-    frame(id, bytes, RAW)
+    frame(id, bytes, RAW_MARK)
 }
 
 /// Reads such bytes back, which begin at `place` in the file. A failed disk may return others; then
 /// the hash does not match.
 pub(super) fn read_raw(file: &File, id: u64, place: u64) -> io::Result<Vec<u8>> {
-    let mut head = [0; HEAD];
-    file.read_exact_at(&mut head, place.saturating_sub(HEAD as u64))?;
+    let mut head = [0; FRAME_HEAD_BYTES];
+    file.read_exact_at(&mut head, place.saturating_sub(FRAME_HEAD_BYTES as u64))?;
     let (length, sum) = parted(head);
-    let length = usize::try_from(length & !RAW).ok();
+    let length = usize::try_from(length & !RAW_MARK).ok();
     let length = length
-        .filter(|it| *it <= LONGEST)
+        .filter(|it| *it <= MAX_RECORD_BYTES)
         .ok_or(io::ErrorKind::InvalidData)?;
     let mut body = vec![0; length];
     file.read_exact_at(&mut body, place)?;
-    match hash(id, &body, RAW) == sum {
+    match hash(id, &body, RAW_MARK) == sum {
         true => Ok(body),
         false => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
 /// Splits a frame's head into the length with its mark, and the hash.
-fn parted(head: [u8; HEAD]) -> (u32, u64) {
+fn parted(head: [u8; FRAME_HEAD_BYTES]) -> (u32, u64) {
     let [a, b, c, d, hash @ ..] = head;
     (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(hash))
 }
 
 fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("frames are short");
-    let mut frame = Vec::with_capacity(HEAD + body.len());
+    let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + body.len());
     frame.extend_from_slice(&(length | mark).to_le_bytes());
     frame.extend_from_slice(&hash(id, body, mark).to_le_bytes());
     frame.extend_from_slice(body);
@@ -233,9 +233,14 @@ fn hash(id: u64, body: &[u8], mark: u32) -> u64 {
     xxh3_64_with_seed(body, id ^ u64::from(mark))
 }
 
+/// Returns the error after a failed sync.
+pub(super) fn sync_failed() -> io::Error {
+    io::Error::other("an earlier sync failed")
+}
+
 /// The contents of a journal file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum JournalContents {
     /// Nothing.
     Blank,
     /// A format that this process does not know.
@@ -249,25 +254,25 @@ pub(super) enum Found {
 }
 
 /// Decodes the contents of a journal file.
-pub(super) fn read(bytes: &[u8]) -> Found {
+pub(super) fn read(bytes: &[u8]) -> JournalContents {
     let head = &bytes[..bytes.len().min(MAGIC.len())];
     if !head
         .iter()
         .zip(MAGIC)
         .all(|(byte, ours)| [0, *ours].contains(byte))
     {
-        return Found::OtherFormat;
+        return JournalContents::OtherFormat;
     }
     // An incomplete head was being written or blanked.
     let Some((id, mut rest)) = identity(bytes) else {
-        return Found::Blank;
+        return JournalContents::Blank;
     };
     let mut records = Vec::new();
     while let Some((record, length)) = next(id, rest) {
         records.extend(record);
         rest = &rest[length..];
     }
-    Found::Journal {
+    JournalContents::Journal {
         id,
         records,
         sound: (bytes.len() - rest.len()) as u64,
@@ -277,25 +282,25 @@ pub(super) fn read(bytes: &[u8]) -> Found {
 /// Returns the draft's identity and the frames.
 fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let rest = bytes.strip_prefix(MAGIC)?;
-    let (id, frames) = rest.split_at_checked(IDENTITY)?;
+    let (id, frames) = rest.split_at_checked(IDENTITY_BYTES)?;
     let digits = std::str::from_utf8(id.strip_suffix(b"\n")?).ok()?;
     Some((u64::from_str_radix(digits, 16).ok()?, frames))
 }
 
 /// Decodes the first frame: its record, unless it holds bytes of the object, and its length.
 fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
-    let (head, body) = bytes.split_first_chunk::<HEAD>()?;
+    let (head, body) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>()?;
     let (length_and_mark, hash) = parted(*head);
-    let is_raw = length_and_mark & RAW != 0;
-    let length = usize::try_from(length_and_mark & !RAW).ok();
-    let length = length.filter(|it| *it <= LONGEST)?;
+    let is_raw = length_and_mark & RAW_MARK != 0;
+    let length = usize::try_from(length_and_mark & !RAW_MARK).ok();
+    let length = length.filter(|it| *it <= MAX_RECORD_BYTES)?;
     let body = body.get(..length)?;
-    (self::hash(id, body, length_and_mark & RAW) == hash).then_some(())?;
+    (self::hash(id, body, length_and_mark & RAW_MARK) == hash).then_some(())?;
     let record = match is_raw {
         true => None,
         false => Some(serde_json::from_slice(body).ok()?),
     };
-    Some((record, HEAD + length))
+    Some((record, FRAME_HEAD_BYTES + length))
 }
 
 #[cfg(test)]
@@ -316,164 +321,4 @@ impl Begin {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use tidegate_plan::ByteRange;
-
-    fn records() -> Vec<Record> {
-        vec![
-            Record::Wrote {
-                size: 10,
-                extents: vec![(0, 4), (6, 10)],
-            },
-            Record::Bytes {
-                at: 0,
-                length: 5,
-                place: 29,
-            },
-            Record::Synced,
-            Record::Part {
-                index: 0,
-                length: 10,
-                etag: "\"e\"".to_owned(),
-                crc64: u64::MAX,
-                crc32c: 7,
-            },
-            Record::Closed,
-        ]
-    }
-
-    proptest! {
-        /// All records before a torn end are read unchanged, also with the rest of an earlier
-        /// journal after it.
-        #[test]
-        fn a_torn_end_costs_nothing_before_it(
-            cut in 0..400_usize,
-            flip in prop::option::of((0..400_usize, 0..8_u8)),
-            before in prop::option::of(0..400_usize),
-        ) {
-            let mut bytes = head(7);
-            let mut ends = vec![bytes.len()];
-            for record in records() {
-                if matches!(record, Record::Bytes { .. }) {
-                    bytes.extend(raw(7, b"bytes"));
-                }
-                bytes.extend(framed(7, &record));
-                ends.push(bytes.len());
-            }
-            let whole = bytes.clone();
-            bytes.truncate(cut);
-            if let Some((at, bit)) = flip.filter(|(at, _)| (BLANK.len()..bytes.len()).contains(at)) {
-                bytes[at] ^= 1 << bit;
-            }
-            if let Some(shift) = before {
-                // Whole frames, some of which begin where the truncated ones would have.
-                let earlier = records().iter().map(|it| framed(8, it)).collect::<Vec<_>>().concat();
-                bytes.extend_from_slice(&earlier[shift.min(earlier.len())..]);
-            }
-            let sound = whole.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
-            let found = read(&bytes);
-            // The head is one sector, which is written completely or not at all.
-            if sound < BLANK.len() {
-                let has_records = matches!(found, Found::Journal { records, .. } if !records.is_empty());
-                prop_assert!(!has_records);
-                return Ok(());
-            }
-            let Found::Journal { id, records: found, sound: length } = found else {
-                panic!("it has its head");
-            };
-            prop_assert_eq!(id, 7);
-            let count = ends.iter().filter(|end| **end <= sound).count() - 1;
-            prop_assert_eq!(&found[..], &records()[..count]);
-            // After the last record there may be the bytes of one that is cut off.
-            prop_assert!((ends[count] as u64..=sound as u64).contains(&length));
-        }
-    }
-
-    /// A file with scattered writes over a long time.
-    #[test]
-    fn no_record_is_too_long_to_be_read() {
-        let mut extents = Extents::default();
-        for n in 0..250_000 {
-            let start = (1 << 40) + n * 8192;
-            extents.insert(ByteRange::new(start, start + 4096));
-        }
-        let records = Record::wrote(1 << 42, &extents);
-        assert_eq!(records.len(), 3);
-        assert!(records.iter().all(|it| framed(7, it).len() < LONGEST / 8));
-        let frames = records.iter().map(|it| framed(7, it)).collect::<Vec<_>>();
-        let Found::Journal { records: found, .. } = read(&[head(7), frames.concat()].concat())
-        else {
-            panic!("it has its head");
-        };
-        assert_eq!(found, records);
-    }
-
-    /// Parts that an earlier version has sent are not sent again.
-    #[test]
-    fn words_that_came_later_may_be_missing() {
-        let part = br#"{"Part":{"index":3,"length":10,"etag":"\"e\"","crc64":5}}"#;
-        let known = Record::Part {
-            index: 3,
-            length: 10,
-            etag: "\"e\"".to_owned(),
-            crc64: 5,
-            crc32c: 0,
-        };
-        assert_eq!(serde_json::from_slice::<Record>(part).expect("read"), known);
-        let upload = br#"{"Upload":{"key":"k","id":"i","headers":[]}}"#;
-        let known = Record::Upload {
-            key: "k".to_owned(),
-            id: "i".to_owned(),
-            headers: vec![],
-            sums: PartSums::Crc64,
-        };
-        assert_eq!(
-            serde_json::from_slice::<Record>(upload).expect("read"),
-            known
-        );
-    }
-
-    #[test]
-    fn another_format_is_not_read() {
-        assert_eq!(
-            read(b"tidegate-spool-2\nand what was in it"),
-            Found::OtherFormat
-        );
-        assert_eq!(read(b"and what is none at all"), Found::OtherFormat);
-        assert_eq!([read(b""), read(&[0; 100])], [Found::Blank, Found::Blank]);
-    }
-
-    /// A head that was torn, byte by byte, while it was written or blanked.
-    #[test]
-    fn a_torn_head_makes_no_journal() {
-        let whole = begun(7, &Record::Synced);
-        for at in 1..BLANK.len() {
-            let (mut written, mut blanked) = (whole.clone(), whole.clone());
-            written[at..BLANK.len()].fill(0);
-            blanked[..at].fill(0);
-            let found = [read(&written), read(&blanked), read(&whole[..at])];
-            assert_eq!(found, [Found::Blank, Found::Blank, Found::Blank], "{at}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_the_disk_does_not_have_are_not_read() {
-        let mut file = tempfile::tempfile().expect("a file");
-        let place = (BLANK.len() + HEAD) as u64;
-        let whole = [head(7), raw(7, b"bytes"), framed(7, &Record::Synced)].concat();
-        file.write_all_at(&whole, 0).expect("written");
-        assert_eq!(read_raw(&file, 7, place).expect("read"), b"bytes");
-        assert!(read_raw(&file, 8, place).is_err());
-        for at in BLANK.len()..BLANK.len() + HEAD + 5 {
-            let mut lost = whole.clone();
-            lost[at] ^= 1;
-            file.write_all_at(&lost, 0).expect("written");
-            assert!(read_raw(&file, 7, place).is_err(), "{at}");
-        }
-        file = tempfile::tempfile().expect("a file");
-        assert!(read_raw(&file, 7, place).is_err());
-    }
-}
+mod tests;

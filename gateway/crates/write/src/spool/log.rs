@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::journal::{self, Begin, Record};
+use super::journal::{self, Begin, Record, sync_failed};
 use super::slots::{Slot, Slots};
 
 /// See the module documentation.
@@ -95,7 +95,7 @@ impl Log {
     /// Appends bytes of the object from offset `at` on; returns their offset in the file.
     pub(super) fn keep(&mut self, at: u64, bytes: &[u8]) -> io::Result<u64> {
         let before = self.length + (self.beginning().len() + self.pending.len()) as u64;
-        let place = before + journal::HEAD as u64;
+        let place = before + journal::FRAME_HEAD_BYTES as u64;
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         let record = journal::framed(self.id, &Record::Bytes { at, length, place });
         self.append(&[journal::raw(self.id, bytes), record].concat())?;
@@ -125,7 +125,7 @@ impl Log {
     /// Makes the appended records durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.is_lost {
-            return Err(lost());
+            return Err(sync_failed());
         }
         let Some(file) = self.file().filter(|_| !self.is_gone) else {
             return Ok(());
@@ -180,7 +180,7 @@ impl Log {
         let mut frames = Vec::new();
         for record in records {
             let frame = journal::framed(self.id, record);
-            if frame.len() > journal::LONGEST {
+            if frame.len() > journal::MAX_RECORD_BYTES {
                 return Err(io::Error::other("a record is too long"));
             }
             frames.extend(frame);
@@ -194,7 +194,7 @@ impl Log {
         }
         let before = self.slot.replace(slot);
         self.turn += 1;
-        self.length = (journal::BLANK.len() + frames.len()) as u64;
+        self.length = (journal::BLANK_HEAD.len() + frames.len()) as u64;
         self.first = self.length;
         self.pending.clear();
         self.is_lost = false;
@@ -219,11 +219,6 @@ impl Log {
         self.is_gone = true;
         self.slot.as_mut().map_or(Ok(()), Slot::blank)
     }
-}
-
-/// Returns the error after a failed sync.
-pub(super) fn lost() -> io::Error {
-    io::Error::other("an earlier sync failed")
 }
 
 #[cfg(test)]

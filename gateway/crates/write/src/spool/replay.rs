@@ -18,7 +18,7 @@ pub(crate) struct Replayed {
     /// durable.
     pub(crate) sums: BTreeMap<u32, Sums>,
     /// The upload under way.
-    pub(crate) upload: Option<Begun>,
+    pub(crate) upload: Option<BegunUpload>,
     /// Bytes that are in the journal and not in the data file: their range, and their offset in the
     /// journal.
     pub(crate) kept: Option<(ByteRange, u64)>,
@@ -36,7 +36,7 @@ pub(crate) struct Replayed {
 
 /// An upload as a journal describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Begun {
+pub(crate) struct BegunUpload {
     pub(crate) key: String,
     pub(crate) id: String,
     pub(crate) headers: Vec<(String, String)>,
@@ -130,7 +130,7 @@ impl Replayed {
                 headers,
                 sums,
             } => {
-                self.upload = Some(Begun {
+                self.upload = Some(BegunUpload {
                     key: key.clone(),
                     id: id.clone(),
                     headers: headers.clone(),

@@ -14,20 +14,20 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::JOURNAL;
-use super::journal::BLANK;
+use super::JOURNAL_EXTENSION;
+use super::journal::BLANK_HEAD;
 
 /// Files created at once, with one sync of their names.
-const BATCH: usize = 8;
+const CREATED_AT_ONCE: usize = 8;
 
 /// The maximum number of spare files. Their bytes are not counted among the spool's.
-const SPARE: usize = 64;
+const MAX_SPARE_FILES: usize = 64;
 
 /// The length of a new file. Records within it overwrite existing bytes.
-pub(super) const MADE: usize = 16 << 10;
+pub(super) const NEW_FILE_BYTES: usize = 16 << 10;
 
 /// The length beyond which a file is truncated before its reuse.
-const LONGEST: u64 = 128 << 10;
+const MAX_REUSED_BYTES: u64 = 128 << 10;
 
 /// All journal files of a spool.
 #[derive(Debug)]
@@ -35,14 +35,14 @@ pub(super) struct Slots {
     directory: PathBuf,
     /// Keeps other processes out as long as a draft may still be written to.
     _lock: Option<File>,
-    spare: Mutex<Vec<Arc<Named>>>,
+    spare: Mutex<Vec<Arc<NamedFile>>>,
     /// A lock that is held while files are created.
     making: Mutex<()>,
 }
 
 /// A file and its path.
 #[derive(Debug)]
-struct Named {
+struct NamedFile {
     path: PathBuf,
     file: File,
 }
@@ -52,12 +52,12 @@ struct Named {
 #[derive(Debug)]
 pub(super) struct Slot {
     slots: Arc<Slots>,
-    held: Arc<Named>,
-    state: State,
+    held: Arc<NamedFile>,
+    state: SlotState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SlotState {
     Blank,
     Used,
     /// It was deleted.
@@ -78,7 +78,7 @@ impl Slots {
         &self.directory
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Arc<Named>>> {
+    fn spare(&self) -> MutexGuard<'_, Vec<Arc<NamedFile>>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl Slots {
         Ok(Slot {
             slots: self.clone(),
             held,
-            state: State::Blank,
+            state: SlotState::Blank,
         })
     }
 
@@ -107,20 +107,20 @@ impl Slots {
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         Ok(Slot {
             slots: self.clone(),
-            held: Arc::new(Named { path, file }),
-            state: State::Used,
+            held: Arc::new(NamedFile { path, file }),
+            state: SlotState::Used,
         })
     }
 
     /// Creates a batch; returns one, and keeps the others as spare.
-    fn make(&self) -> io::Result<Arc<Named>> {
+    fn make(&self) -> io::Result<Arc<NamedFile>> {
         let first = self.make_one()?;
         // A disk that has no room for the whole batch may have room for one.
-        let others = (1..BATCH).map_while(|_| self.make_one().ok());
+        let others = (1..CREATED_AT_ONCE).map_while(|_| self.make_one().ok());
         let others = Vec::from_iter(others);
         if let Err(error) = self.sync_names() {
             for made in others.iter().chain([&first]) {
-                super::file::remove(&made.path);
+                remove_file(&made.path);
             }
             return Err(error);
         }
@@ -128,18 +128,18 @@ impl Slots {
         Ok(first)
     }
 
-    fn make_one(&self) -> io::Result<Arc<Named>> {
-        let name = format!("{:016x}.{JOURNAL}", crate::random());
+    fn make_one(&self) -> io::Result<Arc<NamedFile>> {
+        let name = format!("{:016x}.{JOURNAL_EXTENSION}", crate::random());
         let path = self.directory.join(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         // Other users must not read the written bytes.
         let file = options.mode(0o600).open(&path)?;
-        let filled = file.write_all_at(&[0; MADE], 0);
+        let filled = file.write_all_at(&[0; NEW_FILE_BYTES], 0);
         if filled.is_err() {
-            super::file::remove(&path);
+            remove_file(&path);
         }
-        filled.map(|()| Arc::new(Named { path, file }))
+        filled.map(|()| Arc::new(NamedFile { path, file }))
     }
 
     /// Makes the names of all existing files durable. Blocks.
@@ -155,18 +155,18 @@ impl Slot {
 
     /// Marks it as used.
     pub(super) fn used(&mut self) {
-        self.state = State::Used;
+        self.state = SlotState::Used;
     }
 
     /// Blanks it, durably, for a journal that comes back would publish an old state again. The
     /// bytes after its head stay for their readers. Blocks.
     pub(super) fn blank(&mut self) -> io::Result<()> {
-        if self.state != State::Used {
+        if self.state != SlotState::Used {
             return Ok(());
         }
         let blanked = self.erase();
-        if blanked.is_ok() && self.slots.spare().len() < SPARE {
-            self.state = State::Blank;
+        if blanked.is_ok() && self.slots.spare().len() < MAX_SPARE_FILES {
+            self.state = SlotState::Blank;
             return Ok(());
         }
         self.remove(&blanked)
@@ -180,13 +180,13 @@ impl Slot {
     }
 
     fn erase(&self) -> io::Result<()> {
-        self.file().write_all_at(&BLANK, 0)?;
+        self.file().write_all_at(&BLANK_HEAD, 0)?;
         self.file().sync_data()
     }
 
     fn remove(&mut self, blanked: &io::Result<()>) -> io::Result<()> {
         fs::remove_file(&self.held.path)?;
-        self.state = State::Removed;
+        self.state = SlotState::Removed;
         match blanked {
             Ok(()) => Ok(()),
             Err(_) => self.slots.sync_names(),
@@ -195,8 +195,8 @@ impl Slot {
 
     /// Truncates it to its first length, if it has grown.
     fn shorten(&self) -> io::Result<()> {
-        match self.file().metadata()?.len() > LONGEST {
-            true => self.file().set_len(MADE as u64),
+        match self.file().metadata()?.len() > MAX_REUSED_BYTES {
+            true => self.file().set_len(NEW_FILE_BYTES as u64),
             false => Ok(()),
         }
     }
@@ -205,9 +205,18 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         // Not earlier: it had readers until now.
-        if self.state == State::Blank && self.shorten().is_ok() {
+        if self.state == SlotState::Blank && self.shorten().is_ok() {
             self.slots.spare().push(self.held.clone());
         }
+    }
+}
+
+/// Removes a file, if it exists.
+pub(super) fn remove_file(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "cannot remove a file of the spool");
     }
 }
 
@@ -224,40 +233,45 @@ mod tests {
         let directory = tempfile::tempdir().expect("a folder");
         let slots = Slots::new(directory.path(), None);
         let mut first = slots.take().expect("made");
-        assert_eq!(names(directory.path()), BATCH);
+        assert_eq!(names(directory.path()), CREATED_AT_ONCE);
         first.file().write_all_at(b"a journal", 0).expect("written");
         first.used();
         let path = first.held.path.clone();
         first.blank().expect("blanked");
-        let others = Vec::from_iter((1..BATCH).map(|_| slots.take().expect("one that waits")));
-        assert_eq!(names(directory.path()), BATCH, "and it still has its own");
+        let others =
+            Vec::from_iter((1..CREATED_AT_ONCE).map(|_| slots.take().expect("one that waits")));
+        assert_eq!(
+            names(directory.path()),
+            CREATED_AT_ONCE,
+            "and it still has its own"
+        );
         drop(first);
         let again = slots.take().expect("it waits now");
         assert_eq!(again.held.path, path);
-        let start = &fs::read(&path).expect("there")[..BLANK.len()];
-        assert_eq!(start, BLANK);
+        let start = &fs::read(&path).expect("there")[..BLANK_HEAD.len()];
+        assert_eq!(start, BLANK_HEAD);
 
         // A process that ends without a word leaves its journal to the next one.
         let mut left = others.into_iter().next().expect("some");
         left.used();
         drop(left);
-        assert_eq!(slots.spare().len(), BATCH - 2);
+        assert_eq!(slots.spare().len(), CREATED_AT_ONCE - 2);
     }
 
     #[test]
     fn what_is_too_much_goes() {
         let directory = tempfile::tempdir().expect("a folder");
         let slots = Slots::new(directory.path(), None);
-        let taken = (0..SPARE + 10).map(|_| slots.take().expect("made"));
+        let taken = (0..MAX_SPARE_FILES + 10).map(|_| slots.take().expect("made"));
         for mut slot in Vec::from_iter(taken) {
-            slot.file().set_len(LONGEST + 1).expect("grown");
+            slot.file().set_len(MAX_REUSED_BYTES + 1).expect("grown");
             slot.used();
             slot.blank().expect("blanked");
         }
-        assert_eq!(names(directory.path()), SPARE);
+        assert_eq!(names(directory.path()), MAX_SPARE_FILES);
         let of = |entry: io::Result<fs::DirEntry>| entry.and_then(|it| it.metadata());
         let entries = fs::read_dir(directory.path()).expect("a folder");
         let lengths = entries.map(|it| of(it).expect("there").len());
-        assert!(lengths.max() <= Some(MADE as u64));
+        assert!(lengths.max() <= Some(NEW_FILE_BYTES as u64));
     }
 }

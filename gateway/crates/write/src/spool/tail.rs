@@ -1,19 +1,16 @@
 //! The bytes at the end of a draft that are not in its file yet: up to a block.
 //!
-//! It begins at a page, and its block ends at a multiple of [`BLOCK`], as parts do. So a full one
+//! It begins at a page, and its block ends at a multiple of [`BLOCK_BYTES`], as parts do. So a full one
 //! can be written past the file cache in one piece.
 
 use bytes::Bytes;
 
-use super::blocks::{Charged, Memory};
+use super::blocks::{BLOCK_BYTES, Charged, Memory};
 use tidegate_cache::direct::{PAGE_SIZE, PageBuffer};
 use tidegate_plan::ByteRange;
 
-/// The maximum size of a single write.
-pub(super) const BLOCK: u64 = 1 << 20;
-
 /// The length held without a reservation: most files are small.
-const SMALL: usize = 64 << 10;
+const SMALL_TAIL_BYTES: usize = 64 << 10;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
@@ -40,7 +37,7 @@ impl Tail {
 
     /// Returns whether it reaches the end of its block, and so consists of whole pages.
     pub(super) fn is_full(&self) -> bool {
-        !self.is_empty() && self.range().end.is_multiple_of(BLOCK)
+        !self.is_empty() && self.range().end.is_multiple_of(BLOCK_BYTES)
     }
 
     /// Returns its bytes from an offset on.
@@ -61,7 +58,7 @@ impl Tail {
 
     /// Returns how many bytes its block has room for, at an offset that it reaches.
     pub(super) fn room(offset: u64) -> usize {
-        usize::try_from(BLOCK - offset % BLOCK).unwrap_or(usize::MAX)
+        usize::try_from(BLOCK_BYTES - offset % BLOCK_BYTES).unwrap_or(usize::MAX)
     }
 
     /// Appends bytes, at most [`Self::room`]. `false`: there is no memory for them.
@@ -92,10 +89,10 @@ impl Tail {
 
     /// Reserves memory for its first `length` bytes, at most a block. `false`: there is none.
     pub(super) fn charge(&mut self, length: usize, memory: &Memory) -> bool {
-        if self.charged.is_none() && length > SMALL {
-            self.charged = memory.take(BLOCK);
+        if self.charged.is_none() && length > SMALL_TAIL_BYTES {
+            self.charged = memory.take(BLOCK_BYTES);
         }
-        length <= SMALL || self.charged.is_some()
+        length <= SMALL_TAIL_BYTES || self.charged.is_some()
     }
 
     /// Removes the last `bytes` bytes.

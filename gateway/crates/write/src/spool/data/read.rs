@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 
 use bytes::Bytes;
 
-use super::super::log::lost;
+use super::super::journal::sync_failed;
 use super::super::tail::Tail;
-use super::{Data, FRAME};
+use super::{Data, FRAME_BYTES};
 use tidegate_cache::direct;
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
@@ -76,7 +76,7 @@ impl Data {
             }
         }
         drop(end);
-        let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME));
+        let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME_BYTES));
         let bytes = self.first(piece)?;
         Ok((Sums::of(&bytes), bytes.len() as u64))
     }
@@ -108,7 +108,7 @@ impl Data {
             return Ok(bytes.into());
         };
         if self.cached().lost.within(range).next().is_some() {
-            return Err(lost());
+            return Err(sync_failed());
         }
         self.clear(range)?;
         let mut done = 0;

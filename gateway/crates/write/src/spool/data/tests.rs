@@ -1,6 +1,6 @@
 //! Bytes read as they were written, whichever way they went.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::*;
 use tidegate_engine::Budget;
@@ -23,7 +23,7 @@ fn can_direct(directory: &Path) -> bool {
 }
 
 /// Returns a function that writes a journal, for data without a file.
-fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<Kept> {
+fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<JournaledBytes> {
     let path = directory.join("journal");
     move |range, bytes| {
         let mut options = OpenOptions::new();
@@ -31,8 +31,8 @@ fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<Kept> {
         let file = options.open(&path)?;
         let id = 7;
         file.write_all_at(&journal::raw(id, bytes), 0)?;
-        let place = journal::HEAD as u64;
-        Ok(Kept {
+        let place = journal::FRAME_HEAD_BYTES as u64;
+        Ok(JournaledBytes {
             range,
             file,
             place,
@@ -41,7 +41,7 @@ fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<Kept> {
     }
 }
 
-fn no_journal(_: ByteRange, _: &[u8]) -> io::Result<Kept> {
+fn no_journal(_: ByteRange, _: &[u8]) -> io::Result<JournaledBytes> {
     panic!("it has a file");
 }
 
@@ -144,7 +144,7 @@ fn reads_what_was_written_past_the_cache_and_through_it() {
             truth.put(at, &pattern(n, 1 + n * 7001));
             truth.put(6 * MIB + n * 70_000, &pattern(n, 70_000));
         }
-        let is_cached = data.end().way == Way::ThroughCache;
+        let is_cached = data.end().way == WriteMode::ThroughCache;
         assert_ne!(is_cached, can_direct(directory.path()));
     }
 }
@@ -191,7 +191,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     let some = ByteRange::new(8190, 9000);
     assert_eq!(data.at_hand(some).expect("there").len(), 6);
     let journal = journal(directory.path());
-    assert_eq!(data.sync(&journal).expect("durable"), Synced::InJournal);
+    assert_eq!(data.sync(&journal).expect("durable"), SyncedTo::InJournal);
     assert_eq!(data.at_hand(some), None, "it holds no memory");
     assert_eq!(
         data.first(some).expect("read")[..6],
@@ -204,7 +204,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     truth.put(4096 * 5, &pattern(2, 100));
     truth.put(8000, &pattern(3, 300));
     assert!(length(&data).is_some());
-    assert_eq!(data.sync(no_journal).expect("durable"), Synced::Moved);
+    assert_eq!(data.sync(no_journal).expect("durable"), SyncedTo::Moved);
     truth.holds();
 }
 

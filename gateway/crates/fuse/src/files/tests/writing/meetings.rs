@@ -75,10 +75,12 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
     let writable = world.files.writable.as_ref().expect("writable");
     let key = ObjectKey::new("p/file").expect("a key");
     let headers = Vec::new();
-    let elsewhere =
-        writable
-            .writers
-            .open(&world.source, &key, tidegate_write::How::Change, headers);
+    let elsewhere = writable.writers.open(
+        &world.source,
+        &key,
+        tidegate_write::OpenMode::Change,
+        headers,
+    );
     let elsewhere = elsewhere.await.expect("it opens");
     elsewhere
         .write_at(0, "BEFORE".into())
@@ -262,7 +264,7 @@ async fn a_deletion_over_http_waits_for_the_kernel_and_keeps_no_writer_waiting()
     let (write_path, source) = (world.write_path.clone(), world.source.clone());
     let deleted = tokio::spawn(async move {
         let key = ObjectKey::new("p/file").expect("a key");
-        let wanted = tidegate_write::receive::Wanted::Anything;
+        let wanted = tidegate_write::receive::WriteCondition::Anything;
         write_path.delete(&source, &key, &wanted).await
     });
     while world.ear.busy.lock().expect("unpoisoned").is_some() {

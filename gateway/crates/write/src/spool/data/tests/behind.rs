@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::spool::behind::MOST;
+use crate::spool::behind::MAX_WAITING_BLOCKS;
 
 /// An operation on the first few blocks.
 #[derive(Debug, Clone)]
@@ -194,7 +194,7 @@ fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
     let Some((_directory, data)) = direct_data() else {
         return;
     };
-    let most = MOST as u64;
+    let most = MAX_WAITING_BLOCKS as u64;
     blocks(&data, 1 + most);
     assert_eq!(length(&data), Some(MIB));
     let next = data.memory.copy(&pattern(7, MIB));
@@ -219,7 +219,7 @@ fn who_writes_across_blocks_waits_for_no_disk_either() {
     let header = 320 << 10;
     let mut written = pattern(0, header);
     assert!(data.take_in(0, &data.memory.copy(&written)));
-    let most = MOST as u64;
+    let most = MAX_WAITING_BLOCKS as u64;
     for n in 0..=1 + most {
         let bytes = pattern(n + 1, MIB);
         let piece = data.memory.copy(&bytes);

@@ -1,7 +1,7 @@
 //! Locks on keys: one writer of this process at a time changes a key in the bucket.
 //!
 //! A writer that publishes, deletes or moves an object sends several requests; an acknowledged
-//! write of another writer between them would be lost. The gate of a draft (`upload/still`) is
+//! write of another writer between them would be lost. The gate of a draft (`publish_hold`) is
 //! taken before this lock, never after. Of two keys, the smaller one is locked first.
 
 use std::collections::HashMap;
@@ -13,46 +13,46 @@ use tidegate_plan::ObjectId;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Holds(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
+pub(super) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 
 /// A key that no other writer changes until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Hold {
+pub(crate) struct KeyLock {
     // Dropped before its entry in the table.
-    _alone: OwnedMutexGuard<()>,
-    _place: Place,
+    _guard: OwnedMutexGuard<()>,
+    _entry: KeyLockEntry,
 }
 
 /// The table entry of a caller that holds the key or waits for it.
 #[derive(Debug)]
-struct Place {
-    holds: Holds,
+struct KeyLockEntry {
+    holds: KeyLocks,
     id: ObjectId,
     key: Arc<AsyncMutex<()>>,
 }
 
-impl Holds {
+impl KeyLocks {
     fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AsyncMutex<()>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits in turn for a key. Each earlier holder ends in bounded time.
-    pub(super) async fn take(&self, id: &ObjectId) -> Hold {
+    pub(super) async fn take(&self, id: &ObjectId) -> KeyLock {
         let key = self.table().entry(id.clone()).or_default().clone();
-        let place = Place {
+        let entry = KeyLockEntry {
             holds: self.clone(),
             id: id.clone(),
             key,
         };
-        Hold {
-            _alone: place.key.clone().lock_owned().await,
-            _place: place,
+        KeyLock {
+            _guard: entry.key.clone().lock_owned().await,
+            _entry: entry,
         }
     }
 
     /// Waits for two keys.
-    pub(super) async fn take_both(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
+    pub(super) async fn take_both(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
         let (first, second) = if one < other {
             (one, other)
         } else {
@@ -62,7 +62,7 @@ impl Holds {
     }
 }
 
-impl Drop for Place {
+impl Drop for KeyLockEntry {
     fn drop(&mut self) {
         let mut table = self.holds.table();
         // Clones are made under the lock, so the table's and this one are the last.
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_has_one_holder_and_leaves_no_trace() {
-        let holds = Holds::default();
+        let holds = KeyLocks::default();
         let (a, b) = (id("a"), id("b"));
         let held = holds.take(&a).await;
         assert!(holds.take(&a).now_or_never().is_none(), "it gave up");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use tokio::sync::watch;
 
-use super::writing::State;
+use super::state::DraftState;
 use super::{Stage, Writer, Writers};
 use tidegate_engine::{Object, ReadContext};
 use tidegate_origin::write::Headers;
@@ -13,7 +13,7 @@ use tidegate_plan::{ObjectKey, Timestamp};
 
 /// A snapshot of a draft.
 #[derive(Debug, Clone)]
-pub struct Drafted {
+pub struct DraftSnapshot {
     /// Its length, in bytes.
     pub size: u64,
     /// The time at which its content was last written.
@@ -29,13 +29,13 @@ pub struct Drafted {
     headers: Headers,
 }
 
-impl Drafted {
-    fn of(state: &State) -> Self {
+impl DraftSnapshot {
+    fn of(state: &DraftState) -> Self {
         Self {
             size: state.draft.size(),
             modified: state.times.modified,
             changed: state.times.changed,
-            dirty: state.dirty,
+            dirty: state.phase.is_dirty(),
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,
             headers: state.headers.clone(),
@@ -53,16 +53,23 @@ impl Drafted {
 impl Writers {
     /// Returns a snapshot of a draft, if it differs from the bucket's version.
     #[must_use]
-    pub fn look(&self, source: &ReadContext, key: &ObjectKey) -> Option<Drafted> {
+    pub fn snapshot(&self, source: &ReadContext, key: &ObjectKey) -> Option<DraftSnapshot> {
         let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         let state = writing.state();
-        (state.dirty && !state.removed).then(|| Drafted::of(&state))
+        state
+            .phase
+            .is_unpublished()
+            .then(|| DraftSnapshot::of(&state))
     }
 
     /// Returns the same for every key that begins with `prefix`, in order of keys.
     #[must_use]
-    pub fn below(&self, source: &ReadContext, prefix: &str) -> Vec<(ObjectKey, Drafted)> {
+    pub fn snapshots_below(
+        &self,
+        source: &ReadContext,
+        prefix: &str,
+    ) -> Vec<(ObjectKey, DraftSnapshot)> {
         let origin = source.origin.id();
         let all: Vec<_> = {
             let writings = self.0.writings();
@@ -77,8 +84,8 @@ impl Writers {
             .into_iter()
             .filter_map(|(key, writing)| {
                 let state = writing.state();
-                let dirty = state.dirty && !state.removed;
-                dirty.then(|| (key, Drafted::of(&state)))
+                let dirty = state.phase.is_unpublished();
+                dirty.then(|| (key, DraftSnapshot::of(&state)))
             })
             .collect();
         below.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -89,8 +96,8 @@ impl Writers {
 impl Writer {
     /// Returns a snapshot of the draft.
     #[must_use]
-    pub fn look(&self) -> Drafted {
-        Drafted::of(&self.writing.state())
+    pub fn snapshot(&self) -> DraftSnapshot {
+        DraftSnapshot::of(&self.writing.state())
     }
 
     /// Returns whether both are handles on one draft.
@@ -110,7 +117,7 @@ impl Writer {
     pub async fn base(&self) -> Option<Object> {
         let base = {
             let state = self.writing.state();
-            let own = |base: &&super::writing::Pinned| base.key == state.id.key;
+            let own = |base: &&super::pinned::Pinned| base.key == state.id.key;
             state.base.as_ref().filter(own).cloned()
         };
         Some(self.writing.object(&base?).await)

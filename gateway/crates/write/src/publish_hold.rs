@@ -1,54 +1,54 @@
 //! The publish hold: keeps a draft from being published while its object is changed another way.
 
-use crate::path::to_its_end;
+use crate::task::run_to_completion;
 use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::writing::Writing;
+use super::shared_draft::SharedDraft;
 use super::{Drafts, WriteError};
 use tidegate_plan::ObjectId;
 
 /// A draft that is neither published nor written to as long as this is held.
-pub(crate) struct Still {
+pub(crate) struct PublishHold {
     id: ObjectId,
-    pub(super) writing: Arc<Writing>,
-    _alone: OwnedRwLockWriteGuard<()>,
+    pub(super) writing: Arc<SharedDraft>,
+    _gate: OwnedRwLockWriteGuard<()>,
 }
 
 impl Drafts {
     /// Waits for a publish of an object that is under way, and blocks further ones. `None`: the
     /// object has no draft. A caller that gives up while this waits has changed nothing.
-    pub(crate) async fn still(&self, id: &ObjectId) -> Option<Still> {
+    pub(crate) async fn hold_publishing(&self, id: &ObjectId) -> Option<PublishHold> {
         loop {
             let writing = self.writings().get(id).cloned()?;
-            let alone = writing.gate.clone().write_owned().await;
+            let gate = writing.gate.clone().write_owned().await;
             // It may have been published or renamed meanwhile.
             let there = self.writings().get(id).cloned();
             if there.is_some_and(|there| Arc::ptr_eq(&there, &writing)) {
-                return Some(Still {
+                return Some(PublishHold {
                     id: id.clone(),
                     writing,
-                    _alone: alone,
+                    _gate: gate,
                 });
             }
         }
     }
 }
 
-impl Still {
+impl PublishHold {
     /// Publishes the draft, also if the caller stops waiting. Writers wait meanwhile.
-    pub(super) async fn published(self) -> Result<Self, WriteError> {
+    pub(super) async fn publish(self) -> Result<Self, WriteError> {
         let core = self.writing.inner.core.clone();
         let work = async move {
-            self.writing.commit_alone().await?;
+            self.writing.commit_locked().await?;
             Ok(self)
         };
-        to_its_end(&core, work).await
+        run_to_completion(&core, work).await
     }
 
     /// Discards the draft; none of it returns after a crash.
-    pub(super) async fn give_up(self) {
+    pub(super) async fn discard(self) {
         let writing = &self.writing;
         writing.unlist(&mut writing.inner.writings(), &self.id);
         if let Some(file) = self.writing.abandon() {
@@ -58,13 +58,13 @@ impl Still {
 
     /// Discards the closed draft, because the object was written or deleted another way after its
     /// close. A draft with open handles stays.
-    pub(crate) async fn superseded(self) {
+    pub(crate) async fn discard_closed(self) {
         let unused = {
             // No handle may join it meanwhile.
             let mut writings = self.writing.inner.writings();
             let mut state = self.writing.state();
             let unused = state.handles == 0;
-            state.hide_replaced_edition();
+            state.forget_closed_edition();
             drop(state);
             if unused {
                 self.writing.unlist(&mut writings, &self.id);
@@ -72,7 +72,7 @@ impl Still {
             unused
         };
         if unused {
-            self.give_up().await;
+            self.discard().await;
         }
     }
 }

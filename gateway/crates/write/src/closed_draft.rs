@@ -17,19 +17,19 @@ use futures_core::future::BoxFuture;
 
 use super::WriteError;
 use super::edition::ClosedEdition;
-use super::writing::{State, Writing};
+use super::shared_draft::SharedDraft;
 use crate::WritePath;
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ByteRange, ObjectKey};
 
 /// Bytes that are read from a draft at once.
-const PIECE: u64 = 256 << 10;
+const PIECE_BYTES: u64 = 256 << 10;
 
 /// A draft as it was closed.
 #[derive(Clone)]
 pub struct ClosedDraft {
-    writing: Arc<Writing>,
+    writing: Arc<SharedDraft>,
     revision: u64,
     size: u64,
     headers: Headers,
@@ -57,9 +57,11 @@ impl WritePath {
         let drafts = self.drafts.get().and_then(Weak::upgrade)?;
         let writing = drafts.writings().get(&source.object(key)).cloned()?;
         let state = writing.state();
-        let replaced = state.replaced_edition();
+        let replaced = state.replaced_closed_edition();
         let (revision, draft, headers) = match &replaced {
-            _ if state.is_closed_and_promised() => (state.revision, &state.draft, &state.headers),
+            _ if state.phase.is_closed_and_promised() => {
+                (state.revision, &state.draft, &state.headers)
+            }
             Some(before) => (before.revision, &before.draft, &before.headers),
             None => return None,
         };
@@ -76,12 +78,6 @@ impl WritePath {
             headers,
             replaced,
         })
-    }
-}
-
-impl State {
-    pub(super) fn is_closed_and_promised(&self) -> bool {
-        self.promised && self.dirty && !self.unclosed && !self.removed && !self.lost
     }
 }
 
@@ -127,24 +123,24 @@ impl ClosedDraft {
 
     async fn read(&self, range: ByteRange) -> Result<Bytes, WriteError> {
         if let Some(replaced) = self.replaced() {
-            return self.writing.gather_replaced(&replaced, range).await;
+            return self.writing.read_replaced(&replaced, range).await;
         }
-        let read = self.writing.gather(range).await;
+        let read = self.writing.read_range(range).await;
         let is_same = {
             let state = self.writing.state();
-            state.revision == self.revision && !state.removed
+            state.revision == self.revision && !state.phase.is_discarded()
         };
         match self.replaced() {
             _ if is_same => read,
             // A writer has begun to replace it meanwhile.
-            Some(replaced) => self.writing.gather_replaced(&replaced, range).await,
+            Some(replaced) => self.writing.read_replaced(&replaced, range).await,
             None => Err(WriteError::Changed),
         }
     }
 
     /// Returns the closed edition of this revision, if a writer replaces it.
     fn replaced(&self) -> Option<Arc<ClosedEdition>> {
-        let since = || self.writing.state().replaced_edition();
+        let since = || self.writing.state().replaced_closed_edition();
         let found = self.replaced.clone().or_else(since);
         found.filter(|edition| edition.revision == self.revision)
     }
@@ -188,7 +184,7 @@ impl ClosedDraftReader {
     }
 
     fn next(&self) -> ByteRange {
-        let end = self.left.end.min(self.left.start + PIECE);
+        let end = self.left.end.min(self.left.start + PIECE_BYTES);
         ByteRange::new(self.left.start, end)
     }
 }

@@ -1,6 +1,6 @@
 //! Writing bytes into the spool, and truncating.
 
-use crate::path::to_its_end;
+use crate::task::run_to_completion;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 use tokio::task::spawn_blocking;
 
 use super::WriteError;
-use super::writing::Writing;
-use crate::spool::FILES;
+use super::shared_draft::SharedDraft;
+use crate::spool::FILES_BYTES;
 use crate::spool::journal::Record;
 use crate::spool::space::Space;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::SendOccasion;
 
 /// Room reserved for a write. Released if the write does not begin.
-pub(super) struct Room<'a> {
+pub(super) struct ReservedRoom<'a> {
     space: &'a Space,
     bytes: u64,
 }
 
-impl Room<'_> {
+impl ReservedRoom<'_> {
     /// Hands the room over to the write.
     fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for ReservedRoom<'_> {
     fn drop(&mut self) {
         self.space.give(self.bytes);
     }
 }
 
 /// The gate, held for the duration of a write.
-pub(super) enum Held {
+pub(super) enum GateGuard {
     Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
-    Alone(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
+    PublishLocks(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
 }
 
-impl Writing {
+impl SharedDraft {
     /// Returns whether bytes that left the spool can be read back.
     pub(super) fn can_read_back(&self) -> bool {
-        self.state().hidden
+        self.state().staged
     }
 
     /// Reserves the room in the spool that a write of `length` bytes needs.
@@ -53,10 +53,10 @@ impl Writing {
         &self,
         offset: Option<u64>,
         length: u64,
-    ) -> Result<Room<'_>, WriteError> {
+    ) -> Result<ReservedRoom<'_>, WriteError> {
         let (growth, files) = {
             let state = self.state();
-            let files = if state.file.is_none() { FILES } else { 0 };
+            let files = if state.file.is_none() { FILES_BYTES } else { 0 };
             let at = offset.unwrap_or_else(|| state.draft.size());
             let range = ByteRange::new(at, at.saturating_add(length));
             (state.draft.growth(range), files)
@@ -65,19 +65,19 @@ impl Writing {
         // The files are counted when they are created.
         self.inner.spool.space.give(files);
         let space = &self.inner.spool.space;
-        Ok(Room {
+        Ok(ReservedRoom {
             space,
             bytes: growth,
         })
     }
 
     /// Writes bytes into the spool at their offset.
-    pub(super) async fn put_in(
+    pub(super) async fn write_range(
         self: &Arc<Self>,
         range: ByteRange,
         bytes: Bytes,
-        held: Held,
-        room: Room<'_>,
+        held: GateGuard,
+        room: ReservedRoom<'_>,
     ) -> Result<(), WriteError> {
         let file = self.file();
         let page = self.page.clone().read_owned().await;
@@ -85,7 +85,7 @@ impl Writing {
         let growth = room.keep();
         let length = bytes.len() as u64;
         if file.take_in(range.start, &bytes) {
-            self.put_in_ended(range, growth, Ok(()))?;
+            self.end_write(range, growth, Ok(()))?;
         } else {
             let writing = self.clone();
             // The write runs to its end, also if the caller stops waiting.
@@ -94,7 +94,7 @@ impl Writing {
                 // A write that began must be ended, also after a panic.
                 let written = catch_unwind(AssertUnwindSafe(|| file.write(range.start, bytes)));
                 let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug")));
-                writing.put_in_ended(range, growth, written)
+                writing.end_write(range, growth, written)
             });
             written.await.map_err(|_| WriteError::Closing)??;
         }
@@ -112,7 +112,7 @@ impl Writing {
         let space = &self.inner.spool.space;
         let (file, room) = {
             let mut state = self.state();
-            let goes_on = range.start == state.draft.size() && !state.lost;
+            let goes_on = range.start == state.draft.size() && !state.phase.is_lost();
             let file = state.file.clone().filter(|_| goes_on);
             let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
                 return false;
@@ -121,7 +121,7 @@ impl Writing {
             if !space.try_take(bytes) {
                 return false;
             }
-            let room = Room { space, bytes };
+            let room = ReservedRoom { space, bytes };
             if state.begin_write(range).is_err() {
                 return false;
             }
@@ -131,13 +131,13 @@ impl Writing {
             self.state().draft.fail_write(range);
             return false;
         }
-        let ended = self.put_in_ended(range, room.keep(), Ok(()));
+        let ended = self.end_write(range, room.keep(), Ok(()));
         self.inner.metrics.written.inc_by(range.len());
         self.kick(SendOccasion::Writing);
         ended.is_ok()
     }
 
-    fn put_in_ended(
+    fn end_write(
         &self,
         range: ByteRange,
         growth: u64,
@@ -155,7 +155,7 @@ impl Writing {
         space.give(growth.saturating_sub(grown));
         space.take(grown.saturating_sub(growth));
         state.unnoted.insert(range);
-        state.touched(self.inner.core.now());
+        state.note_change(self.inner.core.now());
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl Writing {
             let _held = (gate, page);
             writing.cut_now(size).await
         };
-        to_its_end(&self.inner.core, work).await
+        run_to_completion(&self.inner.core, work).await
     }
 
     async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
@@ -184,14 +184,16 @@ impl Writing {
             state.note_written();
             let freed = state.draft.truncate(size)?;
             state.records.push(Record::Cut { size });
-            state.touched(self.inner.core.now());
-            state.replaced |= size == 0;
-            if state.lost && !state.draft.has_gone_bytes() {
+            state.note_change(self.inner.core.now());
+            if size == 0 {
+                state.phase.replace_all();
+            }
+            if !state.draft.has_gone_bytes()
+                && let Some(unsent) = state.phase.restore()
+            {
                 // The lost bytes are truncated; the rest is here, and is sent anew.
-                state.lost = false;
-                state.trouble = None;
                 state.draft.forget_sent();
-                state.records.push(Record::Unsent);
+                state.records.push(unsent);
                 state.upload = None;
             }
             freed
@@ -199,9 +201,9 @@ impl Writing {
         let file = self.file();
         // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
         // would reappear when the draft grows.
-        let noted = self.flush_durably().await;
+        let appended = self.flush_durably().await;
         let cut = file.blocking(move |file| file.cut(size)).await;
         self.inner.spool.space.give(freed);
-        noted.and(cut.map_err(WriteError::from))
+        appended.and(cut.map_err(WriteError::from))
     }
 }

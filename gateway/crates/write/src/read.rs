@@ -7,16 +7,20 @@ use futures_util::StreamExt as _;
 
 use super::WriteError;
 use super::edition::ClosedEdition;
-use super::writing::{Pinned, Writing};
+use super::pinned::Pinned;
+use super::shared_draft::SharedDraft;
 use tidegate_cache::Record;
 use tidegate_engine::{Error, Object};
 use tidegate_plan::upload::{ByteSource, GonePart};
 use tidegate_plan::{ByteRange, VersionId};
 use tidegate_plan::{Client, freshness::Policy};
 
-impl Writing {
+impl SharedDraft {
     /// Reads a range, as far as the object goes.
-    pub(super) async fn gather(self: &Arc<Self>, range: ByteRange) -> Result<Bytes, WriteError> {
+    pub(super) async fn read_range(
+        self: &Arc<Self>,
+        range: ByteRange,
+    ) -> Result<Bytes, WriteError> {
         let (mut bytes, mut at) = (BytesMut::new(), range.start);
         loop {
             let rest = ByteRange::new(at, range.end);
@@ -82,7 +86,7 @@ impl Writing {
     }
 
     /// Reads bytes of a closed edition that a writer replaces.
-    pub(super) async fn gather_replaced(
+    pub(super) async fn read_replaced(
         &self,
         edition: &ClosedEdition,
         range: ByteRange,

@@ -24,7 +24,7 @@ pub(super) async fn change_key<T>(
 ) -> Result<T, OriginError> {
     let ids = core.everywhere(id);
     let marked: Vec<_> = ids.iter().map(|id| core.meta.begin_change(id)).collect();
-    let _change = Change { core, ids: &ids };
+    let _change = MarkedChange { core, ids: &ids };
     if let Err(error) = try_join_all(marked).await {
         tracing::debug!(%error, "a write is refused");
         return Err(MARK_REFUSED);
@@ -33,12 +33,12 @@ pub(super) async fn change_key<T>(
 }
 
 /// A change under way. It ends also when its writer is cancelled.
-struct Change<'a> {
+struct MarkedChange<'a> {
     core: &'a Core,
     ids: &'a [ObjectId],
 }
 
-impl Drop for Change<'_> {
+impl Drop for MarkedChange<'_> {
     fn drop(&mut self) {
         // First, so that no answer from before the change is recorded after it.
         resolve::supersede(self.core, |other| self.ids.contains(other));

@@ -1,15 +1,15 @@
 //! Objects of at most one part, which are put in one request.
 
-use crate::marked::change_key;
+use crate::change_mark::change_key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::WriteError;
-use super::published::{Published, Sent};
-use super::writing::Writing;
-use crate::spool::data::FRAME;
+use super::published_version::{PublishedVersion, SentBytes};
+use super::shared_draft::SharedDraft;
+use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::{Answered, Chunks, Known};
@@ -22,13 +22,13 @@ fn tag(pieces: &[Bytes]) -> ETag {
     ETag::of_bytes(pieces.iter().map(AsRef::as_ref))
 }
 
-impl Writing {
+impl SharedDraft {
     /// Puts an object of at most one part, in one request.
-    pub(super) async fn put_whole(
+    pub(super) async fn put_single(
         self: &Arc<Self>,
         size: u64,
         guard: Guard,
-    ) -> Result<Published, WriteError> {
+    ) -> Result<PublishedVersion, WriteError> {
         let upload = self.state().upload.take();
         if let Some(upload) = upload {
             // The draft was larger once.
@@ -36,14 +36,14 @@ impl Writing {
             state.draft.forget_sent();
             state.records.push(Record::Unsent);
             drop(state);
-            self.give_up(upload);
+            self.abandon_upload(upload);
         }
         let _memory = self.memory(size.max(1)).await?;
-        self.look(size).await?;
+        self.check_spooled(size).await?;
         let (mut pieces, mut at) = (Vec::new(), 0);
         while at < size {
-            let end = size.min(at + FRAME);
-            pieces.push(self.gather(ByteRange::new(at, end)).await?);
+            let end = size.min(at + FRAME_BYTES);
+            pieces.push(self.read_range(ByteRange::new(at, end)).await?);
             at = end;
         }
         let (key, headers) = {
@@ -53,7 +53,7 @@ impl Writing {
         if guard != Guard::None {
             self.note_try(&pieces).await?;
         }
-        let payload = self.told(Payload::pieces(pieces.clone()));
+        let payload = self.report_progress(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
         let put = origin.put(&key, headers.clone(), payload, guard.clone());
         let core = &self.inner.core;
@@ -62,7 +62,7 @@ impl Writing {
         let cut = Chunks::cut(core, &profile, &pieces, false);
         let (put, chunks) = tokio::join!(put, cut);
         match put {
-            Ok(written) => Ok(Published {
+            Ok(written) => Ok(PublishedVersion {
                 known: Known::Answered(Answered::now(core, asked, written.answered)),
                 version: Version {
                     etag: written.etag,
@@ -71,24 +71,24 @@ impl Writing {
                     version_id: written.version_id,
                     headers,
                 },
-                bytes: Sent::Whole(chunks),
+                bytes: SentBytes::InOneRequest(chunks),
             }),
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
                 let mut state = self.state();
-                if state.tried.is_earlier() {
-                    state.tries(tag(&pieces));
+                if state.uncertain.is_earlier() {
+                    state.add_uncertain(tag(&pieces));
                 }
                 Err(WriteError::Changed)
             }
             Err(error) => {
                 let (ours, asked) = (tag(&pieces), core.now());
-                let found = self.look_for(&key, size, Some(&ours), 1).await;
+                let found = self.find_completed(&key, size, Some(&ours), 1).await;
                 if let Ok(Some(version)) = found {
-                    return Ok(Published::found(version, asked));
+                    return Ok(PublishedVersion::found(version, asked));
                 }
                 if !error.proves_undone() {
-                    self.state().tries(ours);
+                    self.state().add_uncertain(ours);
                 }
                 Err(error.into())
             }
@@ -96,7 +96,7 @@ impl Writing {
     }
 
     /// Returns once the bytes in the spool read back as they were written.
-    async fn look(&self, size: u64) -> Result<(), WriteError> {
+    async fn check_spooled(&self, size: u64) -> Result<(), WriteError> {
         let file = self.state().file.clone();
         match file {
             Some(file) if file.may_differ() => {
@@ -121,10 +121,10 @@ impl Writing {
             let mut state = self.state();
             let needs_base = state.draft.base() > 0;
             // Otherwise the same object is put once more, and recognized by its tag.
-            if !state.promised || !(needs_base || state.unsynced) {
+            if !state.phase.is_promised() || !(needs_base || state.phase.is_behind()) {
                 return Ok(());
             }
-            state.tries(tag(pieces));
+            state.add_uncertain(tag(pieces));
             needs_base
         };
         match needs_base {
@@ -134,7 +134,7 @@ impl Writing {
     }
 
     /// Reports each piece that is taken for the first time as progress.
-    fn told(self: &Arc<Self>, payload: Payload) -> Payload {
+    fn report_progress(self: &Arc<Self>, payload: Payload) -> Payload {
         let (writing, size) = (self.clone(), payload.len());
         let taken = AtomicU64::new(0);
         payload.observed(move |piece| {

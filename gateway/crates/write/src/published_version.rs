@@ -2,60 +2,60 @@
 
 use std::sync::Arc;
 
-use super::writing::Writing;
+use super::shared_draft::SharedDraft;
 use tidegate_engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
 use tidegate_origin::CompletedPart;
 use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
 /// A version that was published.
-pub(super) struct Published {
+pub(super) struct PublishedVersion {
     pub(super) version: Version,
     pub(super) known: Known,
-    pub(super) bytes: Sent,
+    pub(super) bytes: SentBytes,
 }
 
 /// The bytes of a published version, as far as the store has confirmed them.
-pub(super) enum Sent {
+pub(super) enum SentBytes {
     /// None: the outcome of the write is not certain.
     InDoubt,
     /// They were sent in one request. The chunks are in memory, if any tier is to keep them.
-    Whole(Option<Chunks>),
+    InOneRequest(Option<Chunks>),
     /// They were sent and copied as these parts.
     Parts(Vec<CompletedPart>),
     /// They are those of the version before.
     Copied,
 }
 
-impl Sent {
+impl SentBytes {
     /// Caches the chunks that this process holds; `held` are those of the parts.
     pub(super) fn file(self, filing: &Filing, held: &PartChunks) {
         match self {
-            Self::Whole(Some(chunks)) => filing.put_all(chunks),
+            Self::InOneRequest(Some(chunks)) => filing.put_all(chunks),
             Self::Parts(parts) => held.file(filing, &parts),
-            Self::Whole(None) | Self::Copied | Self::InDoubt => {}
+            Self::InOneRequest(None) | Self::Copied | Self::InDoubt => {}
         }
     }
 }
 
-impl Published {
+impl PublishedVersion {
     /// Returns a version that was found in the bucket though the write was not answered.
     pub(super) fn found(version: Version, asked: Timestamp) -> Self {
         Self {
             version,
             known: Known::Confirmed(asked),
-            bytes: Sent::InDoubt,
+            bytes: SentBytes::InDoubt,
         }
     }
 }
 
-impl Writing {
+impl SharedDraft {
     /// Makes a published version known to readers, and caches its bytes.
     pub(super) async fn install(
         &self,
         id: &ObjectId,
         version: &Arc<Version>,
         known: Known,
-        bytes: Sent,
+        bytes: SentBytes,
     ) {
         let profile = self.source.profile.load_full();
         let copied = self.copied(&bytes).await;
@@ -71,13 +71,13 @@ impl Writing {
     }
 
     /// Returns the ranges that the store copied from the base, and the version of the base.
-    async fn copied(&self, bytes: &Sent) -> Option<(VersionId, Vec<ByteRange>)> {
+    async fn copied(&self, bytes: &SentBytes) -> Option<(VersionId, Vec<ByteRange>)> {
         let (base, ranges) = {
             let state = self.state();
             let ranges = match bytes {
-                Sent::Copied => vec![ByteRange::new(0, state.draft.size())],
-                Sent::Parts(_) => state.draft.copied_ranges(),
-                Sent::Whole(_) | Sent::InDoubt => Vec::new(),
+                SentBytes::Copied => vec![ByteRange::new(0, state.draft.size())],
+                SentBytes::Parts(_) => state.draft.copied_ranges(),
+                SentBytes::InOneRequest(_) | SentBytes::InDoubt => Vec::new(),
             };
             (state.base.clone()?, ranges)
         };

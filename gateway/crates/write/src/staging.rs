@@ -1,19 +1,20 @@
 //! Drafts that are uploaded under a staging key, so that bytes that left the spool can be read
 //! back.
 
-use crate::path::to_its_end;
+use crate::task::run_to_completion;
 use std::sync::Arc;
 
 use super::WriteError;
-use super::path::caught;
-use super::writing::{Pinned, Writing};
+use super::pinned::Pinned;
+use super::shared_draft::SharedDraft;
+use super::task::catch_panic;
 use tidegate_origin::{Guard, Upload};
 use tidegate_plan::{Extents, ObjectKey, Version};
 
-impl Writing {
+impl SharedDraft {
     /// Completes the upload under the staging key, and makes it the base. The caller holds the
     /// gate.
-    pub(super) async fn publish_hidden(self: &Arc<Self>) -> Result<(), WriteError> {
+    pub(super) async fn publish_staged(self: &Arc<Self>) -> Result<(), WriteError> {
         let size = self.state().draft.size();
         let (upload, parts) = self.assemble().await?;
         tracing::info!(
@@ -21,7 +22,7 @@ impl Writing {
             "an object that goes back to what has left the spool goes on under a hidden key"
         );
         let published = self.complete(&upload, parts, Guard::None, size).await?;
-        self.inner.metrics.hidden.inc();
+        self.inner.metrics.staged.inc();
         self.rebase(&upload, published.version).await
     }
 
@@ -50,7 +51,7 @@ impl Writing {
         drop(restarted);
         self.chunks.clear();
         self.inner.spool.space.give(freed);
-        self.drop_hidden(before);
+        self.delete_staged_base(before);
         Ok(())
     }
 
@@ -58,7 +59,7 @@ impl Writing {
     pub(super) async fn read_back(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
         let work = async move { writing.read_back_now().await };
-        to_its_end(&self.inner.core, work).await
+        run_to_completion(&self.inner.core, work).await
     }
 
     async fn read_back_now(self: &Arc<Self>) -> Result<(), WriteError> {
@@ -66,34 +67,34 @@ impl Writing {
         if !self.state().draft.has_gone_bytes() {
             return Ok(());
         }
-        self.state().closing = true;
+        self.state().phase.begin_attempt();
         self.wait_for_parts().await;
         self.state().failure = None;
-        let published = caught(self.make_readable()).await;
-        self.state().closing = false;
+        let published = catch_panic(self.make_readable()).await;
+        self.state().phase.end_reading_back();
         published
     }
 
     async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
-        let _hold = self.inner.path.hold_key(&self.id()).await;
+        let _hold = self.inner.path.lock_key(&self.id()).await;
         // An unanswered completion may have succeeded.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {
-            None if self.state().draft.has_gone_bytes() => self.publish_hidden().await,
+            None if self.state().draft.has_gone_bytes() => self.publish_staged().await,
             None => Ok(()),
             Some(published) => self.settle(published).await,
         }
     }
 
     /// Deletes a base under a staging key, in the background.
-    pub(super) fn drop_hidden(&self, base: Option<Pinned>) {
+    pub(super) fn delete_staged_base(&self, base: Option<Pinned>) {
         if let Some(Pinned { key, version }) = base {
-            self.drop_hidden_key(key, version.version_id.clone());
+            self.delete_staging_key(key, version.version_id.clone());
         }
     }
 
     /// Deletes a key in the same way, unless it is the object's own.
-    pub(super) fn drop_hidden_key(&self, key: ObjectKey, version_id: Option<String>) {
+    pub(super) fn delete_staging_key(&self, key: ObjectKey, version_id: Option<String>) {
         if key == self.state().id.key {
             return;
         }

@@ -1,0 +1,149 @@
+use std::fs;
+
+use super::super::journal::{self, JournalContents};
+use super::super::replay::replay;
+use super::super::slots::Slot;
+use super::*;
+use tidegate_engine::Budget;
+
+fn memory() -> Memory {
+    Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
+}
+
+fn folder() -> (tempfile::TempDir, Arc<Slots>) {
+    let directory = tempfile::tempdir().expect("a folder");
+    let slots = Slots::new(directory.path(), None);
+    (directory, slots)
+}
+
+fn draft(slots: &Arc<Slots>, id: u64) -> Arc<SpoolFile> {
+    Arc::new(SpoolFile::new(
+        slots.clone(),
+        id,
+        Begin::of("key"),
+        memory(),
+    ))
+}
+
+/// Returns a file on a full disk, under a name of its own, because it may be removed.
+fn full_disk(slots: &Arc<Slots>) -> Slot {
+    let path = slots.directory().join("full");
+    std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
+    slots.found(&path).expect("there is one")
+}
+
+fn wrote(size: u64) -> Record {
+    let extents = vec![(0, size)];
+    Record::Wrote { size, extents }
+}
+
+/// Returns the drafts of all journals in a directory: identity, path, state, and sound bytes.
+fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
+    let entries = fs::read_dir(directory).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL_EXTENSION));
+    let read = paths.filter_map(
+        |path| match journal::read(&fs::read(&path).expect("read")) {
+            JournalContents::Journal { id, records, sound } => {
+                let replayed = replay(&records).expect("they fit");
+                Some((id, path, replayed, sound))
+            }
+            _ => None,
+        },
+    );
+    read.collect()
+}
+
+/// A failed `fsync` may be tried again; it then keeps its promise.
+#[test]
+fn what_could_not_be_told_is_told_with_the_next() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 3);
+    file.write(0, vec![7; 5000].into()).expect("written");
+    let full = full_disk(&slots);
+    file.journal().log.write_to(full);
+    assert!(file.sync(&[wrote(5000)]).is_err());
+    // Nor could it be truncated to its earlier length.
+    file.journal()
+        .log
+        .write_to(slots.take().expect("there is room again"));
+    file.sync(&[]).expect("there is room again");
+    let [(id, path, found, sound)] = &mut journals(directory.path())[..] else {
+        panic!("one journal");
+    };
+    assert!(found.promised && found.draft.size() == 5000);
+
+    let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), found, memory());
+    let again = again.expect("sound");
+    let read = again.read(ByteRange::new(0, 5000)).expect("read");
+    assert_eq!(read, [7; 5000][..]);
+}
+
+/// A disk that failed once must not keep an object from being published under a staging key.
+#[test]
+fn begins_anew_in_another_file_where_its_own_is_lost() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 3);
+    file.write(0, vec![7; 5000].into()).expect("written");
+    file.sync(&[wrote(5000)]).expect("synced");
+    let full = full_disk(&slots);
+    file.journal().log.write_on_to(full);
+    assert!(file.note_durably(&[Record::Closed]).is_err());
+    file.restart(&Begin::of("another"), true)
+        .expect("elsewhere");
+    file.write(0, vec![8; 100].into()).expect("written");
+    file.sync(&[wrote(100)]).expect("it can promise again");
+    let mut found = journals(directory.path());
+    let anew = found
+        .iter_mut()
+        .find(|(.., found, _)| found.begin.key == "another");
+    let (id, path, replayed, sound) = anew.expect("a journal");
+    assert!(replayed.promised && replayed.draft.size() == 100);
+    let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), replayed, memory());
+    let read = again.expect("sound").read(ByteRange::new(0, 100));
+    assert_eq!(read.expect("read"), [8; 100][..]);
+}
+
+/// Its object is in the bucket; a journal that appears afterwards would publish it again.
+#[test]
+fn what_was_removed_stays_removed() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 3);
+    file.write(0, vec![7; 5000].into()).expect("written");
+    file.sync(&[wrote(5000)]).expect("synced");
+    assert_eq!(journals(directory.path()).len(), 1);
+    file.remove();
+    file.sync(&[Record::Closed]).expect("nothing to do");
+    file.note(&[Record::Closed]).expect("nothing to do");
+    assert_eq!(journals(directory.path()).len(), 0);
+}
+
+/// A reader of a removed draft still reads its bytes, not those of the next one. Bytes that an
+/// earlier draft left in a file belong to no draft.
+#[test]
+fn files_are_used_again_and_bytes_are_not() {
+    let (directory, slots) = folder();
+    for id in 1..40 {
+        let length = [900, 5000, 300_000][id as usize % 3];
+        let byte = u8::try_from(id).expect("a few");
+        let file = draft(&slots, id);
+        file.write(0, vec![byte; length].into()).expect("written");
+        file.sync(&[wrote(length as u64)]).expect("synced");
+        let reader = file;
+        let writer = reader.clone();
+        writer.remove();
+        drop(writer);
+        let next = draft(&slots, id + 100);
+        next.write(0, vec![0xee; 700].into()).expect("written");
+        next.sync(&[wrote(700)]).expect("synced");
+        let read = reader.read(ByteRange::new(0, length as u64));
+        assert_eq!(read.expect("read"), vec![byte; length]);
+        let [(found, _, replayed, _)] = &journals(directory.path())[..] else {
+            panic!("one journal");
+        };
+        assert_eq!((*found, replayed.draft.size()), (id + 100, 700));
+        next.remove();
+    }
+    let names = fs::read_dir(directory.path()).expect("a folder").count();
+    assert!(names < 20, "{names}");
+}
