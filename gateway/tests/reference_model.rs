@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use support::*;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Clock, Error, Open, Outcome, Reader};
+use tidegate_engine::{Clock, Error, Open, OpenOutcome, Reader};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::profile::DiskUse;
@@ -396,7 +396,7 @@ impl Model {
         key: usize,
         range: Range,
         how: How,
-    ) -> Result<Result<(Outcome, Option<Begun>), Error>, String> {
+    ) -> Result<Result<(OpenOutcome, Option<Begun>), Error>, String> {
         let began = Instant::now();
         let purged = self.pasts.borrow()[key].purged;
         let size_now = self.pasts.borrow()[key]

@@ -7,7 +7,9 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
-use tidegate_engine::{Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader};
+use tidegate_engine::{
+    Assists, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
+};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
@@ -167,6 +169,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
         ((*name).to_owned(), origin)
     };
     Engine::new(Parts {
+        assists: Assists::default(),
         runtime: None,
         chunks: store.clone(),
         meta: meta.clone(),

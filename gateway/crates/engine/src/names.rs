@@ -19,19 +19,20 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use super::{Engine, Error, Object, Open, ReadContext};
-use tidegate_cache::Entry as Known;
+use tidegate_cache::Entry as MetaEntry;
 use tidegate_origin::{List, Listing, OriginError};
 use tidegate_plan::folder;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
+mod answer;
 mod confirm;
 mod listing;
 mod own;
 mod table;
 
+use answer::{Meaning, NameRequest};
 pub(super) use listing::Listings;
 pub(super) use table::Table;
-use table::{Asked, Meaning};
 
 /// The time for which a stale answer holds that replaces an origin's failure.
 const GIVEN: Duration = Duration::from_secs(1);
@@ -73,21 +74,21 @@ pub struct Answer {
 
 /// A page of the names in a folder.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct NamePage {
     /// Names, with their meaning when they were listed; never [`Entry::Missing`]. [`Engine::known`] tells whether that
     /// still holds, and for how long.
     pub names: Vec<(String, Entry)>,
     /// The start of the next page; `None` if there is none.
-    pub next: Option<Place>,
+    pub next: Option<PagePosition>,
 }
 
 /// A position between two pages of a folder.
 #[derive(Debug, Clone)]
-pub struct Place(listing::At);
+pub struct PagePosition(listing::ReaderPosition);
 
 /// The reason for a request about names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum NameRequestCause {
     /// A single name was unknown.
     Name,
     /// A known object may have changed.
@@ -98,7 +99,7 @@ pub(super) enum Cause {
     Names,
 }
 
-impl Cause {
+impl NameRequestCause {
     /// Returns the reason as a metric label.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -181,7 +182,7 @@ impl Engine {
         source: &Arc<ReadContext>,
         path: &str,
         key: ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         headers: bool,
     ) -> Result<Answer, Error> {
         let mut doubts = match self.what_is_known(source, path, &key, asked, headers).await {
@@ -198,7 +199,7 @@ impl Engine {
         }
         // Known to be an object that may be stale: only the object is asked for.
         if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
-            self.core.metrics.asked_for_names(Cause::Confirm);
+            self.core.metrics.asked_for_names(NameRequestCause::Confirm);
             let how = Open {
                 revalidate: doubts.passed,
                 ..bare()
@@ -218,7 +219,7 @@ impl Engine {
         source: &Arc<ReadContext>,
         path: &str,
         key: &ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         headers: bool,
     ) -> Result<Answer, Doubts> {
         let names = &self.core.names;
@@ -247,7 +248,7 @@ impl Engine {
         };
         let (missing, passed) = match &found {
             Ok(object) if object.outcome.ttl_ms > 0 && !is_passed(object) => {
-                let found = Asked {
+                let found = NameRequest {
                     at: object.confirmed(),
                     ..*asked
                 };
@@ -285,7 +286,7 @@ impl Engine {
         at: Option<Timestamp>,
     ) -> bool {
         match self.core.meta.peek(&source.object(key)) {
-            Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
+            Some(MetaEntry::Missing { since }) => at.is_some_and(|at| since < at),
             _ => false,
         }
     }
@@ -293,7 +294,7 @@ impl Engine {
     /// Returns whether a version of the key is known, however old.
     fn knows(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let id = source.object(key);
-        matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
+        matches!(self.core.meta.peek(&id), Some(MetaEntry::Present(_)))
     }
 
     /// Asks both questions concurrently, or those that remain.
@@ -301,11 +302,11 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         doubts: Doubts,
     ) -> Result<Answer, Error> {
         let metrics = &self.core.metrics;
-        metrics.asked_for_names(Cause::Name);
+        metrics.asked_for_names(NameRequestCause::Name);
         let as_folder = self.prove(source, key.as_str(), asked);
         if doubts.was_folder {
             // It most likely still is a folder: then no other question is needed.
@@ -320,7 +321,7 @@ impl Engine {
             match doubts.missing {
                 true => Err(Error::NotFound),
                 false => {
-                    metrics.asked_for_names(Cause::Name);
+                    metrics.asked_for_names(NameRequestCause::Name);
                     self.open(source, key, bare()).await
                 }
             }
@@ -343,13 +344,13 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         missing: bool,
     ) -> Result<Answer, Error> {
         if missing {
             return Ok(self.is_missing(source, key, asked));
         }
-        self.core.metrics.asked_for_names(Cause::Name);
+        self.core.metrics.asked_for_names(NameRequestCause::Name);
         match self.open(source, key, bare()).await {
             Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
             Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
@@ -358,7 +359,7 @@ impl Engine {
     }
 
     /// Records a name as an object, so that readers of its folder see it.
-    fn is_file(&self, object: &Object, path: &str, asked: &Asked) -> Answer {
+    fn is_file(&self, object: &Object, path: &str, asked: &NameRequest) -> Answer {
         let answer = file(object);
         if !answer.fresh.is_zero() {
             let facts = Facts {
@@ -371,14 +372,19 @@ impl Engine {
     }
 
     /// Records a name as missing.
-    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &Asked) -> Answer {
+    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &NameRequest) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
         self.answer(source, Entry::Missing)
     }
 
     /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
-    async fn prove(&self, source: &ReadContext, path: &str, asked: &Asked) -> Result<bool, Error> {
+    async fn prove(
+        &self,
+        source: &ReadContext,
+        path: &str,
+        asked: &NameRequest,
+    ) -> Result<bool, Error> {
         let mut after = None;
         let proof = loop {
             let list = List {
@@ -404,12 +410,12 @@ impl Engine {
     async fn ask_listing(&self, source: &ReadContext, list: List) -> Result<Listing, Error> {
         let origin = source.origin.clone();
         let ask = async move { origin.list(list).await.map_err(of_listing) };
-        self.core.carry_out(ask).await
+        self.core.run_on_origin_runtime(ask).await
     }
 
-    fn asked(&self, source: &ReadContext) -> Asked {
+    fn asked(&self, source: &ReadContext) -> NameRequest {
         let profile = source.profile.load();
-        Asked {
+        NameRequest {
             origin: source.origin.id(),
             epoch: self.core.names.epoch(),
             at: self.core.now(),

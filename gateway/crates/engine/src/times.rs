@@ -31,7 +31,7 @@ const GENERATION: usize = 1 << 17;
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The smallest step of a time.
-const TICK: Duration = Duration::from_millis(1);
+const MIN_STEP: Duration = Duration::from_millis(1);
 
 /// Two times of a file: `mtime` and `ctime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,40 +57,40 @@ type Address = u128;
 
 /// The entry of a key in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kept {
-    /// A hash of the ETag of the version with these times; [`GONE`]: that version no longer exists.
+struct TimeEntry {
+    /// A hash of the ETag of the version with these times; [`NO_ETAG`]: that version no longer exists.
     etag: u64,
     times: Times,
 }
 
 /// No version has this hash.
-const GONE: u64 = 0;
+const NO_ETAG: u64 = 0;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub struct TimeTable {
     buckets: HashMap<OriginId, OriginId>,
-    state: Mutex<State>,
+    state: Mutex<TimeTableState>,
     log: Arc<AsyncMutex<Option<Log>>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    young: HashMap<Address, Kept>,
-    old: HashMap<Address, Kept>,
+struct TimeTableState {
+    young: HashMap<Address, TimeEntry>,
+    old: HashMap<Address, TimeEntry>,
     latest: Timestamp,
     /// Whether there is a file, to which these are to be written.
     logged: bool,
-    unwritten: Vec<(Address, Kept)>,
+    unwritten: Vec<(Address, TimeEntry)>,
 }
 
-impl State {
-    fn get(&self, address: Address) -> Option<Kept> {
+impl TimeTableState {
+    fn get(&self, address: Address) -> Option<TimeEntry> {
         let young = self.young.get(&address);
         young.or_else(|| self.old.get(&address)).copied()
     }
 
-    fn insert(&mut self, address: Address, kept: Kept) {
+    fn insert(&mut self, address: Address, kept: TimeEntry) {
         if self.young.len() >= GENERATION && !self.young.contains_key(&address) {
             self.old = std::mem::take(&mut self.young);
         }
@@ -98,7 +98,7 @@ impl State {
         self.young.insert(address, kept);
     }
 
-    fn keep(&mut self, address: Address, kept: Kept) {
+    fn keep(&mut self, address: Address, kept: TimeEntry) {
         self.insert(address, kept);
         if self.logged {
             // More entries wait only if the disk hangs.
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// Returns all entries, the oldest first.
-    fn all(&self) -> Vec<(Address, Kept)> {
+    fn all(&self) -> Vec<(Address, TimeEntry)> {
         let old = self.old.iter();
         let old = old.filter(|(address, _)| !self.young.contains_key(address));
         let all = old.chain(&self.young);
@@ -117,7 +117,7 @@ impl State {
 }
 
 impl TimeTable {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TimeTableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl TimeTable {
     }
 
     /// Returns the address of a key, which is the same under every identity of a bucket.
-    fn address(&self, origin: OriginId, key: &str, of: Of) -> Address {
+    fn address(&self, origin: OriginId, key: &str, of: TimeOwner) -> Address {
         let bucket = self.buckets.get(&origin).unwrap_or(&origin);
         let mut hash = Xxh3::new();
         hash.update(&bucket.0.to_le_bytes());
@@ -161,32 +161,41 @@ impl TimeTable {
     /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
     pub fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
         let etag = hash(etag);
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
-        self.lock().keep(address, Kept { etag, times });
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
+        self.lock().keep(address, TimeEntry { etag, times });
     }
 
     /// Keeps the times of a draft that is durable now, for the process that resumes it.
     pub fn keep_draft(&self, id: &ObjectId, times: Times) {
-        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
-        let kept = Kept { etag: GONE, times };
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Draft);
+        let kept = TimeEntry {
+            etag: NO_ETAG,
+            times,
+        };
         self.lock().keep(address, kept);
     }
 
     /// Returns the times that a draft had when it was last durable.
     pub fn of_draft(&self, id: &ObjectId) -> Option<Times> {
-        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Draft);
         self.lock().get(address).map(|kept| kept.times)
     }
 
     /// Forgets the version that has the times of a key. The next times are no earlier than these,
     /// nor than `ahead`.
     fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
         let mut state = self.lock();
         let kept = state.get(address).map(|kept| kept.times.changed);
         if let Some(changed) = kept.max(ahead) {
             let times = Times::at(changed);
-            state.keep(address, Kept { etag: GONE, times });
+            state.keep(
+                address,
+                TimeEntry {
+                    etag: NO_ETAG,
+                    times,
+                },
+            );
         }
     }
 
@@ -197,7 +206,7 @@ impl TimeTable {
 
     /// Returns the time at which this process last changed a key, whatever version it has now.
     fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
         self.lock().get(address).map(|kept| kept.times.changed)
     }
 
@@ -208,10 +217,12 @@ impl TimeTable {
         etag: Option<&ETag>,
         stored: Option<Timestamp>,
     ) -> (Option<Timestamp>, Option<Timestamp>) {
-        let kept = self.lock().get(self.address(origin, key, Of::Object));
+        let kept = self
+            .lock()
+            .get(self.address(origin, key, TimeOwner::Object));
         match kept {
             None => (stored, stored),
-            Some(Kept { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
+            Some(TimeEntry { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
                 (Some(times.modified), Some(times.changed))
             }
             // Another version: its `ctime` is not before that of the one which was here.
@@ -244,14 +255,14 @@ impl TimeTable {
 
 /// The owner of the times: the object, or its draft.
 #[derive(Clone, Copy)]
-enum Of {
+enum TimeOwner {
     Object,
     Draft,
 }
 
 /// Returns a hash of an ETag, the same for its weak form.
 fn hash(etag: &ETag) -> u64 {
-    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(GONE + 1)
+    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(NO_ETAG + 1)
 }
 
 impl Core {
@@ -296,7 +307,7 @@ impl Core {
     /// the bucket's, or was set back, does not decrease a file's times.
     pub fn next_time(&self, id: &ObjectId) -> Timestamp {
         let (known, now) = (self.last_time(id), self.now());
-        known.map_or(now, |known| now.max(known.plus(TICK)))
+        known.map_or(now, |known| now.max(known.plus(MIN_STEP)))
     }
 
     /// Returns the last known time of a key.
@@ -323,7 +334,7 @@ impl Core {
 pub fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
     match same {
         true => now.max(before),
-        false => now.max(before.plus(TICK)),
+        false => now.max(before.plus(MIN_STEP)),
     }
 }
 
@@ -433,8 +444,8 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_forgets_the_oldest() {
-        let mut state = State::default();
-        let kept = |n: usize| Kept {
+        let mut state = TimeTableState::default();
+        let kept = |n: usize| TimeEntry {
             etag: 1,
             times: Times::at(Timestamp(n as u64)),
         };

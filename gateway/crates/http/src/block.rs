@@ -66,7 +66,7 @@ impl Block {
             full.insert(LAST_MODIFIED, value(&httpdate::fmt_http_date(time.into())));
         }
         let encodable = is_encodable(&full);
-        let sizes = COMPRESS_FROM..=variant::LARGEST;
+        let sizes = COMPRESS_FROM..=variant::MAX_ENCODED_SIZE;
         let compressible = encodable && route.compress && sizes.contains(&version.size);
         if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -16,7 +16,7 @@ use super::delivery::Delivery;
 use super::handler::{Asked, Opened};
 use super::reply::Reply;
 use super::status::Held;
-use tidegate_engine::{Known, Open, Variant};
+use tidegate_engine::{Open, Variant, VariantState};
 use tidegate_plan::precondition;
 use tidegate_plan::{Accepted, ByteRange, Coding, ETag};
 
@@ -59,9 +59,9 @@ impl Asked<'_> {
         if named.is_some() {
             return named;
         }
-        match opened.object.known_variant(best).await {
-            Known::Identity => None,
-            Known::Variant(_) | Known::Nothing => Some(own.variant(best)),
+        match opened.object.variant_state(best).await {
+            VariantState::Identity => None,
+            VariantState::Variant(_) | VariantState::Nothing => Some(own.variant(best)),
         }
     }
 
@@ -84,12 +84,12 @@ impl Frontend {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
         headers.insert(ETAG, opened.block.tag(coding).clone());
         headers.remove(ACCEPT_RANGES);
-        let known = opened.object.known_variant(coding).await;
+        let known = opened.object.variant_state(coding).await;
         let is_head = asked.parts.method == Method::HEAD;
         let (held, variant) = match known {
-            Known::Identity => return None,
-            Known::Variant(variant) => (Held::All, variant),
-            Known::Nothing if is_head => {
+            VariantState::Identity => return None,
+            VariantState::Variant(variant) => (Held::All, variant),
+            VariantState::Nothing if is_head => {
                 // The length is unknown before it is made.
                 headers.remove(CONTENT_LENGTH);
                 let nothing = Content::Nothing;
@@ -102,7 +102,7 @@ impl Frontend {
                     nothing,
                 ));
             }
-            Known::Nothing => {
+            VariantState::Nothing => {
                 let whole = ByteRange::new(0, opened.version.size);
                 let held = Held::of(&opened.object, &[whole]);
                 (held, opened.object.variant(coding).await?)

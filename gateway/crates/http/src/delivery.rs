@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::multipart::Multipart;
 use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
-use tidegate_engine::{Error, Found, Object, Reader, Variant, VariantReader};
+use tidegate_engine::{Coverage, Error, Object, Reader, Variant, VariantReader};
 use tidegate_plan::ByteRange;
 use tidegate_write::{ClosedDraft, ClosedDraftReader};
 
@@ -40,7 +40,7 @@ impl Readable for Object {
     }
 
     fn is_cached(&self, range: ByteRange) -> bool {
-        matches!(self.locate(range), Found::All(_))
+        matches!(self.locate(range), Coverage::All(_))
     }
 
     fn take_primed(reader: &mut Reader) -> Option<Bytes> {

@@ -13,6 +13,7 @@ pub mod duration;
 pub mod etag;
 pub mod extents;
 pub mod folder;
+pub mod folder_prefetch;
 pub mod freshness;
 pub mod geometry;
 pub mod key;
@@ -32,7 +33,7 @@ pub mod retry;
 pub mod route;
 #[cfg(feature = "serde")]
 pub mod serial;
-pub mod siblings;
+
 pub mod size;
 pub mod standing;
 pub mod tiering;

@@ -13,8 +13,8 @@ use super::writing::{Pinned, Writing};
 use super::{Drafts, STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Record;
 use tidegate_engine::names::Entry;
-use tidegate_engine::written::{self, Answered, Cause, Known};
-use tidegate_engine::{Error, ReadContext, resolve};
+use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
+use tidegate_engine::{Error, ReadContext, records};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
@@ -111,7 +111,7 @@ impl Writers {
         let core = &self.0.core;
         let asked = core.now();
         let written = copy(&self.0, source, &version, from, &new).await?;
-        let answered = Answered::now(core, asked, written.answered);
+        let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
             over.give_up().await;
@@ -182,14 +182,14 @@ impl Drafts {
         source: &ReadContext,
         id: &ObjectId,
         made: Version,
-        answered: Answered,
+        answered: WriteAnswer,
         moved: VersionId,
     ) {
         let (core, profile) = (&self.core, source.profile.load());
-        let (made, known) = (Arc::new(made), Known::Answered(answered));
+        let (made, known) = (Arc::new(made), WriteConfirmation::Answered(answered));
         let whole = ByteRange::new(0, made.size);
         written::install(core, &profile, id, &made, known, |filing| {
-            filing.put_of(moved, &[whole], Cause::Rename);
+            filing.put_of(moved, &[whole], FilingCause::Rename);
         })
         .await;
         core.forget_elsewhere(id);
@@ -256,7 +256,7 @@ async fn gone(inner: &Drafts, id: &ObjectId) {
     supersede(inner, id);
     inner.core.name_removed(id);
     let since = inner.core.now();
-    resolve::remember(&inner.core, id, Some(Record::Missing { since }));
+    records::put(&inner.core, id, Some(Record::Missing { since }));
 }
 
 /// Copies a version on the server, in parts if it is too large for one request.

@@ -14,7 +14,7 @@ use super::published::Published;
 use super::tried::Tried;
 use super::writing::{Pinned, Writing};
 use tidegate_engine::names::Facts;
-use tidegate_engine::{Error, resolve};
+use tidegate_engine::{Error, records};
 use tidegate_origin::Guard;
 use tidegate_plan::ObjectId;
 use tidegate_plan::upload::When;
@@ -260,6 +260,6 @@ impl super::writing::State {
 /// Prevents earlier reads from restoring an old version, and forgets the current one.
 pub(super) fn supersede(inner: &super::Drafts, id: &ObjectId) {
     let core = &inner.core;
-    resolve::remember(core, id, None);
+    records::put(core, id, None);
     core.forget_elsewhere(id);
 }

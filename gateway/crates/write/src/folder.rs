@@ -16,8 +16,8 @@ use super::still::Still;
 use super::{Drafts, STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Known;
 use tidegate_engine::names::{Facts, of_listing};
-use tidegate_engine::written::Answered;
-use tidegate_engine::{Error, ReadContext, resolve};
+use tidegate_engine::written::WriteAnswer;
+use tidegate_engine::{Error, ReadContext, records};
 use tidegate_origin::list::PAGE;
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{List, Listed, OriginError, Written};
@@ -68,7 +68,7 @@ struct Item {
 /// A copy that the store confirmed.
 struct Made {
     written: Written,
-    answered: Answered,
+    answered: WriteAnswer,
 }
 
 /// The number of an item, and the outcome of its copy.
@@ -218,7 +218,7 @@ impl Drafts {
             return None;
         };
         let generation = core.meta.generation(id).await;
-        if !resolve::is_of(&record, id, generation) {
+        if !records::is_of(&record, id, generation) {
             return None;
         }
         let (etag, told) = (listed.etag.as_ref(), listed.last_modified?);
@@ -240,7 +240,7 @@ impl Drafts {
             let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             let made = copied.map(|written| Made {
-                answered: Answered::now(&self.core, asked, written.answered),
+                answered: WriteAnswer::now(&self.core, asked, written.answered),
                 written,
             });
             Some((number, made.map_err(changed)))

@@ -13,7 +13,7 @@ use crate::spool::data::FRAME;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use tidegate_engine::Error;
-use tidegate_engine::written::Passing;
+use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
@@ -26,7 +26,7 @@ struct SentPart {
     etag: ETag,
     sums: Sums,
     /// Its chunks, if they are to be kept.
-    passing: Option<Arc<Passing>>,
+    passing: Option<Arc<PartCopy>>,
 }
 
 /// The pauses of sending ahead after a failure that the origin's own retries did not cure.
@@ -115,7 +115,7 @@ impl Writing {
         self: &Arc<Self>,
         file: Arc<SpoolFile>,
         range: ByteRange,
-        passing: Option<Arc<Passing>>,
+        passing: Option<Arc<PartCopy>>,
     ) -> Frames {
         let writing = self.clone();
         Arc::new(move || {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Answer, Engine, Entry, lasting};
-use crate::{ReadContext, resolve};
-use tidegate_cache::{Entry as Known, Record};
+use crate::{ReadContext, records};
+use tidegate_cache::{Entry as MetaEntry, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
@@ -17,7 +17,7 @@ impl Engine {
         since: Timestamp,
     ) -> Option<Answer> {
         let id = source.object(&ObjectKey::new(path).ok()?);
-        let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
+        let Some(MetaEntry::Present(record)) = self.core.meta.peek(&id) else {
             return None;
         };
         if record.confirmed < since {
@@ -53,7 +53,7 @@ impl Engine {
             must_confirm: false,
             ..Record::clone(record)
         });
-        resolve::confirm(&self.core, id, record, &confirmed);
+        records::confirm(&self.core, id, record, &confirmed);
         Some(confirmed)
     }
 }

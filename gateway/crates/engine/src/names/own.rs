@@ -1,7 +1,7 @@
 //! This process's own changes to names, which it sees at once.
 
-use super::table::Meaning;
-use super::{Cause, Engine, Facts, List};
+use super::answer::Meaning;
+use super::{Engine, Facts, List, NameRequestCause};
 use crate::Core;
 use crate::{Error, ReadContext};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
@@ -72,7 +72,7 @@ impl Engine {
                 after,
                 limit: 2,
             };
-            self.core.metrics.asked_for_names(Cause::Name);
+            self.core.metrics.asked_for_names(NameRequestCause::Name);
             let page = self.ask_listing(source, list).await?;
             if page.objects.iter().any(|one| one.key != prefix) {
                 return Ok(false);

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::{Entry, Facts};
+use super::Facts;
+use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
 
 mod folders;
 
 use folders::Folders;
-pub(super) use folders::{Cursor, KnownNames, Landing, Then, Told, split};
 
 /// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
 /// usual size, and never more than 32 MiB.
@@ -25,47 +25,9 @@ const GENERATION: usize = 16 << 20;
 /// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
 const OVERHEAD: usize = 170;
 
-/// The meaning of a name in the table.
-#[derive(Debug, Clone)]
-pub(super) enum Meaning {
-    /// An object, as told by a listing.
-    File(Facts),
-    Folder,
-    Missing,
-    /// It was changed here with an unknown result: it is asked for by itself.
-    Unknown,
-}
-
-impl Meaning {
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-
-    /// Returns the entry for frontends, if the name exists.
-    fn entry(&self) -> Option<Entry> {
-        match self {
-            Self::File(facts) => Some(Entry::File(facts.clone())),
-            Self::Folder => Some(Entry::Folder),
-            Self::Missing | Self::Unknown => None,
-        }
-    }
-}
-
-/// The time and terms of a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) origin: OriginId,
-    /// An answer from an epoch before a purge is not recorded after it.
-    pub(super) epoch: u64,
-    pub(super) at: Timestamp,
-    pub(super) ttl: Duration,
-    pub(super) negative_ttl: Duration,
-    pub(super) stale_if_error: Duration,
-}
-
 /// A known and fresh answer for a name.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct FreshName {
     pub(super) meaning: Meaning,
     /// The time for which it still holds.
     pub(super) left: Duration,
@@ -76,16 +38,16 @@ pub(super) struct Seen {
 /// Names by origin and path, the path without a slash at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    generations: Mutex<Generations>,
+    generations: Mutex<NameGenerations>,
     epoch: AtomicU64,
 }
 
 type Path = (OriginId, Arc<str>);
 /// Names in the order in which a bucket lists them.
-type Names = BTreeMap<Path, Known>;
+type Names = BTreeMap<Path, KnownName>;
 
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownName {
     meaning: Meaning,
     since: Timestamp,
     /// The epoch in which it was requested, or that began with this process's own change.
@@ -117,7 +79,7 @@ impl Purge {
 /// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
 /// requested names move on.
 #[derive(Debug, Default)]
-struct Generations {
+struct NameGenerations {
     young: Names,
     old: Names,
     bytes: usize,
@@ -130,7 +92,7 @@ struct Generations {
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, NameGenerations> {
         self.generations
             .lock()
             .expect("no code panics while it holds this lock")
@@ -145,10 +107,10 @@ impl Table {
     }
 
     /// Returns the fresh answer for a path, by itself or through its whole folder.
-    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<Seen> {
+    pub(super) fn get(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let mut names = self.lock();
         let missing = names.folders.missing(asked, path);
-        let Some(Known { meaning, since, .. }) = names.standing(asked.origin, path) else {
+        let Some(KnownName { meaning, since, .. }) = names.standing(asked.origin, path) else {
             return missing;
         };
         let ttl = match meaning {
@@ -160,7 +122,7 @@ impl Table {
         match (left.is_zero(), &meaning) {
             (true, Meaning::Missing) => missing,
             (true, _) => None,
-            (false, _) => Some(Seen {
+            (false, _) => Some(FreshName {
                 meaning,
                 left,
                 since,
@@ -169,8 +131,8 @@ impl Table {
     }
 
     /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
-    pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
-        let Known { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
+    pub(super) fn stale(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
+        let KnownName { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
     }
@@ -189,7 +151,7 @@ impl Table {
     /// the object was written; only if that is fresh and the object was not changed here since.
     pub(super) fn listed(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         path: &str,
     ) -> Option<(Facts, Timestamp, Timestamp)> {
         let known = self.lock().standing(asked.origin, path)?;
@@ -237,12 +199,12 @@ impl Table {
     }
 
     /// Records an answer, unless a purge came in between or this process changed the name.
-    pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
+    pub(super) fn put(&self, asked: &NameRequest, path: &str, meaning: Meaning) {
         self.lock().put(asked, path, meaning, None);
     }
 
     /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
-    pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
+    pub(super) fn holds(&self, asked: &NameRequest, path: &str) -> bool {
         self.lock().holds(asked, path)
     }
 
@@ -303,14 +265,20 @@ impl Table {
     }
 }
 
-impl Generations {
+impl NameGenerations {
     /// See [`Table::put`].
-    fn put(&mut self, asked: &Asked, path: &str, meaning: Meaning, stored: Option<Timestamp>) {
+    fn put(
+        &mut self,
+        asked: &NameRequest,
+        path: &str,
+        meaning: Meaning,
+        stored: Option<Timestamp>,
+    ) {
         // An earlier request's answer does not replace a later one's.
         let later = self.find(asked.origin, path);
         let later = later.is_some_and(|known| known.epoch > asked.epoch);
         if !later && self.holds(asked, path) {
-            let known = Known {
+            let known = KnownName {
                 meaning,
                 since: asked.at,
                 epoch: asked.epoch,
@@ -322,14 +290,14 @@ impl Generations {
     }
 
     /// See [`Table::holds`].
-    fn holds(&mut self, asked: &Asked, path: &str) -> bool {
+    fn holds(&mut self, asked: &NameRequest, path: &str) -> bool {
         let known = self.find(asked.origin, path).filter(|known| known.own);
         let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
         changed <= asked.epoch && !self.is_purged_since(asked, path)
     }
 
     /// Returns whether a purge after the request may have changed the meaning of the path.
-    fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
+    fn is_purged_since(&self, asked: &NameRequest, path: &str) -> bool {
         let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
         let mut since = since.filter(|it| it.origin == asked.origin);
         self.forgotten > asked.epoch || since.any(|it| it.touches(path))
@@ -379,7 +347,7 @@ impl Generations {
         epoch: u64,
     ) {
         self.folders.changed(origin, path, epoch);
-        let known = Known {
+        let known = KnownName {
             meaning,
             since: at,
             epoch,
@@ -389,7 +357,7 @@ impl Generations {
         self.insert((origin, path.into()), known);
     }
 
-    fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+    fn find(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
         let key = (origin, Arc::from(path));
         if let Some(found) = self.young.get(&key) {
             return Some(found.clone());
@@ -400,7 +368,7 @@ impl Generations {
     }
 
     /// Returns the answer for a path, unless a later listing has passed it.
-    fn standing(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+    fn standing(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
         let known = self.find(origin, path)?;
         let told = self.folders.told(origin, path);
         told.is_none_or(|epoch| known.epoch >= epoch)
@@ -408,7 +376,7 @@ impl Generations {
     }
 
     /// Returns the first name from there on.
-    fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
+    fn next(&self, from: Bound<Path>) -> Option<(&Path, &KnownName)> {
         let range = (from, Bound::Unbounded);
         let young = self.young.range(range.clone()).next();
         let old = self.old.range(range).next();
@@ -425,7 +393,7 @@ impl Generations {
         origin: OriginId,
         prefix: &'a str,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a Known)> {
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a KnownName)> {
         let mut from = match after {
             Some(name) => Bound::Excluded((origin, format!("{prefix}{name}").into())),
             None => Bound::Included((origin, prefix.into())),
@@ -445,7 +413,7 @@ impl Generations {
         })
     }
 
-    fn insert(&mut self, key: Path, found: Known) {
+    fn insert(&mut self, key: Path, found: KnownName) {
         self.make_room(key.1.len() + OVERHEAD);
         self.old.remove(&key);
         let bytes = key.1.len() + OVERHEAD;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Address, GENERATION, Kept, Times};
+use super::{Address, GENERATION, TimeEntry, Times};
 use tidegate_plan::Timestamp;
 
 /// The file's name. Its number is the version of the format.
@@ -38,7 +38,10 @@ pub(super) struct Log {
 
 impl Log {
     /// Opens the file in a directory, creates it if it is missing, and reads its rows.
-    pub(super) fn open(directory: &Path, mut found: impl FnMut(Address, Kept)) -> io::Result<Self> {
+    pub(super) fn open(
+        directory: &Path,
+        mut found: impl FnMut(Address, TimeEntry),
+    ) -> io::Result<Self> {
         let path = directory.join(NAME);
         let file = options().append(true).read(true).open(&path)?;
         let rows = file.metadata()?.len() / ROW as u64;
@@ -62,8 +65,8 @@ impl Log {
     /// Appends rows. `all` returns those of the table, for a rewrite of the file.
     pub(super) fn append(
         &mut self,
-        rows: &[(Address, Kept)],
-        all: impl FnOnce() -> Vec<(Address, Kept)>,
+        rows: &[(Address, TimeEntry)],
+        all: impl FnOnce() -> Vec<(Address, TimeEntry)>,
     ) -> io::Result<()> {
         if self.rows + rows.len() as u64 > MAX_ROWS {
             return self.renew(&all());
@@ -73,7 +76,7 @@ impl Log {
         Ok(())
     }
 
-    fn renew(&mut self, all: &[(Address, Kept)]) -> io::Result<()> {
+    fn renew(&mut self, all: &[(Address, TimeEntry)]) -> io::Result<()> {
         let new = self.directory.join(NEW);
         let _ = fs::remove_file(&new);
         let mut file = options().append(true).open(&new)?;
@@ -94,7 +97,7 @@ fn options() -> OpenOptions {
     options
 }
 
-fn encode(rows: &[(Address, Kept)]) -> Vec<u8> {
+fn encode(rows: &[(Address, TimeEntry)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.len() * ROW);
     for (address, kept) in rows {
         let start = bytes.len();
@@ -108,13 +111,13 @@ fn encode(rows: &[(Address, Kept)]) -> Vec<u8> {
     bytes
 }
 
-fn decode(row: &[u8; ROW]) -> Option<(Address, Kept)> {
+fn decode(row: &[u8; ROW]) -> Option<(Address, TimeEntry)> {
     let (address, rest) = row.split_first_chunk()?;
     let (etag, rest) = rest.split_first_chunk()?;
     let (modified, rest) = rest.split_first_chunk()?;
     let (changed, rest) = rest.split_first_chunk()?;
     let sum = u64::from_le_bytes(*rest.first_chunk()?);
-    let kept = Kept {
+    let kept = TimeEntry {
         etag: u64::from_le_bytes(*etag),
         times: Times {
             modified: Timestamp(u64::from_le_bytes(*modified)),
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn it_is_written_anew_before_it_grows_without_end() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = |n| Kept {
+        let kept = |n| TimeEntry {
             etag: n,
             times: Times::at(Timestamp(n)),
         };

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
-use crate::names::listing::Had;
-use crate::names::{Entry, Facts};
-use tidegate_origin::After;
+use super::{FreshName, KnownName, NameGenerations, Path, Table};
+use crate::names::answer::{
+    Continuation, KnownNames, ListedPage, ListingCursor, Meaning, NameRequest, NamesHad, split,
+};
 use tidegate_plan::folder::{self, is_name};
 use tidegate_plan::{OriginId, Timestamp};
 
@@ -49,70 +49,11 @@ enum Extent {
     #[default]
     Nothing,
     /// The names on the pages that have arrived.
-    UpTo(Cursor),
+    UpTo(ListingCursor),
     /// All of it.
     Whole,
     /// All of it, because this process made it.
     Made,
-}
-
-/// A position between two pages of a folder's listing.
-#[derive(Debug, Clone)]
-pub(in crate::names) struct Cursor {
-    /// The epoch that the listing began; 0 if it began in the middle, so that others cannot use it.
-    pub(in crate::names) epoch: u64,
-    /// The number of the page after it, from 0.
-    pub(in crate::names) number: u32,
-    pub(in crate::names) after: After,
-    /// The last key or folder so far, without the folder's own prefix.
-    pub(in crate::names) reached: String,
-    /// Files whose name a folder may still take.
-    pub(in crate::names) held: folder::Names<Told>,
-}
-
-/// A listing's facts about an object.
-#[derive(Debug, Clone)]
-pub(in crate::names) struct Told {
-    pub(in crate::names) facts: Facts,
-    /// The time at which it was written, according to the bucket.
-    pub(in crate::names) stored: Option<Timestamp>,
-}
-
-/// A page that has arrived.
-#[derive(Debug)]
-pub(in crate::names) struct Landing<'a> {
-    /// The folder, without a slash at its end.
-    pub(in crate::names) folder: &'a str,
-    /// The epoch that its listing began; see [`Cursor::epoch`].
-    pub(in crate::names) epoch: u64,
-    pub(in crate::names) number: u32,
-    pub(in crate::names) names: Vec<(String, Meaning, Option<Timestamp>)>,
-    pub(in crate::names) odd: bool,
-    /// The position after it; `None` if it is the last page.
-    pub(in crate::names) next: Option<Cursor>,
-}
-
-/// Known names of a folder, and what follows them.
-#[derive(Debug)]
-pub(in crate::names) struct KnownNames {
-    pub(in crate::names) names: Vec<(String, Entry)>,
-    pub(in crate::names) then: Then,
-}
-
-/// The continuation after known names.
-#[derive(Debug)]
-pub(in crate::names) enum Then {
-    /// Nothing.
-    End,
-    /// More known names.
-    More,
-    /// The names on this page.
-    Page(Cursor),
-}
-
-/// Splits a path into its folder and the name in it.
-pub(in crate::names) fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 impl Folder {
@@ -126,7 +67,7 @@ impl Folder {
     }
 
     /// Returns the time for which its answers still hold, for existing names and for missing ones.
-    fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
+    fn lasts(&self, asked: &NameRequest) -> (Duration, Duration) {
         let age = asked.at.since(self.since);
         let left = |ttl: Duration| match self.extent {
             Extent::Nothing => Duration::ZERO,
@@ -140,7 +81,13 @@ impl Folder {
     }
 
     /// See [`Table::is_worth_listing`].
-    fn is_worth_listing(&mut self, asked: &Asked, name: &str, by_name: u32, bound: u32) -> bool {
+    fn is_worth_listing(
+        &mut self,
+        asked: &NameRequest,
+        name: &str,
+        by_name: u32,
+        bound: u32,
+    ) -> bool {
         let (here, missing) = self.lasts(asked);
         match &self.extent {
             Extent::Whole | Extent::Made if self.pages <= by_name => return true,
@@ -235,11 +182,11 @@ impl Folders {
     }
 
     /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
-    pub(super) fn missing(&self, asked: &Asked, path: &str) -> Option<Seen> {
+    pub(super) fn missing(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let (folder, name) = split(path);
         let folder = self.get(asked.origin, folder)?;
         let (_, left) = folder.lasts(asked);
-        (!left.is_zero() && folder.tells(name)).then_some(Seen {
+        (!left.is_zero() && folder.tells(name)).then_some(FreshName {
             meaning: Meaning::Missing,
             left,
             since: folder.since,
@@ -247,7 +194,7 @@ impl Folders {
     }
 }
 
-impl Generations {
+impl NameGenerations {
     fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
         let key = (origin, Arc::from(path));
         if self.folders.get(origin, path).is_none() {
@@ -261,8 +208,8 @@ impl Generations {
     }
 
     /// See [`Table::land`].
-    fn land(&mut self, asked: &Asked, landing: Landing<'_>) {
-        let Landing { folder, epoch, .. } = landing;
+    fn land(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
+        let ListedPage { folder, epoch, .. } = landing;
         let before = self.folders.get(asked.origin, folder).cloned();
         for (name, meaning, stored) in landing.names {
             let path = match folder {
@@ -351,7 +298,7 @@ impl Table {
 
     /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
     /// useless in a folder with many writes.
-    pub(in crate::names) fn land(&self, asked: &Asked, landing: Landing<'_>) {
+    pub(in crate::names) fn land(&self, asked: &NameRequest, landing: ListedPage<'_>) {
         self.lock().land(asked, landing);
     }
 
@@ -360,7 +307,7 @@ impl Table {
     /// in the folder were requested within the `ttl`.
     pub(in crate::names) fn is_worth_listing(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         path: &str,
         by_name: u32,
         bound: u32,
@@ -375,7 +322,11 @@ impl Table {
     }
 
     /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
-    pub(in crate::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
+    pub(in crate::names) fn reached(
+        &self,
+        asked: &NameRequest,
+        path: &str,
+    ) -> Option<ListingCursor> {
         let (folder, name) = split(path);
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder)?;
@@ -387,7 +338,7 @@ impl Table {
     }
 
     /// Gives up listing the folder, which failed: names in it are requested singly.
-    pub(in crate::names) fn gives_up(&self, asked: &Asked, folder: &str) {
+    pub(in crate::names) fn gives_up(&self, asked: &NameRequest, folder: &str) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
             folder.extent = Extent::Nothing;
             folder.asked = 0;
@@ -397,9 +348,9 @@ impl Table {
     /// Returns whether the known and fresh part of a listing goes beyond this position.
     pub(in crate::names) fn is_known_behind(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         folder: &str,
-        cursor: &Cursor,
+        cursor: &ListingCursor,
     ) -> bool {
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder);
@@ -412,9 +363,9 @@ impl Table {
     /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
     pub(in crate::names) fn names(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         prefix: &str,
-        had: &Had,
+        had: &NamesHad,
         count: usize,
     ) -> Option<KnownNames> {
         let names = self.lock();
@@ -437,28 +388,28 @@ impl Table {
                 continue;
             }
             if found.len() == count {
-                let then = Then::More;
+                let then = Continuation::More;
                 return Some(KnownNames { names: found, then });
             }
             found.extend(known.meaning.entry().map(|entry| (name.to_owned(), entry)));
         }
         let then = match &folder.extent {
-            Extent::UpTo(cursor) => Then::Page(cursor.clone()),
-            _ => Then::End,
+            Extent::UpTo(cursor) => Continuation::Page(cursor.clone()),
+            _ => Continuation::End,
         };
         Some(KnownNames { names: found, then })
     }
 
     /// Returns whether a folder is empty, if that is known and fresh.
-    pub(in crate::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
-        let some = self.names(asked, prefix, &Had::default(), 1)?;
+    pub(in crate::names) fn is_empty(&self, asked: &NameRequest, prefix: &str) -> Option<bool> {
+        let some = self.names(asked, prefix, &NamesHad::default(), 1)?;
         let names = self.lock();
         let folder = names
             .folders
             .get(asked.origin, prefix.trim_end_matches('/'))?;
         match some.then {
             _ if !some.names.is_empty() => Some(false),
-            Then::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
+            Continuation::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
             _ => None,
         }
     }
@@ -466,7 +417,7 @@ impl Table {
     /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
     /// table has no answer for the path itself.
     #[cfg(test)]
-    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
+    pub(super) fn is_missing(&self, asked: &NameRequest, path: &str) -> Option<Duration> {
         self.lock()
             .folders
             .missing(asked, path)
@@ -475,7 +426,7 @@ impl Table {
 }
 
 /// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
-fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
+fn is_there(known: &KnownName, folder: &Folder) -> Option<bool> {
     match known.meaning {
         // The listing did not have it.
         _ if known.epoch < folder.epoch => Some(false),

@@ -4,8 +4,8 @@ use super::*;
 
 const ORIGIN: OriginId = OriginId(1);
 
-fn asked(table: &Table, at: u64) -> Asked {
-    Asked {
+fn asked(table: &Table, at: u64) -> NameRequest {
+    NameRequest {
         origin: ORIGIN,
         epoch: table.epoch(),
         at: Timestamp(at),
@@ -53,7 +53,7 @@ fn a_purge_forgets_what_it_may_have_made_wrong() {
 fn a_listing_brings_nothing_old_back() {
     let table = Table::default();
     let before = asked(&table, 0);
-    let list = |asked: &Asked| {
+    let list = |asked: &NameRequest| {
         for path in ["f/here", "f/gone", "f/other"] {
             table.put(asked, path, Meaning::Folder);
         }
@@ -158,13 +158,13 @@ fn it_is_bounded_and_keeps_what_is_asked_for() {
     assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
 }
 
-fn land(table: &Table, folder: &str, names: &[&str]) -> Asked {
+fn land(table: &Table, folder: &str, names: &[&str]) -> NameRequest {
     let epoch = table.begin_listing(ORIGIN, folder);
-    let asked = Asked {
+    let asked = NameRequest {
         epoch,
         ..asked(table, 0)
     };
-    let landing = Landing {
+    let landing = ListedPage {
         folder,
         epoch,
         number: 0,
@@ -219,7 +219,7 @@ fn of_two_listings_the_later_one_counts() {
     table.put(&early, "f/c", Meaning::Missing);
     assert_eq!((missing("f/a"), missing("f/c")), (Some(true), Some(false)));
     // Also if the missing name's answer is no longer fresh.
-    let then = Asked {
+    let then = NameRequest {
         at: Timestamp(50),
         ..late
     };

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Core;
+use crate::Core;
 use tidegate_cache::Record;
 use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 
@@ -22,11 +22,11 @@ const SLACK: Duration = Duration::from_secs(2);
 
 /// The bounds of the time at which a store wrote an object, by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WriteSpan {
+pub(crate) struct WriteSpan {
     /// The `Date` of the answer.
-    pub(super) answered: Timestamp,
+    pub(crate) answered: Timestamp,
     /// The duration of the request.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl WriteSpan {
@@ -39,21 +39,21 @@ impl WriteSpan {
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Unconfirmed(Mutex<Generations>);
+pub(crate) struct Unconfirmed(Mutex<WriteSpans>);
 
 #[derive(Debug, Default)]
-struct Generations {
+struct WriteSpans {
     young: HashMap<VersionId, WriteSpan>,
     old: HashMap<VersionId, WriteSpan>,
 }
 
 impl Unconfirmed {
-    fn lock(&self) -> MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, WriteSpans> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the time at which the store wrote a version.
-    pub(super) fn note(&self, id: VersionId, written: WriteSpan) {
+    pub(crate) fn note(&self, id: VersionId, written: WriteSpan) {
         let mut all = self.lock();
         if all.young.len() >= GENERATION {
             all.old = std::mem::take(&mut all.young);
@@ -63,7 +63,7 @@ impl Unconfirmed {
 
     /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
     /// version is known only from its write. `None`: its headers may have been changed since.
-    pub(super) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
+    pub(crate) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
         let version = &record.version;
         match version.last_modified {
             Some(known) => (known == told).then(|| version.clone()),
@@ -78,7 +78,7 @@ impl Unconfirmed {
     /// Returns the version of a record if a listing shows the same one: the same ETag and size, and
     /// a time `told` that fits. `None`: it is another version, or its headers may have been changed
     /// since.
-    pub(super) fn listed(
+    pub(crate) fn listed(
         &self,
         record: &Record,
         etag: Option<&ETag>,
