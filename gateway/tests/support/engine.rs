@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) origin: Settings,
     /// The identities under which the bucket is seen; if empty, they are not known.
     pub(crate) identities: Vec<&'static str>,
+    /// The decorators of fetches.
+    pub(crate) assists: Assists,
 }
 
 impl Default for Setup {
@@ -59,6 +61,7 @@ impl Default for Setup {
             budget: 256 * MIB,
             origin: Settings::new("fake", "fake"),
             identities: Vec::new(),
+            assists: Assists::default(),
         }
     }
 }
@@ -169,7 +172,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
         ((*name).to_owned(), origin)
     };
     Engine::new(Parts {
-        assists: Assists::default(),
+        assists: setup.assists,
         runtime: None,
         chunks: store.clone(),
         meta: meta.clone(),

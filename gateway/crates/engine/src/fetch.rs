@@ -45,7 +45,6 @@ pub(crate) const FIRST_REQUEST: u64 = 1 << 20;
 
 /// The decorators of fetches that are in use.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent switches")]
 pub struct Assists {
     /// Asks the origin as well if a disk is late.
     pub race: bool,

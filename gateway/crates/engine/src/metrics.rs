@@ -79,7 +79,7 @@ impl Metrics {
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());
-        names::ENGINE_SIBLINGS.register(registry, self.prefetched.clone());
+        names::ENGINE_FOLDER_PREFETCHES.register(registry, self.prefetched.clone());
         names::ENGINE_HEDGES.register(registry, self.hedges.clone());
         names::ENGINE_DISK_READS.register(registry, self.disk_reads.clone());
         names::ENGINE_DISK_RACES.register(registry, self.races.clone());

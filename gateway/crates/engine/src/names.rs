@@ -12,19 +12,16 @@
 //! version, because they lack headers. If they contradict the known version, that is confirmed before its next use; if
 //! they show the same one, they count as a confirmation.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
-
 use super::{Engine, Error, Object, Open, ReadContext};
 use tidegate_cache::Entry as MetaEntry;
-use tidegate_origin::{List, Listing, OriginError};
-use tidegate_plan::folder;
+use tidegate_origin::OriginError;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
 mod answer;
+mod ask;
 mod confirm;
 mod listing;
 mod own;
@@ -35,7 +32,7 @@ pub(super) use listing::Listings;
 pub(super) use table::Table;
 
 /// The time for which a stale answer holds that replaces an origin's failure.
-const GIVEN: Duration = Duration::from_secs(1);
+const STALE_ANSWER_TTL: Duration = Duration::from_secs(1);
 
 /// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,19 +141,23 @@ impl Engine {
         let Ok(key) = ObjectKey::new(path) else {
             return Ok(self.answer(source, Entry::Missing));
         };
-        let asked = self.asked(source);
-        let error = match self.find_out(source, path, key, &asked, headers).await {
+        let asked = self.name_request(source);
+        let error = match self.find_meaning(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
             // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
             // key.
-            Ok(found) if found.entry != Entry::Folder && !self.core.names.holds(&asked, path) => {
-                return Ok(lasting(found.entry, Duration::ZERO));
+            Ok(found)
+                if found.entry != Entry::Folder && !self.core.names.is_current(&asked, path) =>
+            {
+                return Ok(answer_for(found.entry, Duration::ZERO));
             }
             answer => return answer,
         };
-        match self.core.names.stale(&asked, path) {
-            Some(Meaning::Folder) => Ok(lasting(Entry::Folder, GIVEN)),
-            Some(Meaning::File(facts)) if !headers => Ok(lasting(Entry::File(facts), GIVEN)),
+        match self.core.names.stale_meaning(&asked, path) {
+            Some(Meaning::Folder) => Ok(answer_for(Entry::Folder, STALE_ANSWER_TTL)),
+            Some(Meaning::File(facts)) if !headers => {
+                Ok(answer_for(Entry::File(facts), STALE_ANSWER_TTL))
+            }
             _ => Err(error),
         }
     }
@@ -164,20 +165,20 @@ impl Engine {
     /// Returns the meaning of `path` if it is known and fresh; sends no request.
     #[must_use]
     pub fn known(&self, source: &ReadContext, path: &str) -> Option<Answer> {
-        let seen = self.core.names.get(&self.asked(source), path)?;
+        let seen = self.core.names.get(&self.name_request(source), path)?;
         let entry = match seen.meaning {
             Meaning::Folder => Entry::Folder,
             // A reader that opened it since may have found another version.
-            _ if let Some(found) = self.found_since(source, path, seen.since) => {
+            _ if let Some(found) = self.opened_since(source, path, seen.since) => {
                 return Some(found);
             }
             Meaning::File(facts) => Entry::File(facts),
             Meaning::Missing | Meaning::Unknown => Entry::Missing,
         };
-        Some(lasting(entry, seen.left))
+        Some(answer_for(entry, seen.left))
     }
 
-    async fn find_out(
+    async fn find_meaning(
         &self,
         source: &Arc<ReadContext>,
         path: &str,
@@ -185,24 +186,24 @@ impl Engine {
         asked: &NameRequest,
         headers: bool,
     ) -> Result<Answer, Error> {
-        let mut doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+        let mut doubts = match self.known_answer(source, path, &key, asked, headers).await {
             Ok(answer) => return Ok(answer),
             Err(doubts) => doubts,
         };
-        let object = !doubts.missing && self.knows(source, &key);
+        let object = !doubts.missing && self.knows_version(source, &key);
         let by_name = if object || doubts.was_folder { 1 } else { 2 };
         if !doubts.listed && self.list_for(source, path, by_name).await? {
-            doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+            doubts = match self.known_answer(source, path, &key, asked, headers).await {
                 Ok(answer) => return Ok(answer),
                 Err(doubts) => doubts,
             };
         }
         // Known to be an object that may be stale: only the object is asked for.
-        if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
+        if !doubts.missing && (doubts.listed || self.knows_version(source, &key)) {
             self.core.metrics.asked_for_names(NameRequestCause::Confirm);
             let how = Open {
                 revalidate: doubts.passed,
-                ..bare()
+                ..version_only()
             };
             match self.open(source, &key, how).await {
                 Ok(object) => return Ok(self.is_file(&object, path, asked)),
@@ -214,7 +215,7 @@ impl Engine {
     }
 
     /// Returns a fresh answer for a name, or else the questions that remain open.
-    async fn what_is_known(
+    async fn known_answer(
         &self,
         source: &Arc<ReadContext>,
         path: &str,
@@ -225,22 +226,18 @@ impl Engine {
         let names = &self.core.names;
         // A name that was opened since is not missing any more.
         let seen = names.get(asked, path).filter(|seen| {
-            !seen.meaning.is_missing() || self.found_since(source, path, seen.since).is_none()
+            !seen.meaning.is_missing() || self.opened_since(source, path, seen.since).is_none()
         });
         match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
-            Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, fresh)),
+            Some((Meaning::Folder, fresh)) => return Ok(answer_for(Entry::Folder, fresh)),
             Some((Meaning::Missing, fresh)) => {
                 let fresh = fresh.min(asked.negative_ttl);
-                return Ok(lasting(Entry::Missing, fresh));
+                return Ok(answer_for(Entry::Missing, fresh));
             }
             _ => {}
         }
-        let at_hand = Open {
-            only_if_cached: true,
-            ..Open::default()
-        };
-        let found = self.open(source, key, at_hand).await;
-        let passed = names.passed(asked.origin, path);
+        let found = self.open(source, key, cached_only()).await;
+        let passed = names.passed_at(asked.origin, path);
         // The store sets the time of an object put over HTTP, and the answer to the PUT lacks it.
         let lacks_time = |object: &Object| object.facts().modified.is_none();
         let is_passed = |object: &Object| {
@@ -253,7 +250,7 @@ impl Engine {
                     ..*asked
                 };
                 return Ok(match seen {
-                    Some(_) => file(object),
+                    Some(_) => file_answer(object),
                     None => self.is_file(object, path, &found),
                 });
             }
@@ -263,11 +260,11 @@ impl Engine {
         // A listing requested later takes precedence.
         let seen_at = seen.as_ref().map(|seen| seen.since);
         let missing = missing && !self.was_missing_before(source, key, seen_at);
-        let stale = || names.stale(asked, path);
+        let stale = || names.stale_meaning(asked, path);
         match seen.map(|seen| (seen.meaning, seen.left)) {
             // A reader that opened it since may have found that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
-                Ok(lasting(Entry::File(facts), fresh))
+                Ok(answer_for(Entry::File(facts), fresh))
             }
             seen => Err(Doubts {
                 listed: seen.is_some(),
@@ -292,75 +289,14 @@ impl Engine {
     }
 
     /// Returns whether a version of the key is known, however old.
-    fn knows(&self, source: &ReadContext, key: &ObjectKey) -> bool {
+    fn knows_version(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let id = source.object(key);
         matches!(self.core.meta.peek(&id), Some(MetaEntry::Present(_)))
     }
 
-    /// Asks both questions concurrently, or those that remain.
-    async fn ask_by_name(
-        &self,
-        source: &Arc<ReadContext>,
-        key: &ObjectKey,
-        asked: &NameRequest,
-        doubts: Doubts,
-    ) -> Result<Answer, Error> {
-        let metrics = &self.core.metrics;
-        metrics.asked_for_names(NameRequestCause::Name);
-        let as_folder = self.prove(source, key.as_str(), asked);
-        if doubts.was_folder {
-            // It most likely still is a folder: then no other question is needed.
-            match as_folder.await {
-                Ok(true) => return Ok(self.answer(source, Entry::Folder)),
-                Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
-                Err(error) => return Err(error),
-            }
-        }
-        let as_folder = pin!(as_folder);
-        let as_file = pin!(async {
-            match doubts.missing {
-                true => Err(Error::NotFound),
-                false => {
-                    metrics.asked_for_names(NameRequestCause::Name);
-                    self.open(source, key, bare()).await
-                }
-            }
-        });
-        let (found, proven) = match select(as_folder, as_file).await {
-            Either::Left((Ok(true), _)) => return Ok(self.answer(source, Entry::Folder)),
-            Either::Left((proven, as_file)) => (as_file.await, proven),
-            Either::Right((found, as_folder)) => (found, as_folder.await),
-        };
-        match (found, proven) {
-            (_, Ok(true)) => Ok(self.answer(source, Entry::Folder)),
-            (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
-            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
-            (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),
-        }
-    }
-
-    /// Asks for the object of a name that is no folder any more, unless that is `missing`.
-    async fn ask_as_file(
-        &self,
-        source: &Arc<ReadContext>,
-        key: &ObjectKey,
-        asked: &NameRequest,
-        missing: bool,
-    ) -> Result<Answer, Error> {
-        if missing {
-            return Ok(self.is_missing(source, key, asked));
-        }
-        self.core.metrics.asked_for_names(NameRequestCause::Name);
-        match self.open(source, key, bare()).await {
-            Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
-            Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Records a name as an object, so that readers of its folder see it.
     fn is_file(&self, object: &Object, path: &str, asked: &NameRequest) -> Answer {
-        let answer = file(object);
+        let answer = file_answer(object);
         if !answer.fresh.is_zero() {
             let facts = Facts {
                 version: None,
@@ -378,42 +314,7 @@ impl Engine {
         self.answer(source, Entry::Missing)
     }
 
-    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
-    async fn prove(
-        &self,
-        source: &ReadContext,
-        path: &str,
-        asked: &NameRequest,
-    ) -> Result<bool, Error> {
-        let mut after = None;
-        let proof = loop {
-            let list = List {
-                prefix: format!("{path}/"),
-                delimiter: false,
-                after,
-                limit: 1,
-            };
-            let mut page = self.ask_listing(source, list).await?;
-            match (page.objects.pop(), page.next) {
-                (Some(proof), _) => break proof,
-                (None, Some(next)) => after = Some(next),
-                (None, None) => return Ok(false),
-            }
-        };
-        for folder in folder::folders_of(&proof.key) {
-            let folder = folder.trim_end_matches('/');
-            self.core.names.put(asked, folder, Meaning::Folder);
-        }
-        Ok(true)
-    }
-
-    async fn ask_listing(&self, source: &ReadContext, list: List) -> Result<Listing, Error> {
-        let origin = source.origin.clone();
-        let ask = async move { origin.list(list).await.map_err(of_listing) };
-        self.core.run_on_origin_runtime(ask).await
-    }
-
-    fn asked(&self, source: &ReadContext) -> NameRequest {
+    fn name_request(&self, source: &ReadContext) -> NameRequest {
         let profile = source.profile.load();
         NameRequest {
             origin: source.origin.id(),
@@ -435,19 +336,27 @@ impl Engine {
     }
 }
 
+/// Opens without a request.
+fn cached_only() -> Open {
+    Open {
+        only_if_cached: true,
+        ..Open::default()
+    }
+}
+
 /// Opens for the version alone; the listing beside it shows that the bucket exists.
-fn bare() -> Open {
+fn version_only() -> Open {
     Open {
         bare: true,
         ..Open::default()
     }
 }
 
-fn lasting(entry: Entry, fresh: Duration) -> Answer {
+fn answer_for(entry: Entry, fresh: Duration) -> Answer {
     Answer { entry, fresh }
 }
 
-fn file(object: &Object) -> Answer {
+fn file_answer(object: &Object) -> Answer {
     let left = u64::try_from(object.outcome.ttl_ms).unwrap_or(0);
     Answer {
         entry: Entry::File(object.facts()),

@@ -98,13 +98,13 @@ impl Engine {
             _ if how.revalidate && !how.only_if_cached => {
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
-            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now, how.client)),
+            Judgement::Fresh => Ok(self.open_record(source, id, record, policy, now, how.client)),
             Judgement::WhileRevalidating if how.only_if_cached => {
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
+                Ok(self.open_record(source, id, record, policy, now, how.client))
             }
             Judgement::WhileRevalidating if !how.certain => {
                 self.confirm_in_background(source, &id, &record, how.client);
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
+                Ok(self.open_record(source, id, record, policy, now, how.client))
             }
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
             Judgement::WhileRevalidating | Judgement::Stale => {
@@ -160,7 +160,7 @@ impl Engine {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
-                let mut object = self.at_hand(source, id, record, policy, now, how.client);
+                let mut object = self.open_record(source, id, record, policy, now, how.client);
                 object.outcome.forward = Some(ForwardReason::Failed);
                 Ok(object)
             }
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Returns an object on the recorded version, without a request.
-    pub fn at_hand(
+    fn open_record(
         &self,
         source: &ReadContext,
         id: ObjectId,
@@ -277,7 +277,7 @@ impl Engine {
             first,
         } = found;
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let mut object = self.at_hand(source, id, record, policy, self.core.now(), client);
+        let mut object = self.open_record(source, id, record, policy, self.core.now(), client);
         object.outcome.forward = Some(forward);
         object.outcome.collapsed = collapsed;
         object.pinned.hold_first(first);

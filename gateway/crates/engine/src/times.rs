@@ -25,7 +25,7 @@ mod log;
 
 /// The maximum number of versions in a generation; there are two. The oldest versions beyond that
 /// are forgotten, and get the bucket's time.
-const GENERATION: usize = 1 << 17;
+const MAX_GENERATION: usize = 1 << 17;
 
 /// The longest wait of a commit for the file. The next commit writes the rest.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -91,7 +91,7 @@ impl TimeTableState {
     }
 
     fn insert(&mut self, address: Address, kept: TimeEntry) {
-        if self.young.len() >= GENERATION && !self.young.contains_key(&address) {
+        if self.young.len() >= MAX_GENERATION && !self.young.contains_key(&address) {
             self.old = std::mem::take(&mut self.young);
         }
         self.latest = self.latest.max(kept.times.changed);
@@ -102,7 +102,7 @@ impl TimeTableState {
         self.insert(address, kept);
         if self.logged {
             // More entries wait only if the disk hangs.
-            self.unwritten.truncate(GENERATION);
+            self.unwritten.truncate(MAX_GENERATION);
             self.unwritten.push((address, kept));
         }
     }
@@ -211,7 +211,7 @@ impl TimeTable {
     }
 
     /// Returns `mtime` and `ctime` of a version that the bucket dates `stored`.
-    pub(crate) fn told(
+    pub(crate) fn times_of(
         &self,
         (origin, key): (OriginId, &str),
         etag: Option<&ETag>,
@@ -270,7 +270,7 @@ impl Core {
     pub fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
         let place = (id.origin, id.key.as_str());
         let stored = version.last_modified;
-        let (modified, changed) = self.times.told(place, Some(&version.etag), stored);
+        let (modified, changed) = self.times.times_of(place, Some(&version.etag), stored);
         Facts {
             size: version.size,
             modified,
@@ -286,7 +286,9 @@ impl Core {
             return Times::at(self.next_time(id));
         };
         let place = (id.origin, id.key.as_str());
-        let (modified, changed) = self.times.told(place, Some(&base.etag), base.last_modified);
+        let (modified, changed) = self
+            .times
+            .times_of(place, Some(&base.etag), base.last_modified);
         let now = self.now();
         Times {
             modified: modified.unwrap_or(now),
@@ -355,108 +357,4 @@ impl Object {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate_plan::ObjectKey;
-
-    use super::*;
-
-    fn id(key: &str) -> ObjectId {
-        ObjectId {
-            origin: OriginId(1),
-            key: ObjectKey::new(key).expect("a valid key"),
-        }
-    }
-
-    fn etag(text: &str) -> ETag {
-        ETag::parse(text).expect("a tag")
-    }
-
-    fn told(table: &TimeTable, key: &str, tag: &str) -> (Option<u64>, Option<u64>) {
-        let tag = etag(tag);
-        let stored = Some(Timestamp(1000));
-        let (modified, changed) = table.told((OriginId(1), key), Some(&tag), stored);
-        (modified.map(|it| it.0), changed.map(|it| it.0))
-    }
-
-    #[test]
-    fn a_version_keeps_its_time_and_another_has_its_own() {
-        let table = TimeTable::default();
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1000)));
-        table.keep(&id("a"), &etag("\"1\""), Times::at(Timestamp(1543)));
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1543), Some(1543)));
-        assert_eq!(told(&table, "a", "W/\"1\""), (Some(1543), Some(1543)));
-        assert_eq!(told(&table, "a", "\"2\""), (Some(1000), Some(1543)));
-        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
-        table.forget(&id("a"), Some(Timestamp(1600)));
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1600)));
-        table.forget(&id("b"), None);
-        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
-        assert_eq!(table.of_draft(&id("a")), None);
-    }
-
-    #[test]
-    fn a_version_has_one_time_under_every_identity_of_its_bucket() {
-        let (bucket, other) = (OriginId(9), OriginId(2));
-        let table = TimeTable::new([(OriginId(1), bucket), (other, bucket)].into());
-        let tag = etag("\"1\"");
-        table.keep(&id("a"), &tag, Times::at(Timestamp(1543)));
-        let told = |origin| table.told((origin, "a"), Some(&tag), None).0;
-        assert_eq!(told(other), Some(Timestamp(1543)));
-        assert_eq!(told(OriginId(3)), None);
-    }
-
-    #[tokio::test]
-    async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let open = || {
-            let table = Arc::new(TimeTable::default());
-            table.attach(folder.path());
-            table
-        };
-        let table = open();
-        for n in 0..20 {
-            let times = Times::at(Timestamp(2000 + n));
-            table.keep(&id("a"), &etag("\"1\""), times);
-            table.keep_draft(&id(&format!("{n}")), times);
-        }
-        table.write_out().await;
-        drop(table);
-        let path = folder.path().join(log::NAME);
-        let mut bytes = std::fs::read(&path).expect("there");
-        let whole = bytes.len();
-        // A flipped bit in the last row, and half of another row after it.
-        bytes[whole - 20] ^= 1;
-        bytes.extend_from_slice(&[7; 13]);
-        std::fs::write(&path, &bytes).expect("written");
-        let table = open();
-        assert_eq!(told(&table, "a", "\"1\""), (Some(2019), Some(2019)));
-        let of = |n: u64| table.of_draft(&id(&format!("{n}")));
-        assert_eq!(of(18), Some(Times::at(Timestamp(2018))));
-        assert_eq!(of(19), None, "that row is not whole");
-        table.keep_draft(&id("19"), Times::at(Timestamp(9)));
-        table.write_out().await;
-        assert_eq!(
-            open().of_draft(&id("19")),
-            Some(Times::at(Timestamp(9))),
-            "what is written behind a torn end is read"
-        );
-    }
-
-    #[test]
-    fn it_is_bounded_and_forgets_the_oldest() {
-        let mut state = TimeTableState::default();
-        let kept = |n: usize| TimeEntry {
-            etag: 1,
-            times: Times::at(Timestamp(n as u64)),
-        };
-        for n in 0..3 * GENERATION {
-            state.insert(n as u128, kept(n));
-        }
-        assert!(state.young.len() + state.old.len() <= 2 * GENERATION);
-        assert_eq!(state.get(0), None);
-        for n in [2 * GENERATION, 3 * GENERATION - 1] {
-            assert_eq!(state.get(n as u128), Some(kept(n)));
-        }
-        assert_eq!(state.latest, Timestamp(3 * GENERATION as u64 - 1));
-    }
-}
+mod tests;

@@ -21,7 +21,6 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::Core;
 use crate::Object;
@@ -32,11 +31,13 @@ use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Coding, VersionId};
 
 mod encoder;
+mod head;
 mod reader;
 
 pub use reader::VariantReader;
 
-use encoder::{BLOCK, Encoder};
+use encoder::{BLOCK_BYTES, Encoder};
+use head::{Head, head_chunk};
 
 /// The largest object that is encoded. At some 40 MB/s that takes a tenth of a second of one processor.
 pub const MAX_ENCODED_SIZE: u64 = 4 << 20;
@@ -110,56 +111,6 @@ struct EncodedVariant {
     head: Head,
     pieces: Vec<Bytes>,
     _charge: Charge,
-}
-
-/// The head of a variant, stored in its first chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
-    /// 0: the object does not get smaller.
-    size: u64,
-    hash: u128,
-}
-
-impl Head {
-    const LEN: usize = 24;
-
-    fn of(pieces: &[Bytes]) -> Self {
-        let mut hash = Xxh3::new();
-        pieces.iter().for_each(|piece| hash.update(piece));
-        Self {
-            size: pieces.iter().map(|piece| piece.len() as u64).sum(),
-            hash: hash.digest128(),
-        }
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let (size, hash) = bytes.split_first_chunk()?;
-        Some(Self {
-            size: u64::from_le_bytes(*size),
-            hash: u128::from_le_bytes(hash.try_into().ok()?),
-        })
-    }
-
-    /// Returns the address of the pieces of the variant `id`. An encoder of another release or processor may produce
-    /// other bytes; their address differs, so pieces of two runs are never mixed.
-    fn pieces(self, id: VersionId) -> VersionId {
-        id.encoded(self.size, self.hash)
-    }
-
-    fn bytes(self) -> Bytes {
-        let mut bytes = Vec::with_capacity(Self::LEN);
-        bytes.extend(self.size.to_le_bytes());
-        bytes.extend(self.hash.to_le_bytes());
-        bytes.into()
-    }
-}
-
-/// Returns the chunk that holds the head of a variant.
-fn head_chunk(id: VersionId) -> ChunkKey {
-    ChunkKey {
-        version: id,
-        index: 0,
-    }
 }
 
 /// Returns the tiers that store the variants of an object; `None`: no variant is made, because no tier may store it.
@@ -328,15 +279,15 @@ impl Object {
         let (size, piece) = (self.version().size, self.pinned.core.geometry.chunk());
         let mut encoder = Encoder::new(coding, size, piece).ok()?;
         let mut bytes = self.read_at(ByteRange::new(0, size));
-        let mut block = Vec::with_capacity(BLOCK);
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
         loop {
             let frame = bytes.next().await.transpose().ok()?;
             let is_last = frame.is_none();
             let mut frame = frame.unwrap_or_default();
             while !frame.is_empty() || is_last && !block.is_empty() {
-                let taken = frame.split_to(frame.len().min(BLOCK - block.len()));
+                let taken = frame.split_to(frame.len().min(BLOCK_BYTES - block.len()));
                 block.extend_from_slice(&taken);
-                if block.len() < BLOCK && !is_last {
+                if block.len() < BLOCK_BYTES && !is_last {
                     continue;
                 }
                 let full = block;
@@ -467,25 +418,5 @@ impl OpenVariant {
                 Tier::Disk => Some(Tier::Disk),
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_of_another_run_have_another_address() {
-        let id = VersionId(7).variant(Coding::Gzip);
-        let head = |text: &'static [u8]| Head::of(&[Bytes::from_static(text)]);
-        let pieces = head(b"one run").pieces(id);
-        assert_eq!(head(b"one run").pieces(id), pieces);
-        let others = [
-            head(b"another").pieces(id),
-            head(b"one runs").pieces(id),
-            head(b"one run").pieces(VersionId(7).variant(Coding::Brotli)),
-            id,
-        ];
-        assert!(others.iter().all(|other| *other != pieces), "{others:?}");
     }
 }

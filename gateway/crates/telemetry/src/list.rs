@@ -74,7 +74,7 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_DELIVERED, &[]),
     counter(names::ENGINE_RESOLVES, &[]),
     counter(names::ENGINE_PARTS, &[]),
-    counter(names::ENGINE_SIBLINGS, &[]),
+    counter(names::ENGINE_FOLDER_PREFETCHES, &[]),
     counter(names::ENGINE_HEDGES, &[]),
     counter(names::ENGINE_DISK_READS, &[]),
     counter(names::ENGINE_DISK_RACES, &["winner"]),

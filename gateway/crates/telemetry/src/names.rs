@@ -96,7 +96,7 @@ pub const ENGINE_PARTS: Metric = Metric {
     help: "Requests to the origin for further parts of a known version",
 };
 /// Small objects read ahead.
-pub const ENGINE_SIBLINGS: Metric = Metric {
+pub const ENGINE_FOLDER_PREFETCHES: Metric = Metric {
     name: "siblings_ahead",
     help: "Small objects of a folder fetched ahead because those before them were read",
 };

@@ -120,7 +120,7 @@ impl Writing {
         let writing = self.clone();
         Arc::new(move || {
             let (writing, passing) = (writing.clone(), passing.clone());
-            let number = passing.as_ref().map(|it| it.starts(&writing.inner.core));
+            let number = passing.as_ref().map(|it| it.start(&writing.inner.core));
             let passing = passing.zip(number);
             let frames = file.frames(range);
             Box::pin(frames.inspect(move |piece| {

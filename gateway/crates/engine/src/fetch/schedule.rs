@@ -54,7 +54,7 @@ impl VersionFetches {
         }
         let steer = &self.core.assembly.steer;
         let lease = match self.on_disk(index) {
-            Some(chunk) if steer.awaited(chunk, until) == Choice::Disk => {
+            Some(chunk) if steer.choose_awaited(chunk, until) == Choice::Disk => {
                 self.start_disk_run(&mut flights, index, until, options)
             }
             on_disk => {

@@ -46,21 +46,21 @@ pub(crate) struct Speeds {
 /// Chooses the source of chunks that lie on a disk.
 pub(crate) trait Steer: Send + Sync {
     /// Chooses for a chunk that a reader waits for, of a span that ends before chunk `until`.
-    fn awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> Choice;
+    fn choose_awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> Choice;
 
     /// Chooses for a chunk ahead of a reader.
-    fn ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> Choice;
+    fn choose_ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> Choice;
 }
 
 /// Reads every chunk from the disk that has it.
 pub(crate) struct DiskFirst;
 
 impl Steer for DiskFirst {
-    fn awaited(&self, _: ChunkOnDisk<'_>, _: u32) -> Choice {
+    fn choose_awaited(&self, _: ChunkOnDisk<'_>, _: u32) -> Choice {
         Choice::Disk
     }
 
-    fn ahead(&self, _: ChunkOnDisk<'_>, _: &Approach) -> Choice {
+    fn choose_ahead(&self, _: ChunkOnDisk<'_>, _: &Approach) -> Choice {
         Choice::Disk
     }
 }
@@ -69,7 +69,7 @@ impl Steer for DiskFirst {
 pub(crate) struct Steering;
 
 impl Steer for Steering {
-    fn awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> Choice {
+    fn choose_awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> Choice {
         let ChunkOnDisk { fetches, index, .. } = chunk;
         let disk = chunk.disk(fetches.core.chunks.disk_rate());
         let span = fetches.span_len(&span(fetches, index, until));
@@ -77,7 +77,7 @@ impl Steer for Steering {
         tiering::awaited(disk, fetches.rate.connection(), len, span)
     }
 
-    fn ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> Choice {
+    fn choose_ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> Choice {
         let ChunkOnDisk { fetches, index, .. } = chunk;
         let speeds = reader.speeds(fetches);
         let start = fetches.core.geometry.start(index);

@@ -36,7 +36,7 @@ pub(crate) type Flights<'a> = MutexGuard<'a, BTreeMap<u32, Arc<Flight>>>;
 
 impl VersionFetches {
     /// Returns the version's fetches, which all its readers share.
-    pub(crate) fn of(
+    pub(crate) fn get_or_create(
         core: &Arc<Core>,
         origin: &Arc<dyn Origin>,
         id: &ObjectId,
@@ -62,7 +62,7 @@ impl VersionFetches {
     }
 
     /// Returns the fetches of a version that is being read or was a moment ago.
-    pub(crate) fn living(core: &Core, vid: VersionId) -> Option<Arc<Self>> {
+    pub(crate) fn get_live(core: &Core, vid: VersionId) -> Option<Arc<Self>> {
         core.fetches().get(&vid).and_then(Weak::upgrade)
     }
 

@@ -8,7 +8,7 @@ use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::ObjectId;
 
 /// The number of chunks to unpin before the task yields.
-const TURN: u32 = 4096;
+const CHUNKS_PER_TURN: u32 = 4096;
 
 /// Pins a chunk that was found on disk, if its object is pinned.
 pub(crate) fn pin_found(core: &Core, id: &ObjectId, key: &ChunkKey) {
@@ -29,7 +29,7 @@ pub(crate) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
             let version = record.id;
             let key = ChunkKey { version, index };
             keeper.chunks.pin(&key, PinId::NONE);
-            if index % TURN == TURN - 1 {
+            if index % CHUNKS_PER_TURN == CHUNKS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
         }

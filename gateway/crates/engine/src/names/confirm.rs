@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Engine, Entry, lasting};
+use super::{Answer, Engine, Entry, answer_for};
 use crate::{ReadContext, records};
 use tidegate_cache::{Entry as MetaEntry, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
@@ -10,7 +10,7 @@ use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
 impl Engine {
     /// Returns a fresh object that a reader opened at `since` or later.
-    pub(super) fn found_since(
+    pub(super) fn opened_since(
         &self,
         source: &ReadContext,
         path: &str,
@@ -30,7 +30,7 @@ impl Engine {
         let facts = self.core.facts(&id, &record.version);
         // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();
-        (fresh && has_time).then(|| lasting(Entry::File(facts), left))
+        (fresh && has_time).then(|| answer_for(Entry::File(facts), left))
     }
 
     /// Returns the known version as confirmed by a listing that was requested later and shows the same one.
@@ -41,12 +41,14 @@ impl Engine {
         record: &Arc<Record>,
     ) -> Option<Arc<Record>> {
         let names = &self.core.names;
-        let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
+        let (facts, since, stored) =
+            names.listed_facts(&self.name_request(source), id.key.as_str())?;
         if since <= record.confirmed {
             return None;
         }
         let unconfirmed = &self.core.unconfirmed;
-        let version = unconfirmed.listed(record, facts.etag.as_ref(), facts.size, stored)?;
+        let version =
+            unconfirmed.confirm_listed(record, facts.etag.as_ref(), facts.size, stored)?;
         let confirmed = Arc::new(Record {
             version,
             confirmed: since,

@@ -22,7 +22,7 @@ use tidegate_plan::folder::{self, Child, is_name, is_told};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 /// The number of pages for which a reader waits for names in order before it reads past the table.
-const BLIND: u32 = 4;
+const MAX_EMPTY_PAGES: u32 = 4;
 
 type PageResult = BoxFuture<'static, Result<Arc<ArrivedPage>, Error>>;
 
@@ -94,7 +94,7 @@ impl Engine {
                 };
                 match self.list_known(source, prefix, &had).await? {
                     Some(page) => return Ok(page),
-                    None => (behind(prefix, &had), Some(had)),
+                    None => (position_after(prefix, &had), Some(had)),
                 }
             }
         };
@@ -117,7 +117,7 @@ impl Engine {
 
     /// Returns whether another reader has listed more than this position.
     fn is_known_behind(&self, source: &ReadContext, prefix: &str, cursor: &ListingCursor) -> bool {
-        let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
+        let (asked, folder) = (self.name_request(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
     }
 
@@ -129,8 +129,8 @@ impl Engine {
         prefix: &str,
         had: &NamesHad,
     ) -> Result<Option<NamePage>, Error> {
-        for _ in 0..BLIND {
-            let asked = self.asked(source);
+        for _ in 0..MAX_EMPTY_PAGES {
+            let asked = self.name_request(source);
             let known = self.core.names.names(&asked, prefix, had, PAGE.into());
             let Some(KnownNames { names, then }) = known else {
                 return Ok(None);
@@ -168,7 +168,7 @@ impl Engine {
         path: &str,
         by_name: u32,
     ) -> Result<bool, Error> {
-        let (asked, names) = (self.asked(source), &self.core.names);
+        let (asked, names) = (self.name_request(source), &self.core.names);
         let bound = source.profile.load().list_pages;
         if !names.is_worth_listing(&asked, path, by_name, bound) {
             return Ok(false);
@@ -178,7 +178,7 @@ impl Engine {
             "" => String::new(),
             folder => format!("{folder}/"),
         };
-        let mut cursor = names.reached(&asked, path);
+        let mut cursor = names.listing_position(&asked, path);
         while cursor.as_ref().map_or(0, |cursor| cursor.number) < bound {
             let page = self
                 .page(source, &prefix, cursor, NameRequestCause::Names)
@@ -186,7 +186,7 @@ impl Engine {
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {
-                    names.gives_up(&asked, folder);
+                    names.stop_listing(&asked, folder);
                     return match error.excuses_stale() {
                         true => Err(error),
                         // A request for the name itself may still succeed.
@@ -238,7 +238,7 @@ impl Engine {
         let began = from
             .is_none()
             .then(|| core.names.begin_listing(origin, folder));
-        let mut asked = self.asked(source);
+        let mut asked = self.name_request(source);
         asked.epoch = began.unwrap_or(asked.epoch);
         core.metrics.asked_for_names(cause);
         let list = List {
@@ -255,7 +255,7 @@ impl Engine {
         let origin = source.origin.clone();
         let run = async move {
             let page = origin.list(list).await.map_err(of_listing)?;
-            let landed = land(&turn.core, &asked, &turn.question.1, from, page);
+            let landed = record_page(&turn.core, &asked, &turn.question.1, from, page);
             Ok(Arc::new(landed))
         };
         let core = self.core.clone();
@@ -293,7 +293,7 @@ impl Drop for PendingPageGuard {
 }
 
 /// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
-fn behind(prefix: &str, had: &NamesHad) -> Option<ListingCursor> {
+fn position_after(prefix: &str, had: &NamesHad) -> Option<ListingCursor> {
     (!had.up_to.is_empty()).then(|| ListingCursor {
         epoch: 0,
         number: 0,
@@ -304,7 +304,7 @@ fn behind(prefix: &str, had: &NamesHad) -> Option<ListingCursor> {
 }
 
 /// Records the names of a page.
-fn land(
+fn record_page(
     core: &Core,
     asked: &NameRequest,
     prefix: &str,
@@ -326,8 +326,8 @@ fn land(
     let something = !page.objects.is_empty() || !page.folders.is_empty();
     let objects = page.objects.into_iter().map(|mut listed| {
         let key = std::mem::take(&mut listed.key);
-        let told = told(core, asked.origin, &key, listed);
-        (key, told)
+        let file = listed_file(core, asked.origin, &key, listed);
+        (key, file)
     });
     let found = held.page(prefix, objects, page.folders, page.next.is_none());
     let next = page.next.map(|after| ListingCursor {
@@ -339,11 +339,7 @@ fn land(
     });
     let path = prefix.trim_end_matches('/');
     if something {
-        // Keys exist below it.
-        for folder in folder::folders_of(prefix) {
-            let folder = folder.trim_end_matches('/');
-            core.names.put(asked, folder, Meaning::Folder);
-        }
+        record_folders(core, asked, prefix);
     }
     let names = found.iter().map(|(name, child)| match child {
         Child::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
@@ -357,7 +353,7 @@ fn land(
         odd,
         next: next.clone(),
     };
-    core.names.land(asked, landing);
+    core.names.record_page(asked, landing);
     let names = found.into_iter().map(|(name, child)| match child {
         Child::File(told) => (name, Entry::File(told.facts)),
         Child::Folder => (name, Entry::Folder),
@@ -366,6 +362,14 @@ fn land(
         names: names.collect(),
         reached,
         next,
+    }
+}
+
+/// Records the folders on the way to a listed key.
+fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
+    for folder in folder::folders_of(prefix) {
+        let folder = folder.trim_end_matches('/');
+        core.names.put(asked, folder, Meaning::Folder);
     }
 }
 
@@ -384,9 +388,9 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
 }
 
 /// Converts a listed object to its facts.
-fn told(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
+fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
     let (etag, stored) = (listed.etag, listed.last_modified);
-    let (modified, changed) = core.times.told((origin, key), etag.as_ref(), stored);
+    let (modified, changed) = core.times.times_of((origin, key), etag.as_ref(), stored);
     ListedFile {
         facts: Facts {
             size: listed.size,

@@ -15,15 +15,17 @@ use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
 
 mod folders;
+mod purge;
 
 use folders::Folders;
+use purge::{MAX_PURGES, Purge};
 
 /// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
 /// usual size, and never more than 32 MiB.
-const GENERATION: usize = 16 << 20;
+const MAX_GENERATION_BYTES: usize = 16 << 20;
 
 /// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
-const OVERHEAD: usize = 170;
+const ENTRY_OVERHEAD: usize = 170;
 
 /// A known and fresh answer for a name.
 #[derive(Debug, Clone)]
@@ -56,24 +58,6 @@ struct KnownName {
     own: bool,
     /// The time at which a listed object was written, according to the bucket.
     stored: Option<Timestamp>,
-}
-
-/// The number of purges told apart; requests from before older ones count as purged.
-const PURGES: usize = 64;
-
-/// A purge of a key, or of all keys with a prefix.
-#[derive(Debug)]
-struct Purge {
-    epoch: u64,
-    origin: OriginId,
-    prefix: String,
-}
-
-impl Purge {
-    /// Returns whether it may change the meaning of a path: one of the two lies at or below the other.
-    fn touches(&self, path: &str) -> bool {
-        path.starts_with(&self.prefix) || self.prefix.starts_with(path)
-    }
 }
 
 /// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
@@ -110,7 +94,7 @@ impl Table {
     pub(super) fn get(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let mut names = self.lock();
         let missing = names.folders.missing(asked, path);
-        let Some(KnownName { meaning, since, .. }) = names.standing(asked.origin, path) else {
+        let Some(KnownName { meaning, since, .. }) = names.current(asked.origin, path) else {
             return missing;
         };
         let ttl = match meaning {
@@ -131,30 +115,30 @@ impl Table {
     }
 
     /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
-    pub(super) fn stale(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
-        let KnownName { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
+    pub(super) fn stale_meaning(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
+        let KnownName { meaning, since, .. } = self.lock().current(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
     }
 
     /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
     /// silently, however long ago; `None` if the path was found otherwise since.
-    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+    pub(super) fn passed_at(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let mut names = self.lock();
-        match names.standing(origin, path) {
+        match names.current(origin, path) {
             Some(known) => known.meaning.is_missing().then_some(known.since),
-            None => names.folders.passed(origin, path),
+            None => names.folders.passed_at(origin, path),
         }
     }
 
     /// Returns a listing's facts about an object, the time of the listing, and the time at which the bucket says that
     /// the object was written; only if that is fresh and the object was not changed here since.
-    pub(super) fn listed(
+    pub(super) fn listed_facts(
         &self,
         asked: &NameRequest,
         path: &str,
     ) -> Option<(Facts, Timestamp, Timestamp)> {
-        let known = self.lock().standing(asked.origin, path)?;
+        let known = self.lock().current(asked.origin, path)?;
         let fresh = asked.at.since(known.since) < asked.ttl;
         match (known.meaning, known.stored) {
             (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
@@ -204,24 +188,30 @@ impl Table {
     }
 
     /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
-    pub(super) fn holds(&self, asked: &NameRequest, path: &str) -> bool {
-        self.lock().holds(asked, path)
+    pub(super) fn is_current(&self, asked: &NameRequest, path: &str) -> bool {
+        self.lock().is_current(asked, path)
     }
 
     /// Records this process's own change of a name; it is newer than every request under way.
-    pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
+    pub(super) fn record_change(
+        &self,
+        origin: OriginId,
+        path: &str,
+        meaning: Meaning,
+        at: Timestamp,
+    ) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
-        names.note((origin, path), meaning, at, epoch);
+        names.record_change((origin, path), meaning, at, epoch);
     }
 
     /// Records a folder that this process has just created, with nothing in it.
-    pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
+    pub(super) fn record_made_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
-        names.note((origin, path), Meaning::Folder, at, epoch);
+        names.record_change((origin, path), Meaning::Folder, at, epoch);
         names.charge(path);
-        names.folders.made(origin, path, at, epoch);
+        names.folders.record_made(origin, path, at, epoch);
     }
 
     /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
@@ -233,7 +223,7 @@ impl Table {
         names.folders.forget(origin, path);
         for (end, _) in path.match_indices('/') {
             let folder = &path[..end];
-            let known = names.standing(origin, folder).map(|known| known.meaning);
+            let known = names.current(origin, folder).map(|known| known.meaning);
             if !matches!(known, Some(Meaning::Folder)) {
                 names.set((origin, folder), Meaning::Unknown, Timestamp(0), epoch);
             }
@@ -277,7 +267,7 @@ impl NameGenerations {
         // An earlier request's answer does not replace a later one's.
         let later = self.find(asked.origin, path);
         let later = later.is_some_and(|known| known.epoch > asked.epoch);
-        if !later && self.holds(asked, path) {
+        if !later && self.is_current(asked, path) {
             let known = KnownName {
                 meaning,
                 since: asked.at,
@@ -289,8 +279,8 @@ impl NameGenerations {
         }
     }
 
-    /// See [`Table::holds`].
-    fn holds(&mut self, asked: &NameRequest, path: &str) -> bool {
+    /// See [`Table::is_current`].
+    fn is_current(&mut self, asked: &NameRequest, path: &str) -> bool {
         let known = self.find(asked.origin, path).filter(|known| known.own);
         let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
         changed <= asked.epoch && !self.is_purged_since(asked, path)
@@ -304,7 +294,7 @@ impl NameGenerations {
     }
 
     fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
-        if self.purges.len() == PURGES
+        if self.purges.len() == MAX_PURGES
             && let Some(oldest) = self.purges.pop_front()
         {
             self.forgotten = self.forgotten.max(oldest.epoch);
@@ -316,8 +306,8 @@ impl NameGenerations {
         });
     }
 
-    /// See [`Table::note`]. An existing name proves the folders on its path.
-    fn note(
+    /// See [`Table::record_change`]. An existing name proves the folders on its path.
+    fn record_change(
         &mut self,
         (origin, path): (OriginId, &str),
         meaning: Meaning,
@@ -328,7 +318,7 @@ impl NameGenerations {
         if !meaning.is_missing() {
             for (end, _) in path.match_indices('/') {
                 let folder = &path[..end];
-                let known = self.standing(origin, folder).map(|known| known.meaning);
+                let known = self.current(origin, folder).map(|known| known.meaning);
                 // A name known as a file stays one until that is no longer fresh.
                 if !matches!(known, Some(Meaning::File(_))) {
                     self.set((origin, folder), Meaning::Folder, at, epoch);
@@ -368,9 +358,9 @@ impl NameGenerations {
     }
 
     /// Returns the answer for a path, unless a later listing has passed it.
-    fn standing(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
+    fn current(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
         let known = self.find(origin, path)?;
-        let told = self.folders.told(origin, path);
+        let told = self.folders.passing_epoch(origin, path);
         told.is_none_or(|epoch| known.epoch >= epoch)
             .then_some(known)
     }
@@ -414,9 +404,9 @@ impl NameGenerations {
     }
 
     fn insert(&mut self, key: Path, found: KnownName) {
-        self.make_room(key.1.len() + OVERHEAD);
+        self.make_room(key.1.len() + ENTRY_OVERHEAD);
         self.old.remove(&key);
-        let bytes = key.1.len() + OVERHEAD;
+        let bytes = key.1.len() + ENTRY_OVERHEAD;
         if self.young.insert(key, found).is_none() {
             self.bytes += bytes;
         }
@@ -424,13 +414,13 @@ impl NameGenerations {
 
     /// Accounts for a folder's knowledge as for a name.
     fn charge(&mut self, path: &str) {
-        let bytes = path.len() + OVERHEAD;
+        let bytes = path.len() + ENTRY_OVERHEAD;
         self.make_room(bytes);
         self.bytes += bytes;
     }
 
     fn make_room(&mut self, bytes: usize) {
-        if self.bytes + bytes > GENERATION {
+        if self.bytes + bytes > MAX_GENERATION_BYTES {
             let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             let own = dropped.values().filter(|known| known.own);
             let last = own.map(|known| known.epoch).max();

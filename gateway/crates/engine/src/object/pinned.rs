@@ -51,7 +51,7 @@ impl Pinned {
     /// Returns the version's fetches, if there are any.
     pub(crate) fn living_fetches(&self) -> Option<&Arc<VersionFetches>> {
         if self.fetches.get().is_none() {
-            let fetches = VersionFetches::living(&self.core, self.record.id)?;
+            let fetches = VersionFetches::get_live(&self.core, self.record.id)?;
             return Some(self.fetches.get_or_init(|| fetches));
         }
         self.fetches.get()
@@ -78,7 +78,7 @@ impl Pinned {
     /// Returns the version's fetches; created when memory lacks a chunk.
     pub(crate) fn fetches(&self) -> &Arc<VersionFetches> {
         self.fetches.get_or_init(|| {
-            VersionFetches::of(
+            VersionFetches::get_or_create(
                 &self.core,
                 &self.origin,
                 &self.id,

@@ -22,7 +22,7 @@ use tidegate_cache::{Entry, Record};
 use tidegate_origin::OriginError;
 use tidegate_origin::client::on_behalf_of;
 use tidegate_plan::freshness::Policy;
-use tidegate_plan::{Client, ObjectId, RangeSpec, VersionId};
+use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp, VersionId};
 
 type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 
@@ -67,7 +67,7 @@ pub(crate) struct ResolveRequest {
 
 impl ResolveRequest {
     /// Returns the known version.
-    fn known(&self) -> Option<&Arc<Record>> {
+    fn known_record(&self) -> Option<&Arc<Record>> {
         match &self.seen {
             Some(Entry::Present(record)) => Some(record),
             _ => None,
@@ -81,7 +81,7 @@ impl ResolveRequest {
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
             Entry::Present(record) if record.must_confirm => None,
             Entry::Present(record) => Some(Ok(Resolution {
-                forward: forward(false, self.known().map(Arc::as_ref), &record),
+                forward: forward(false, self.known_record().map(Arc::as_ref), &record),
                 record,
                 first: None,
             })),
@@ -190,7 +190,7 @@ impl Drop for ResolveEntry {
 }
 
 async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Resolution, Error> {
-    let known = request.known().cloned();
+    let known = request.known_record().cloned();
     let ResolveRequest {
         core,
         source,
@@ -208,8 +208,8 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
     let known = known.filter(|record| is_of(record, &id, generation));
     let (first, charge) = pay(&core, first, quiet).await?.unzip();
     let asked = core.now();
-    let at_hand = known.as_deref().filter(|_| !certain);
-    let found = match ask(&core, &source, &id, at_hand, first, bare, quiet).await {
+    let known_version = known.as_deref().filter(|_| !certain);
+    let found = match ask(&core, &source, &id, known_version, first, bare, quiet).await {
         Ok(found) => found,
         Err(error) => {
             // A bare 404 answers the caller that accepts it, but is no ground for a negative entry.
@@ -221,19 +221,7 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         }
     };
     let (version, content) = match found {
-        OriginVersion::Same(record) => {
-            let record = Arc::new(Record {
-                confirmed: asked,
-                must_confirm: false,
-                ..*record
-            });
-            entry.install(Some(Entry::Present(record.clone())));
-            return Ok(Resolution {
-                record,
-                forward: ForwardReason::Revalidated,
-                first: None,
-            });
-        }
+        OriginVersion::Same(record) => return Ok(confirm(&entry, *record, asked)),
         OriginVersion::Version(version, content) => (version, content),
     };
     let vid = VersionId::new(&id, &version, generation);
@@ -248,14 +236,9 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
     let forward = forward(forced, known.as_deref(), &record);
     // Before the version is installed: a caller that finds it then also finds its first bytes under way.
     let first = content.zip(charge).and_then(|(content, charge)| {
-        let fetches = VersionFetches::of(&core, &source.origin, &id, &version, vid);
-        fetches
-            .adopt(
-                content,
-                FetchOptions::new(&profile, storable, client),
-                charge,
-            )
-            .map(Arc::new)
+        let fetches = VersionFetches::get_or_create(&core, &source.origin, &id, &version, vid);
+        let options = FetchOptions::new(&profile, storable, client);
+        fetches.adopt(content, options, charge).map(Arc::new)
     });
     entry.install(storable.then(|| Entry::Present(record.clone())));
     pins::release(&core, &id, known.filter(|known| known.id != record.id));
@@ -264,6 +247,21 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         forward,
         first,
     })
+}
+
+/// Installs the known version as confirmed by a request that was sent at `asked`.
+fn confirm(entry: &ResolveEntry, record: Record, asked: Timestamp) -> Resolution {
+    let record = Arc::new(Record {
+        confirmed: asked,
+        must_confirm: false,
+        ..record
+    });
+    entry.install(Some(Entry::Present(record.clone())));
+    Resolution {
+        record,
+        forward: ForwardReason::Revalidated,
+        first: None,
+    }
 }
 
 fn forward(forced: bool, known: Option<&Record>, now: &Record) -> ForwardReason {

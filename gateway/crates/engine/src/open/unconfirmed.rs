@@ -15,10 +15,10 @@ use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a
 /// forgotten version costs a HEAD.
-const GENERATION: usize = 1 << 14;
+const MAX_GENERATION: usize = 1 << 14;
 
 /// The tolerance for differing clocks within one store, and for the rounding to whole seconds.
-const SLACK: Duration = Duration::from_secs(2);
+const CLOCK_SLACK: Duration = Duration::from_secs(2);
 
 /// The bounds of the time at which a store wrote an object, by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) struct WriteSpan {
 
 impl WriteSpan {
     fn covers(self, time: Timestamp) -> bool {
-        let is_late = time > self.answered.plus(SLACK);
-        let is_early = time.plus(self.took).plus(SLACK) < self.answered;
+        let is_late = time > self.answered.plus(CLOCK_SLACK);
+        let is_early = time.plus(self.took).plus(CLOCK_SLACK) < self.answered;
         !is_late && !is_early
     }
 }
@@ -55,7 +55,7 @@ impl Unconfirmed {
     /// Notes the time at which the store wrote a version.
     pub(crate) fn note(&self, id: VersionId, written: WriteSpan) {
         let mut all = self.lock();
-        if all.young.len() >= GENERATION {
+        if all.young.len() >= MAX_GENERATION {
             all.old = std::mem::take(&mut all.young);
         }
         all.young.insert(id, written);
@@ -78,7 +78,7 @@ impl Unconfirmed {
     /// Returns the version of a record if a listing shows the same one: the same ETag and size, and
     /// a time `told` that fits. `None`: it is another version, or its headers may have been changed
     /// since.
-    pub(crate) fn listed(
+    pub(crate) fn confirm_listed(
         &self,
         record: &Record,
         etag: Option<&ETag>,
@@ -100,7 +100,7 @@ impl Unconfirmed {
 }
 
 impl Core {
-    /// Returns the version of a record if a listing shows the same one: see [`Unconfirmed::listed`].
+    /// Returns the version of a record if a listing shows the same one: see [`Unconfirmed::confirm_listed`].
     pub fn confirmed_by(
         &self,
         record: &Record,
@@ -108,7 +108,7 @@ impl Core {
         size: u64,
         told: Timestamp,
     ) -> Option<Arc<Version>> {
-        self.unconfirmed.listed(record, etag, size, told)
+        self.unconfirmed.confirm_listed(record, etag, size, told)
     }
 }
 
@@ -144,13 +144,13 @@ mod tests {
             answered: Timestamp(0),
             took: Duration::ZERO,
         };
-        let count = 3 * GENERATION as u128;
+        let count = 3 * MAX_GENERATION as u128;
         (0..count).for_each(|id| all.note(VersionId(id), written));
         let held = {
             let all = all.lock();
             all.young.len() + all.old.len()
         };
-        assert!(held <= 2 * GENERATION);
+        assert!(held <= 2 * MAX_GENERATION);
         assert!(!all.explains(VersionId(0), Timestamp(0)));
         assert!(all.explains(VersionId(count - 1), Timestamp(0)));
     }

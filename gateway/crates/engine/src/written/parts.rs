@@ -99,8 +99,8 @@ impl PartChunks {
 
     /// Keeps the chunks of a part that the store answered with `etag`. `sums` are the checksums
     /// that the store has compared, if the passed bytes could differ from those.
-    pub fn keep(&self, passing: &PartCopy, sums: Option<Sums>, etag: ETag) {
-        let (chunks, room) = (passing.sent().finish(sums), passing.take_room());
+    pub fn keep(&self, copy: &PartCopy, sums: Option<Sums>, etag: ETag) {
+        let (chunks, room) = (copy.sent().finish(sums), copy.take_room());
         let (Some(chunks), Some(room)) = (chunks, room) else {
             return;
         };
@@ -121,7 +121,7 @@ impl PartChunks {
         }
         let mut state = self.lock();
         state.bytes += held.bytes;
-        state.parts.insert(passing.number, held);
+        state.parts.insert(copy.number, held);
         drop(state);
         drop(room);
     }
@@ -207,7 +207,7 @@ struct SendAttempt {
 
 impl SendAttempt {
     /// Begins the next try, and drops the bytes of the last one.
-    fn starts(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
+    fn start(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
         self.number += 1;
         self.passed = Some((Cutter::new(geometry, range), RunningSum::default()));
         self.number
@@ -238,8 +238,8 @@ impl PartCopy {
     }
 
     /// Begins a try from the part's first byte. Returns the number of the try.
-    pub fn starts(&self, core: &Core) -> u64 {
-        self.sent().starts(core.geometry, self.range)
+    pub fn start(&self, core: &Core) -> u64 {
+        self.sent().start(core.geometry, self.range)
     }
 
     /// Takes the next bytes of a try.
@@ -250,7 +250,7 @@ impl PartCopy {
     /// Takes all bytes of the part at once, each piece in memory of its own.
     pub fn pass_all(&self, core: &Core, pieces: &[Bytes]) {
         let mut sent = self.sent();
-        sent.starts(core.geometry, self.range);
+        sent.start(core.geometry, self.range);
         if let Some((cutter, _)) = &mut sent.passed {
             pieces.iter().for_each(|piece| cutter.push(piece, true));
         }
@@ -276,9 +276,9 @@ mod tests {
         let sums = Some(Sums::of(b"12345678"));
         let mut sent = SendAttempt::default();
         let mut tries = |pieces: &[(u64, &'static str)]| {
-            let first = sent.starts(geometry, range);
+            let first = sent.start(geometry, range);
             sent.pass(first, &"1234".into());
-            let second = sent.starts(geometry, range);
+            let second = sent.start(geometry, range);
             for (late, piece) in pieces {
                 sent.pass(second - late, &Bytes::from_static(piece.as_bytes()));
             }

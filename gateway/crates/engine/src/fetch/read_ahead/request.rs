@@ -94,7 +94,12 @@ impl VersionFetches {
         let Some(chunk) = self.on_disk(first) else {
             return ReadAheadOutcome::Passed(first + 1);
         };
-        match self.core.assembly.steer.ahead(chunk, &request.reader) {
+        match self
+            .core
+            .assembly
+            .steer
+            .choose_ahead(chunk, &request.reader)
+        {
             Choice::Disk => {
                 let Some(charge) = self.core.budget.ahead(self.chunk_len(first) as u64) else {
                     return ReadAheadOutcome::NoRoom;

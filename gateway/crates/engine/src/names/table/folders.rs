@@ -15,7 +15,7 @@ use tidegate_plan::folder::{self, is_name};
 use tidegate_plan::{OriginId, Timestamp};
 
 /// The number of a folder's names that are requested singly; for the next one the folder is listed.
-const BY_NAME: u32 = 2;
+const MAX_BY_NAME: u32 = 2;
 
 /// The knowledge of the folders whose names are in each generation.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ enum Extent {
 
 impl Folder {
     /// Returns whether its listing has passed a name, so that a silent pass means missing.
-    fn tells(&self, name: &str) -> bool {
+    fn has_passed(&self, name: &str) -> bool {
         match &self.extent {
             Extent::Nothing => false,
             Extent::UpTo(cursor) => folder::is_told(&cursor.reached, name),
@@ -67,7 +67,7 @@ impl Folder {
     }
 
     /// Returns the time for which its answers still hold, for existing names and for missing ones.
-    fn lasts(&self, asked: &NameRequest) -> (Duration, Duration) {
+    fn time_left(&self, asked: &NameRequest) -> (Duration, Duration) {
         let age = asked.at.since(self.since);
         let left = |ttl: Duration| match self.extent {
             Extent::Nothing => Duration::ZERO,
@@ -88,11 +88,11 @@ impl Folder {
         by_name: u32,
         bound: u32,
     ) -> bool {
-        let (here, missing) = self.lasts(asked);
+        let (here, missing) = self.time_left(asked);
         match &self.extent {
             Extent::Whole | Extent::Made if self.pages <= by_name => return true,
             // Its listing no longer counts, and the folder is large: once in a `ttl`.
-            _ if !here.is_zero() && (missing.is_zero() || self.tells(name)) => return false,
+            _ if !here.is_zero() && (missing.is_zero() || self.has_passed(name)) => return false,
             Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
             _ => {}
         }
@@ -103,7 +103,7 @@ impl Folder {
             self.asked_since = asked.at;
         }
         self.asked = self.asked.saturating_add(1);
-        self.asked > BY_NAME
+        self.asked > MAX_BY_NAME
     }
 }
 
@@ -130,7 +130,7 @@ impl Folders {
     }
 
     /// Records a folder that this process has made, with nothing in it.
-    pub(super) fn made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
+    pub(super) fn record_made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
         let folder = Folder {
             extent: Extent::Made,
             since: at,
@@ -168,25 +168,25 @@ impl Folders {
     }
 
     /// Returns the epoch of the listing that has passed this path, however old.
-    pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
+    pub(super) fn passing_epoch(&self, origin: OriginId, path: &str) -> Option<u64> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
-        folder.tells(name).then_some(folder.epoch)
+        folder.has_passed(name).then_some(folder.epoch)
     }
 
     /// Returns the time at which that listing was requested.
-    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+    pub(super) fn passed_at(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
-        folder.tells(name).then_some(folder.since)
+        folder.has_passed(name).then_some(folder.since)
     }
 
     /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
     pub(super) fn missing(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let (folder, name) = split(path);
         let folder = self.get(asked.origin, folder)?;
-        let (_, left) = folder.lasts(asked);
-        (!left.is_zero() && folder.tells(name)).then_some(FreshName {
+        let (_, left) = folder.time_left(asked);
+        (!left.is_zero() && folder.has_passed(name)).then_some(FreshName {
             meaning: Meaning::Missing,
             left,
             since: folder.since,
@@ -207,8 +207,8 @@ impl NameGenerations {
         }
     }
 
-    /// See [`Table::land`].
-    fn land(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
+    /// See [`Table::record_page`].
+    fn record_page(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
         let ListedPage { folder, epoch, .. } = landing;
         let before = self.folders.get(asked.origin, folder).cloned();
         for (name, meaning, stored) in landing.names {
@@ -298,8 +298,8 @@ impl Table {
 
     /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
     /// useless in a folder with many writes.
-    pub(in crate::names) fn land(&self, asked: &NameRequest, landing: ListedPage<'_>) {
-        self.lock().land(asked, landing);
+    pub(in crate::names) fn record_page(&self, asked: &NameRequest, landing: ListedPage<'_>) {
+        self.lock().record_page(asked, landing);
     }
 
     /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
@@ -322,7 +322,7 @@ impl Table {
     }
 
     /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
-    pub(in crate::names) fn reached(
+    pub(in crate::names) fn listing_position(
         &self,
         asked: &NameRequest,
         path: &str,
@@ -330,15 +330,17 @@ impl Table {
         let (folder, name) = split(path);
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder)?;
-        let (_, left) = folder.lasts(asked);
+        let (_, left) = folder.time_left(asked);
         match &folder.extent {
-            Extent::UpTo(cursor) if !left.is_zero() && !folder.tells(name) => Some(cursor.clone()),
+            Extent::UpTo(cursor) if !left.is_zero() && !folder.has_passed(name) => {
+                Some(cursor.clone())
+            }
             _ => None,
         }
     }
 
     /// Gives up listing the folder, which failed: names in it are requested singly.
-    pub(in crate::names) fn gives_up(&self, asked: &NameRequest, folder: &str) {
+    pub(in crate::names) fn stop_listing(&self, asked: &NameRequest, folder: &str) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
             folder.extent = Extent::Nothing;
             folder.asked = 0;
@@ -356,7 +358,7 @@ impl Table {
         let folder = names.folders.get(asked.origin, folder);
         folder.is_some_and(|folder| {
             let further = folder.epoch == cursor.epoch && folder.pages > cursor.number;
-            further && !folder.lasts(asked).0.is_zero()
+            further && !folder.time_left(asked).0.is_zero()
         })
     }
 
@@ -372,7 +374,7 @@ impl Table {
         let folder = names
             .folders
             .get(asked.origin, prefix.trim_end_matches('/'))?;
-        if folder.lasts(asked).0.is_zero() {
+        if folder.time_left(asked).0.is_zero() {
             return None;
         }
         let end = match &folder.extent {
@@ -409,7 +411,7 @@ impl Table {
             .get(asked.origin, prefix.trim_end_matches('/'))?;
         match some.then {
             _ if !some.names.is_empty() => Some(false),
-            Continuation::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
+            Continuation::End if !folder.odd && !folder.time_left(asked).1.is_zero() => Some(true),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! The table by itself: how long answers last, and what makes them old.
 
 use super::*;
+use crate::names::answer::ListedPage;
 
 const ORIGIN: OriginId = OriginId(1);
 
@@ -62,7 +63,7 @@ fn a_listing_brings_nothing_old_back() {
         let seen = table.get(&asked(&table, 1), path).expect("known");
         seen.meaning.is_missing()
     };
-    table.note(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
+    table.record_change(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
     list(&before);
     assert!(missing("f/gone") && !missing("f/here") && !missing("f/other"));
     list(&asked(&table, 1));
@@ -77,19 +78,19 @@ fn all_of_a_folder_that_was_made_is_known() {
     let table = Table::default();
     let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
     assert!(!missing(0, "f/a") && !missing(0, "top"));
-    table.note_made(ORIGIN, "f", Timestamp(0));
+    table.record_made_folder(ORIGIN, "f", Timestamp(0));
     assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
-    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
+    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
     assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
     assert!(!missing(100, "f/b"), "it is no longer fresh");
     // A key was added there without the table's knowledge.
     for put in ["f/a/new", "f/b"] {
-        table.note_made(ORIGIN, "f", Timestamp(0));
+        table.record_made_folder(ORIGIN, "f", Timestamp(0));
         table.purge_key(ORIGIN, put);
         assert!(!missing(1, "f/c"), "{put}");
     }
-    table.note_made(ORIGIN, "f", Timestamp(0));
-    table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
+    table.record_made_folder(ORIGIN, "f", Timestamp(0));
+    table.record_change(ORIGIN, "f", Meaning::Missing, Timestamp(1));
     assert!(!missing(1, "f/c"));
 }
 
@@ -155,7 +156,7 @@ fn it_is_bounded_and_keeps_what_is_asked_for() {
         }
     }
     let names = table.lock();
-    assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
+    assert!((names.young.len() + names.old.len()) * ENTRY_OVERHEAD <= 2 * MAX_GENERATION_BYTES);
 }
 
 fn land(table: &Table, folder: &str, names: &[&str]) -> NameRequest {
@@ -175,7 +176,7 @@ fn land(table: &Table, folder: &str, names: &[&str]) -> NameRequest {
         odd: false,
         next: None,
     };
-    table.land(&asked, landing);
+    table.record_page(&asked, landing);
     asked
 }
 
@@ -226,7 +227,7 @@ fn of_two_listings_the_later_one_counts() {
     assert!(table.get(&then, "f/a").is_none());
     assert!(table.get(&then, "f/c").is_some());
     // A change here is later than both.
-    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
+    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
     assert_eq!(missing("f/a"), Some(false));
     table.forget_key(ORIGIN, "f/b");
     table.forget_key(ORIGIN, "f/new/x");
