@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Returns an object on the recorded version, without a request.
-    fn open_record(
+    pub fn open_record(
         &self,
         source: &ReadContext,
         id: ObjectId,
