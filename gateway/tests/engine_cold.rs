@@ -7,7 +7,7 @@ mod support;
 use futures_util::future::join_all;
 use support::*;
 use tidegate_cache::Tier;
-use tidegate_engine::{Error, Forward, Found, Open};
+use tidegate_engine::{Coverage, Error, ForwardReason, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
@@ -214,7 +214,7 @@ async fn an_empty_object_costs_at_most_two_requests_and_then_none() {
         let object = world.open(KEY, first(spec)).await.expect("open");
         assert_eq!(object.version().size, 0);
         assert!(whole(&object).await.expect("nothing to read").is_empty());
-        assert_eq!(object.locate(all(&object)), Found::All(Tier::Memory));
+        assert_eq!(object.locate(all(&object)), Coverage::All(Tier::Memory));
         assert_eq!(world.asked(), (1, 1));
         world.open(KEY, first(spec)).await.expect("open");
         assert_eq!(world.asked(), (1, 1));
@@ -246,8 +246,8 @@ async fn the_outcome_says_how_it_was_found() {
     world.bucket.set_faults([Fault::Latency(secs(1))]);
     let (one, two) = tokio::join!(world.get(KEY), world.get(KEY));
     let (one, two) = (one.expect("open").outcome(), two.expect("open").outcome());
-    assert_eq!(one.forward, Some(Forward::Miss));
-    assert_eq!(two.forward, Some(Forward::Miss));
+    assert_eq!(one.forward, Some(ForwardReason::Miss));
+    assert_eq!(two.forward, Some(ForwardReason::Miss));
     assert!(
         one.collapsed != two.collapsed,
         "one asked, the other waited"
@@ -257,7 +257,7 @@ async fn the_outcome_says_how_it_was_found() {
     assert_eq!((hit.outcome().forward, hit.outcome().stored), (None, true));
     // Asked at 0 s, answered at 1 s, read at 3 s: the age counts from the time of the request.
     assert_eq!((hit.outcome().age, hit.outcome().ttl_ms), (secs(3), 57_000));
-    assert_eq!(hit.locate(all(&hit)), Found::All(Tier::Memory));
+    assert_eq!(hit.locate(all(&hit)), Coverage::All(Tier::Memory));
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +304,7 @@ async fn what_is_opened_and_not_read_holds_no_memory_for_long() {
         world.bucket.put(&key, sample(n, MIB));
         let all = RangeSpec::From(0);
         let object = world.open(&key, first(all)).await.expect("open");
-        object.let_go_after(secs(5));
+        object.release_after(secs(5));
         objects.push(object);
     }
     for (n, object) in objects.iter().enumerate() {

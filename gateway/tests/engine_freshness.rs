@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
 use support::*;
-use tidegate_engine::{Error, Forward, Found, Open};
+use tidegate_engine::{Coverage, Error, ForwardReason, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
@@ -54,7 +54,7 @@ async fn fresh_asks_nothing_and_stale_is_confirmed_with_one_empty_request() {
     assert_eq!(world.asked(), (1, 0));
     pass(secs(2)).await;
     let object = world.get(KEY).await.expect("open");
-    assert_eq!(object.outcome().forward, Some(Forward::Revalidated));
+    assert_eq!(object.outcome().forward, Some(ForwardReason::Revalidated));
     same(&whole(&object).await.expect("read"), &bytes);
     assert_eq!((world.asked(), world.bucket.bytes()), ((2, 0), 3 * CHUNK));
     // The version is fresh again for a minute.
@@ -86,7 +86,7 @@ async fn a_changed_object_comes_with_the_request_that_found_out() {
         pass(secs(61)).await;
         let asked = world.bucket.gets();
         let object = world.get(KEY).await.expect("open");
-        assert_eq!(object.outcome().forward, Some(Forward::Stale));
+        assert_eq!(object.outcome().forward, Some(ForwardReason::Stale));
         same(&whole(&object).await.expect("read"), &sample(version, size));
         assert_eq!((world.bucket.gets() - asked, world.bucket.heads()), (1, 0));
     }
@@ -191,7 +191,11 @@ async fn stale_if_error_serves_when_the_origin_fails_and_not_when_it_refuses() {
         world.bucket.set_faults([fault.clone()]);
         match (world.get(KEY).await, told) {
             (Ok(object), None) => {
-                assert_eq!(object.outcome().forward, Some(Forward::Failed), "{fault:?}");
+                assert_eq!(
+                    object.outcome().forward,
+                    Some(ForwardReason::Failed),
+                    "{fault:?}"
+                );
                 same(&whole(&object).await.expect("read"), &sample(1, 100));
             }
             (got, told) => assert_eq!(got.err(), told, "{fault:?}"),
@@ -355,7 +359,7 @@ async fn only_if_cached_asks_nothing() {
     assert_eq!(world.asked(), (0, 0));
     world.read(KEY).await.expect("read");
     let hot = world.open(KEY, only_if_cached()).await.expect("cached");
-    assert!(matches!(hot.locate(all(&hot)), Found::All(_)));
+    assert!(matches!(hot.locate(all(&hot)), Coverage::All(_)));
     pass(secs(61)).await;
     let stale = world.open(KEY, only_if_cached()).await;
     assert_eq!(stale.err(), Some(Error::NotCached));
@@ -385,7 +389,7 @@ async fn a_forced_confirmation_joins_nothing_older() {
     let old = world.get(KEY).await.expect("open");
     world.bucket.put(KEY, sample(3, 100));
     let object = world.open(KEY, forced()).await.expect("open");
-    assert_eq!(object.outcome().forward, Some(Forward::Request));
+    assert_eq!(object.outcome().forward, Some(ForwardReason::Request));
     same(&whole(&object).await.expect("read"), &sample(3, 100));
     drop(old);
 
@@ -400,7 +404,7 @@ async fn a_forced_confirmation_joins_nothing_older() {
     let gets = world.bucket.gets();
     let object = world.open(KEY, forced()).await.expect("open");
     assert!(!object.outcome().collapsed);
-    assert_eq!(object.outcome().forward, Some(Forward::Revalidated));
+    assert_eq!(object.outcome().forward, Some(ForwardReason::Revalidated));
     assert_eq!(world.bucket.gets(), gets + 1, "a request of its own");
     slow.await.expect("no panic").expect("open");
 }

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Error, Known, Object, Variant, VariantReader};
+use tidegate_engine::{Error, Object, Variant, VariantReader, VariantState};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Coding};
@@ -202,17 +202,23 @@ async fn a_variant_is_found_in_both_tiers_and_gone_with_its_version() {
     assert_eq!(read(&again).await.expect("on disk"), bytes);
     assert!(world.store.counts().disk_reads > disk);
     assert!(matches!(
-        object.known_variant(Coding::Gzip).await,
-        Known::Nothing
+        object.variant_state(Coding::Gzip).await,
+        VariantState::Nothing
     ));
 
     world.purge("a.js").await;
     let purged = world.get("a.js").await.expect("there");
-    assert!(matches!(purged.known_variant(BR).await, Known::Nothing));
+    assert!(matches!(
+        purged.variant_state(BR).await,
+        VariantState::Nothing
+    ));
     world.bucket.put("a.js", text(2, 100 * KIB));
     pass(secs(3600)).await;
     let changed = world.get("a.js").await.expect("there");
-    assert!(matches!(changed.known_variant(BR).await, Known::Nothing));
+    assert!(matches!(
+        changed.variant_state(BR).await,
+        VariantState::Nothing
+    ));
     let other = changed.variant(BR).await.expect("made");
     assert_eq!(
         decoded(&read(&other).await.expect("kept")),
@@ -279,7 +285,10 @@ async fn what_gets_no_smaller_is_tried_once_and_what_may_not_be_kept_never() {
     for _ in 0..3 {
         assert!(object.variant(BR).await.is_none());
     }
-    assert!(matches!(object.known_variant(BR).await, Known::Identity));
+    assert!(matches!(
+        object.variant_state(BR).await,
+        VariantState::Identity
+    ));
     assert_eq!(counts.runs("identity"), 1);
 
     let private = [("cache-control", "no-store")];
@@ -308,6 +317,9 @@ async fn an_object_that_does_not_come_holds_an_answer_for_a_second() {
     assert_eq!(began.elapsed(), secs(1));
     // It is made all the same, for later readers.
     pass(secs(6)).await;
-    assert!(matches!(object.known_variant(BR).await, Known::Variant(_)));
+    assert!(matches!(
+        object.variant_state(BR).await,
+        VariantState::Variant(_)
+    ));
     assert_eq!(counts.runs("kept"), 1);
 }

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use support::*;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Clock, Error, Open, Outcome, Reader};
+use tidegate_engine::{Assists, Clock, Error, Open, OpenOutcome, Reader};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::profile::DiskUse;
@@ -405,7 +405,7 @@ impl Model {
         key: usize,
         range: Range,
         how: How,
-    ) -> Result<Result<(Outcome, Option<Begun>), Error>, String> {
+    ) -> Result<Result<(OpenOutcome, Option<Begun>), Error>, String> {
         let began = Instant::now();
         let purged = self.pasts.borrow()[key].purged;
         let size_now = self.pasts.borrow()[key]
@@ -740,7 +740,7 @@ fn play(setup: Setup, ops: &[Op]) {
 }
 
 /// Explores the same cases on every run; `TIDEGATE_MODEL_CASES` sets their number.
-fn explore(seed: u8, storms: bool) {
+fn explore(seed: u8, storms: bool, assists: Assists) {
     let cases = std::env::var("TIDEGATE_MODEL_CASES").ok();
     let config = Config {
         cases: cases.and_then(|n| n.parse().ok()).unwrap_or(60),
@@ -757,7 +757,11 @@ fn explore(seed: u8, storms: bool) {
     );
     let outcome =
         TestRunner::new_with_rng(config, rng).run(&strategy, |(versions, budget, disk, ops)| {
-            play(small(versions, budget, disk), &ops);
+            let setup = Setup {
+                assists,
+                ..small(versions, budget, disk)
+            };
+            play(setup, &ops);
             Ok(())
         });
     if let Err(failure) = outcome {
@@ -767,10 +771,28 @@ fn explore(seed: u8, storms: bool) {
 
 #[test]
 fn with_a_healthy_origin_every_answer_is_right() {
-    explore(1, false);
+    explore(1, false, Assists::default());
 }
 
 #[test]
 fn with_a_failing_origin_no_answer_is_wrong() {
-    explore(2, true);
+    explore(2, true, Assists::default());
+}
+
+/// The plain path of a fetch, without its decorators.
+const PLAIN: Assists = Assists {
+    race: false,
+    rescue: false,
+    hedge: false,
+    steer: false,
+};
+
+#[test]
+fn without_decorators_every_answer_of_a_healthy_origin_is_right() {
+    explore(3, false, PLAIN);
+}
+
+#[test]
+fn without_decorators_no_answer_of_a_failing_origin_is_wrong() {
+    explore(4, true, PLAIN);
 }

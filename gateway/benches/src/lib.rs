@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
-use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, Coverage, Engine, Error, Object, Open, Parts, ReadContext};
 use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
@@ -58,6 +58,7 @@ impl Hot {
         let opened = tidegate_cache::open(&settings, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
+            assists: Assists::default(),
             runtime: None,
             chunks,
             meta,
@@ -78,7 +79,7 @@ impl Hot {
         };
         hot.read().await.expect("the first read");
         let object = hot.open().await.expect("known by now");
-        while object.locate(whole()) != Found::All(Tier::Memory) {
+        while object.locate(whole()) != Coverage::All(Tier::Memory) {
             // The wait sleeps: a busy loop would add to the counted instructions for as long as
             // others take.
             tokio::time::sleep(Duration::from_millis(1)).await;

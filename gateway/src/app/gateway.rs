@@ -19,7 +19,7 @@ use crate::doctor::Origins;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::{Budget, Engine, Parts};
+use tidegate_engine::{Assists, Budget, Engine, Parts};
 use tidegate_http::{ClientMemory, Frontend, Route};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_socket::{InheritedSockets, Listener};
@@ -323,6 +323,7 @@ async fn engine(
     });
     let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
     let engine = Engine::new(Parts {
+        assists: Assists::default(),
         chunks: stores.chunks.clone(),
         meta: stores.meta.clone(),
         geometry,

@@ -14,8 +14,8 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
-use tidegate_engine::{Budget, Engine, Parts, ReadContext};
-use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
+use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};
@@ -98,6 +98,7 @@ impl Gateway {
         let opened = tidegate_cache::open(&stores, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
+            assists: Assists::default(),
             runtime: None,
             chunks,
             meta,

@@ -7,7 +7,9 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
-use tidegate_engine::{Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader};
+use tidegate_engine::{
+    Assists, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
+};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
@@ -46,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) origin: Settings,
     /// The identities under which the bucket is seen; if empty, they are not known.
     pub(crate) identities: Vec<&'static str>,
+    /// The decorators of fetches.
+    pub(crate) assists: Assists,
 }
 
 impl Default for Setup {
@@ -57,6 +61,7 @@ impl Default for Setup {
             budget: 256 * MIB,
             origin: Settings::new("fake", "fake"),
             identities: Vec::new(),
+            assists: Assists::default(),
         }
     }
 }
@@ -167,6 +172,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
         ((*name).to_owned(), origin)
     };
     Engine::new(Parts {
+        assists: setup.assists,
         runtime: None,
         chunks: store.clone(),
         meta: meta.clone(),

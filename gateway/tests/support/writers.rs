@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use tidegate_engine::{Budget, Engine, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
 use tidegate_origin::Metrics;
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 use tidegate_write::Writers;
@@ -44,6 +44,7 @@ pub(crate) async fn start_with(
     let tidegate_cache::Stores { chunks, meta, .. } =
         tidegate_cache::open(&stores, &mut Registry::default()).expect("in memory");
     let engine = Engine::new(Parts {
+        assists: Assists::default(),
         chunks,
         meta,
         geometry,

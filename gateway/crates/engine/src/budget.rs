@@ -15,14 +15,14 @@ use super::Error;
 mod line;
 
 /// Bytes per permit. Semaphores count in `u32`, and reservations need not be exact to the byte.
-const UNIT: u64 = 1024;
+const PERMIT_BYTES: u64 = 1024;
 
 /// The share reserved for demand: read-ahead may not take the last quarter.
-const KEPT_FOR_DEMAND: usize = 4;
+const DEMAND_SHARE: usize = 4;
 
 /// The time that demand waits for memory before its request fails. Memory is released as fast as other readers are
 /// served, so a longer wait means that the budget is too small for the load.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The byte budget. See the module's head.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Budget {
     /// Returns a budget of `bytes`, rounded down to KiB.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
-        let total = usize::try_from(bytes / UNIT)
+        let total = usize::try_from(bytes / PERMIT_BYTES)
             .unwrap_or(usize::MAX)
             .min(Semaphore::MAX_PERMITS);
         Self {
@@ -61,7 +61,7 @@ impl Budget {
     /// # Errors
     /// [`Error::Overloaded`] if its turn did not come in bounded time.
     pub async fn demand(&self, bytes: u64) -> Result<Charge, Error> {
-        let taken = tokio::time::timeout(PATIENCE, self.in_turn(bytes)).await;
+        let taken = tokio::time::timeout(DEMAND_TIMEOUT, self.in_turn(bytes)).await;
         taken.map_err(|_| Error::Overloaded {
             retry_after: Some(Duration::from_secs(1)),
         })
@@ -100,7 +100,7 @@ impl Budget {
             .free
             .available_permits()
             .checked_sub(permits as usize)?;
-        (left >= self.total / KEPT_FOR_DEMAND)
+        (left >= self.total / DEMAND_SHARE)
             .then(|| self.try_demand(bytes))
             .flatten()
     }
@@ -108,18 +108,18 @@ impl Budget {
     /// Returns the bytes reserved now.
     #[must_use]
     pub fn used(&self) -> u64 {
-        (self.total - self.free.available_permits().min(self.total)) as u64 * UNIT
+        (self.total - self.free.available_permits().min(self.total)) as u64 * PERMIT_BYTES
     }
 
     /// Returns the total bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.total as u64 * UNIT
+        self.total as u64 * PERMIT_BYTES
     }
 
     /// Returns the permits for `bytes`, at most all of them: a larger reservation would wait for ever.
     fn permits(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT).min(self.total as u64)).unwrap_or(u32::MAX)
+        u32::try_from(bytes.div_ceil(PERMIT_BYTES).min(self.total as u64)).unwrap_or(u32::MAX)
     }
 }
 
@@ -127,7 +127,7 @@ impl Charge {
     /// Splits off a reservation of `bytes`, or of the rest if that is less.
     #[must_use]
     pub fn split(&mut self, bytes: u64) -> Self {
-        let permits = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
+        let permits = usize::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(usize::MAX);
         let part = self.0.split(permits.min(self.0.num_permits()));
         Self(part.expect("no more than there is"))
     }

@@ -72,7 +72,7 @@ impl Error {
     /// Returns whether chunks of the requested version from a slow disk may replace this error. They are valid even if
     /// the object has changed.
     #[must_use]
-    pub(super) fn excuses_slow_disk(&self) -> bool {
+    pub(crate) fn excuses_slow_disk(&self) -> bool {
         self.excuses_stale() || *self == Self::Changed
     }
 }

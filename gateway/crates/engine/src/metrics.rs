@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::names::Cause;
+use super::names::NameRequestCause;
 use tidegate_telemetry::names;
 
 /// The engine's metrics. Handles are plain atomics, so counting needs no look-up.
@@ -23,7 +23,7 @@ pub(super) struct Metrics {
     /// Requests for further parts of a known version.
     pub(super) parts: Counter,
     /// Small objects fetched ahead of readers that go through a folder.
-    pub(super) siblings: Counter,
+    pub(super) prefetched: Counter,
     /// Second requests for parts that were late.
     pub(super) hedges: Counter,
     /// Chunks read from a disk; those that were late and raced against the origin, by winner; and the races begun.
@@ -52,7 +52,7 @@ impl Metrics {
     }
 
     /// Counts a request to the bucket about a name, or the names of a folder.
-    pub(super) fn asked_for_names(&self, cause: Cause) {
+    pub(super) fn asked_for_names(&self, cause: NameRequestCause) {
         self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
@@ -79,7 +79,7 @@ impl Metrics {
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());
-        names::ENGINE_SIBLINGS.register(registry, self.siblings.clone());
+        names::ENGINE_FOLDER_PREFETCHES.register(registry, self.prefetched.clone());
         names::ENGINE_HEDGES.register(registry, self.hedges.clone());
         names::ENGINE_DISK_READS.register(registry, self.disk_reads.clone());
         names::ENGINE_DISK_RACES.register(registry, self.races.clone());

@@ -12,29 +12,27 @@
 //! version, because they lack headers. If they contradict the known version, that is confirmed before its next use; if
 //! they show the same one, they count as a confirmation.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
-
 use super::{Engine, Error, Object, Open, ReadContext};
-use tidegate_cache::Entry as Known;
-use tidegate_origin::{List, Listing, OriginError};
-use tidegate_plan::folder;
+use tidegate_cache::Entry as MetaEntry;
+use tidegate_origin::OriginError;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
+mod answer;
+mod ask;
 mod confirm;
 mod listing;
 mod own;
 mod table;
 
+use answer::{Meaning, NameRequest};
 pub(super) use listing::Listings;
 pub(super) use table::Table;
-use table::{Asked, Meaning};
 
 /// The time for which a stale answer holds that replaces an origin's failure.
-const GIVEN: Duration = Duration::from_secs(1);
+const STALE_ANSWER_TTL: Duration = Duration::from_secs(1);
 
 /// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,21 +71,21 @@ pub struct Answer {
 
 /// A page of the names in a folder.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct NamePage {
     /// Names, with their meaning when they were listed; never [`Entry::Missing`]. [`Engine::known`] tells whether that
     /// still holds, and for how long.
     pub names: Vec<(String, Entry)>,
     /// The start of the next page; `None` if there is none.
-    pub next: Option<Place>,
+    pub next: Option<PagePosition>,
 }
 
 /// A position between two pages of a folder.
 #[derive(Debug, Clone)]
-pub struct Place(listing::At);
+pub struct PagePosition(listing::ReaderPosition);
 
 /// The reason for a request about names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum NameRequestCause {
     /// A single name was unknown.
     Name,
     /// A known object may have changed.
@@ -98,7 +96,7 @@ pub(super) enum Cause {
     Names,
 }
 
-impl Cause {
+impl NameRequestCause {
     /// Returns the reason as a metric label.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -143,19 +141,23 @@ impl Engine {
         let Ok(key) = ObjectKey::new(path) else {
             return Ok(self.answer(source, Entry::Missing));
         };
-        let asked = self.asked(source);
-        let error = match self.find_out(source, path, key, &asked, headers).await {
+        let asked = self.name_request(source);
+        let error = match self.find_meaning(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
             // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
             // key.
-            Ok(found) if found.entry != Entry::Folder && !self.core.names.holds(&asked, path) => {
-                return Ok(lasting(found.entry, Duration::ZERO));
+            Ok(found)
+                if found.entry != Entry::Folder && !self.core.names.is_current(&asked, path) =>
+            {
+                return Ok(answer_for(found.entry, Duration::ZERO));
             }
             answer => return answer,
         };
-        match self.core.names.stale(&asked, path) {
-            Some(Meaning::Folder) => Ok(lasting(Entry::Folder, GIVEN)),
-            Some(Meaning::File(facts)) if !headers => Ok(lasting(Entry::File(facts), GIVEN)),
+        match self.core.names.stale_meaning(&asked, path) {
+            Some(Meaning::Folder) => Ok(answer_for(Entry::Folder, STALE_ANSWER_TTL)),
+            Some(Meaning::File(facts)) if !headers => {
+                Ok(answer_for(Entry::File(facts), STALE_ANSWER_TTL))
+            }
             _ => Err(error),
         }
     }
@@ -163,45 +165,45 @@ impl Engine {
     /// Returns the meaning of `path` if it is known and fresh; sends no request.
     #[must_use]
     pub fn known(&self, source: &ReadContext, path: &str) -> Option<Answer> {
-        let seen = self.core.names.get(&self.asked(source), path)?;
+        let seen = self.core.names.get(&self.name_request(source), path)?;
         let entry = match seen.meaning {
             Meaning::Folder => Entry::Folder,
             // A reader that opened it since may have found another version.
-            _ if let Some(found) = self.found_since(source, path, seen.since) => {
+            _ if let Some(found) = self.opened_since(source, path, seen.since) => {
                 return Some(found);
             }
             Meaning::File(facts) => Entry::File(facts),
             Meaning::Missing | Meaning::Unknown => Entry::Missing,
         };
-        Some(lasting(entry, seen.left))
+        Some(answer_for(entry, seen.left))
     }
 
-    async fn find_out(
+    async fn find_meaning(
         &self,
         source: &Arc<ReadContext>,
         path: &str,
         key: ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         headers: bool,
     ) -> Result<Answer, Error> {
-        let mut doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+        let mut doubts = match self.known_answer(source, path, &key, asked, headers).await {
             Ok(answer) => return Ok(answer),
             Err(doubts) => doubts,
         };
-        let object = !doubts.missing && self.knows(source, &key);
+        let object = !doubts.missing && self.knows_version(source, &key);
         let by_name = if object || doubts.was_folder { 1 } else { 2 };
         if !doubts.listed && self.list_for(source, path, by_name).await? {
-            doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+            doubts = match self.known_answer(source, path, &key, asked, headers).await {
                 Ok(answer) => return Ok(answer),
                 Err(doubts) => doubts,
             };
         }
         // Known to be an object that may be stale: only the object is asked for.
-        if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
-            self.core.metrics.asked_for_names(Cause::Confirm);
+        if !doubts.missing && (doubts.listed || self.knows_version(source, &key)) {
+            self.core.metrics.asked_for_names(NameRequestCause::Confirm);
             let how = Open {
                 revalidate: doubts.passed,
-                ..bare()
+                ..version_only()
             };
             match self.open(source, &key, how).await {
                 Ok(object) => return Ok(self.is_file(&object, path, asked)),
@@ -213,33 +215,29 @@ impl Engine {
     }
 
     /// Returns a fresh answer for a name, or else the questions that remain open.
-    async fn what_is_known(
+    async fn known_answer(
         &self,
         source: &Arc<ReadContext>,
         path: &str,
         key: &ObjectKey,
-        asked: &Asked,
+        asked: &NameRequest,
         headers: bool,
     ) -> Result<Answer, Doubts> {
         let names = &self.core.names;
         // A name that was opened since is not missing any more.
         let seen = names.get(asked, path).filter(|seen| {
-            !seen.meaning.is_missing() || self.found_since(source, path, seen.since).is_none()
+            !seen.meaning.is_missing() || self.opened_since(source, path, seen.since).is_none()
         });
         match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
-            Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, fresh)),
+            Some((Meaning::Folder, fresh)) => return Ok(answer_for(Entry::Folder, fresh)),
             Some((Meaning::Missing, fresh)) => {
                 let fresh = fresh.min(asked.negative_ttl);
-                return Ok(lasting(Entry::Missing, fresh));
+                return Ok(answer_for(Entry::Missing, fresh));
             }
             _ => {}
         }
-        let at_hand = Open {
-            only_if_cached: true,
-            ..Open::default()
-        };
-        let found = self.open(source, key, at_hand).await;
-        let passed = names.passed(asked.origin, path);
+        let found = self.open(source, key, cached_only()).await;
+        let passed = names.passed_at(asked.origin, path);
         // The store sets the time of an object put over HTTP, and the answer to the PUT lacks it.
         let lacks_time = |object: &Object| object.facts().modified.is_none();
         let is_passed = |object: &Object| {
@@ -247,12 +245,12 @@ impl Engine {
         };
         let (missing, passed) = match &found {
             Ok(object) if object.outcome.ttl_ms > 0 && !is_passed(object) => {
-                let found = Asked {
+                let found = NameRequest {
                     at: object.confirmed(),
                     ..*asked
                 };
                 return Ok(match seen {
-                    Some(_) => file(object),
+                    Some(_) => file_answer(object),
                     None => self.is_file(object, path, &found),
                 });
             }
@@ -262,11 +260,11 @@ impl Engine {
         // A listing requested later takes precedence.
         let seen_at = seen.as_ref().map(|seen| seen.since);
         let missing = missing && !self.was_missing_before(source, key, seen_at);
-        let stale = || names.stale(asked, path);
+        let stale = || names.stale_meaning(asked, path);
         match seen.map(|seen| (seen.meaning, seen.left)) {
             // A reader that opened it since may have found that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
-                Ok(lasting(Entry::File(facts), fresh))
+                Ok(answer_for(Entry::File(facts), fresh))
             }
             seen => Err(Doubts {
                 listed: seen.is_some(),
@@ -285,81 +283,20 @@ impl Engine {
         at: Option<Timestamp>,
     ) -> bool {
         match self.core.meta.peek(&source.object(key)) {
-            Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
+            Some(MetaEntry::Missing { since }) => at.is_some_and(|at| since < at),
             _ => false,
         }
     }
 
     /// Returns whether a version of the key is known, however old.
-    fn knows(&self, source: &ReadContext, key: &ObjectKey) -> bool {
+    fn knows_version(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let id = source.object(key);
-        matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
-    }
-
-    /// Asks both questions concurrently, or those that remain.
-    async fn ask_by_name(
-        &self,
-        source: &Arc<ReadContext>,
-        key: &ObjectKey,
-        asked: &Asked,
-        doubts: Doubts,
-    ) -> Result<Answer, Error> {
-        let metrics = &self.core.metrics;
-        metrics.asked_for_names(Cause::Name);
-        let as_folder = self.prove(source, key.as_str(), asked);
-        if doubts.was_folder {
-            // It most likely still is a folder: then no other question is needed.
-            match as_folder.await {
-                Ok(true) => return Ok(self.answer(source, Entry::Folder)),
-                Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
-                Err(error) => return Err(error),
-            }
-        }
-        let as_folder = pin!(as_folder);
-        let as_file = pin!(async {
-            match doubts.missing {
-                true => Err(Error::NotFound),
-                false => {
-                    metrics.asked_for_names(Cause::Name);
-                    self.open(source, key, bare()).await
-                }
-            }
-        });
-        let (found, proven) = match select(as_folder, as_file).await {
-            Either::Left((Ok(true), _)) => return Ok(self.answer(source, Entry::Folder)),
-            Either::Left((proven, as_file)) => (as_file.await, proven),
-            Either::Right((found, as_folder)) => (found, as_folder.await),
-        };
-        match (found, proven) {
-            (_, Ok(true)) => Ok(self.answer(source, Entry::Folder)),
-            (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
-            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
-            (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),
-        }
-    }
-
-    /// Asks for the object of a name that is no folder any more, unless that is `missing`.
-    async fn ask_as_file(
-        &self,
-        source: &Arc<ReadContext>,
-        key: &ObjectKey,
-        asked: &Asked,
-        missing: bool,
-    ) -> Result<Answer, Error> {
-        if missing {
-            return Ok(self.is_missing(source, key, asked));
-        }
-        self.core.metrics.asked_for_names(Cause::Name);
-        match self.open(source, key, bare()).await {
-            Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
-            Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
-            Err(error) => Err(error),
-        }
+        matches!(self.core.meta.peek(&id), Some(MetaEntry::Present(_)))
     }
 
     /// Records a name as an object, so that readers of its folder see it.
-    fn is_file(&self, object: &Object, path: &str, asked: &Asked) -> Answer {
-        let answer = file(object);
+    fn is_file(&self, object: &Object, path: &str, asked: &NameRequest) -> Answer {
+        let answer = file_answer(object);
         if !answer.fresh.is_zero() {
             let facts = Facts {
                 version: None,
@@ -371,45 +308,15 @@ impl Engine {
     }
 
     /// Records a name as missing.
-    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &Asked) -> Answer {
+    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &NameRequest) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
         self.answer(source, Entry::Missing)
     }
 
-    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
-    async fn prove(&self, source: &ReadContext, path: &str, asked: &Asked) -> Result<bool, Error> {
-        let mut after = None;
-        let proof = loop {
-            let list = List {
-                prefix: format!("{path}/"),
-                delimiter: false,
-                after,
-                limit: 1,
-            };
-            let mut page = self.ask_listing(source, list).await?;
-            match (page.objects.pop(), page.next) {
-                (Some(proof), _) => break proof,
-                (None, Some(next)) => after = Some(next),
-                (None, None) => return Ok(false),
-            }
-        };
-        for folder in folder::folders_of(&proof.key) {
-            let folder = folder.trim_end_matches('/');
-            self.core.names.put(asked, folder, Meaning::Folder);
-        }
-        Ok(true)
-    }
-
-    async fn ask_listing(&self, source: &ReadContext, list: List) -> Result<Listing, Error> {
-        let origin = source.origin.clone();
-        let ask = async move { origin.list(list).await.map_err(of_listing) };
-        self.core.carry_out(ask).await
-    }
-
-    fn asked(&self, source: &ReadContext) -> Asked {
+    fn name_request(&self, source: &ReadContext) -> NameRequest {
         let profile = source.profile.load();
-        Asked {
+        NameRequest {
             origin: source.origin.id(),
             epoch: self.core.names.epoch(),
             at: self.core.now(),
@@ -429,19 +336,27 @@ impl Engine {
     }
 }
 
+/// Opens without a request.
+fn cached_only() -> Open {
+    Open {
+        only_if_cached: true,
+        ..Open::default()
+    }
+}
+
 /// Opens for the version alone; the listing beside it shows that the bucket exists.
-fn bare() -> Open {
+fn version_only() -> Open {
     Open {
         bare: true,
         ..Open::default()
     }
 }
 
-fn lasting(entry: Entry, fresh: Duration) -> Answer {
+fn answer_for(entry: Entry, fresh: Duration) -> Answer {
     Answer { entry, fresh }
 }
 
-fn file(object: &Object) -> Answer {
+fn file_answer(object: &Object) -> Answer {
     let left = u64::try_from(object.outcome.ttl_ms).unwrap_or(0);
     Answer {
         entry: Entry::File(object.facts()),

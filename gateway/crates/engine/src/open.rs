@@ -3,14 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fill::Terms;
-use super::object::{Pinned, locate};
-use super::resolve::{self, Question, Resolution};
-use super::{Engine, Error, Forward, Found, Object, Outcome, ReadContext};
+use crate::fetch::options::FetchOptions;
+use crate::object::coverage::locate;
+use crate::object::pinned::Pinned;
+use crate::{Coverage, Engine, Error, Object, ReadContext};
 use tidegate_cache::{Entry, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{Client, ObjectId, ObjectKey, RangeSpec, Timestamp};
+
+mod ask;
+mod first_bytes;
+pub(crate) mod outcome;
+pub mod records;
+pub(crate) mod resolve;
+pub(crate) mod unconfirmed;
+
+use outcome::{ForwardReason, OpenOutcome};
+use resolve::{Resolution, ResolveRequest};
 
 /// The caller's options for opening an object.
 #[derive(Debug, Clone, Default)]
@@ -88,13 +98,13 @@ impl Engine {
             _ if how.revalidate && !how.only_if_cached => {
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
-            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now, how.client)),
+            Judgement::Fresh => Ok(self.open_record(source, id, record, policy, now, how.client)),
             Judgement::WhileRevalidating if how.only_if_cached => {
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
+                Ok(self.open_record(source, id, record, policy, now, how.client))
             }
             Judgement::WhileRevalidating if !how.certain => {
-                self.confirm_behind(source, &id, &record, how.client);
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
+                self.confirm_in_background(source, &id, &record, how.client);
+                Ok(self.open_record(source, id, record, policy, now, how.client))
             }
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
             Judgement::WhileRevalidating | Judgement::Stale => {
@@ -106,7 +116,7 @@ impl Engine {
     /// Returns whether all of the given bytes of a version are cached.
     fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
         let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
-        range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
+        range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Coverage::All(_)))
     }
 
     /// Opens a key of which nothing usable is known.
@@ -120,7 +130,7 @@ impl Engine {
         if how.only_if_cached {
             return Err(Error::NotCached);
         }
-        let (shared, collapsed) = resolve::resolve(self.question(source, &id, seen, &how));
+        let (shared, collapsed) = resolve::resolve(self.resolve_request(source, &id, seen, &how));
         let found = shared.await?;
         Ok(self.resolved(source, id, found, collapsed, how.client))
     }
@@ -136,8 +146,8 @@ impl Engine {
         policy: Policy,
     ) -> Result<Object, Error> {
         let seen = Some(Entry::Present(record.clone()));
-        let question = self.question(source, &id, seen, &how);
-        let (shared, collapsed) = resolve::resolve(question);
+        let request = self.resolve_request(source, &id, seen, &how);
+        let (shared, collapsed) = resolve::resolve(request);
         match shared.await {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
@@ -146,19 +156,19 @@ impl Engine {
                     return Err(error);
                 }
                 let generation = self.core.meta.generation(&id).await;
-                if !resolve::is_of(&record, &id, generation) {
+                if !records::is_of(&record, &id, generation) {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
-                let mut object = self.at_hand(source, id, record, policy, now, how.client);
-                object.outcome.forward = Some(Forward::Failed);
+                let mut object = self.open_record(source, id, record, policy, now, how.client);
+                object.outcome.forward = Some(ForwardReason::Failed);
                 Ok(object)
             }
         }
     }
 
     /// Confirms a version in the background of the answer that uses it, unless a resolve is under way.
-    fn confirm_behind(
+    fn confirm_in_background(
         &self,
         source: &Arc<ReadContext>,
         id: &ObjectId,
@@ -174,7 +184,7 @@ impl Engine {
             ..Open::default()
         };
         let seen = Some(Entry::Present(record.clone()));
-        let (shared, _) = resolve::resolve(self.question(source, id, seen, &how));
+        let (shared, _) = resolve::resolve(self.resolve_request(source, id, seen, &how));
         let stop = self.core.stop.clone();
         self.core.spawn(async move {
             let confirmed = async {
@@ -194,14 +204,14 @@ impl Engine {
         });
     }
 
-    fn question(
+    fn resolve_request(
         &self,
         source: &Arc<ReadContext>,
         id: &ObjectId,
         seen: Option<Entry>,
         how: &Open,
-    ) -> Question {
-        Question {
+    ) -> ResolveRequest {
+        ResolveRequest {
             core: self.core.clone(),
             source: source.clone(),
             id: id.clone(),
@@ -216,7 +226,7 @@ impl Engine {
     }
 
     /// Returns an object on the recorded version, without a request.
-    pub fn at_hand(
+    pub fn open_record(
         &self,
         source: &ReadContext,
         id: ObjectId,
@@ -226,7 +236,7 @@ impl Engine {
         client: Client,
     ) -> Object {
         let age = now.since(record.confirmed);
-        let outcome = Outcome {
+        let outcome = OpenOutcome {
             forward: None,
             collapsed: false,
             stored: policy.storable,
@@ -234,7 +244,7 @@ impl Engine {
             ttl_ms: millis(policy.lifetime) - millis(age),
         };
         let profile = source.profile.load();
-        let terms = Terms::new(&profile, policy.storable, client);
+        let options = FetchOptions::new(&profile, policy.storable, client);
         let limits = Limits {
             window: profile.read_ahead,
             streams: profile.streams,
@@ -244,7 +254,7 @@ impl Engine {
             source.origin.clone(),
             id,
             record,
-            terms,
+            options,
             limits,
         );
         Object {
@@ -267,10 +277,10 @@ impl Engine {
             first,
         } = found;
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let mut object = self.at_hand(source, id, record, policy, self.core.now(), client);
+        let mut object = self.open_record(source, id, record, policy, self.core.now(), client);
         object.outcome.forward = Some(forward);
         object.outcome.collapsed = collapsed;
-        object.pinned.hold(first);
+        object.pinned.hold_first(first);
         object
     }
 }

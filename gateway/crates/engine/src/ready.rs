@@ -13,10 +13,10 @@ use tidegate_plan::OriginId;
 
 /// The time for which a probe's result is used again. Several load balancers ask about every second; an origin need not
 /// see all of it.
-const STANDS: Duration = Duration::from_secs(5);
+const PROBE_TTL: Duration = Duration::from_secs(5);
 
 /// The timeout of a probe: the caller wants to know whether requests are answered now.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The origins to probe, with the result of each one's last probe.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Readiness {
     pub(super) async fn check(&self, index: Result<(), String>) -> Result<(), Vec<String>> {
         let mut missing: Vec<String> = index.err().into_iter().collect();
         let probes = self.origins.iter().map(|probed| async move {
-            let error = probed.probe(STANDS).await.err()?;
+            let error = probed.probe(PROBE_TTL).await.err()?;
             Some(format!("origin `{}`: {error}", probed.name))
         });
         missing.extend(join_all(probes).await.into_iter().flatten());
@@ -84,7 +84,9 @@ impl Probed {
             return result.clone();
         }
         let late = Err(OriginError::Timeout(Phase::Total));
-        let result = timeout(PATIENCE, self.origin.probe()).await.unwrap_or(late);
+        let result = timeout(PROBE_TIMEOUT, self.origin.probe())
+            .await
+            .unwrap_or(late);
         *last = Some((Instant::now(), result.clone()));
         result
     }
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(missing.len(), 3, "{missing:?}");
         assert!(missing[0] == "loading" && missing[1].contains("`hung`"));
         assert!(missing[2].contains("`down`"));
-        assert_eq!(began.elapsed(), PATIENCE);
+        assert_eq!(began.elapsed(), PROBE_TIMEOUT);
         // Within the time that a result is used again, no origin is asked.
         readiness.check(Ok(())).await.unwrap_err();
         assert_eq!(well.probes(), 1);

@@ -25,13 +25,13 @@ mod log;
 
 /// The maximum number of versions in a generation; there are two. The oldest versions beyond that
 /// are forgotten, and get the bucket's time.
-const GENERATION: usize = 1 << 17;
+const MAX_GENERATION: usize = 1 << 17;
 
 /// The longest wait of a commit for the file. The next commit writes the rest.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The smallest step of a time.
-const TICK: Duration = Duration::from_millis(1);
+const MIN_STEP: Duration = Duration::from_millis(1);
 
 /// Two times of a file: `mtime` and `ctime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,58 +57,58 @@ type Address = u128;
 
 /// The entry of a key in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kept {
-    /// A hash of the ETag of the version with these times; [`GONE`]: that version no longer exists.
+struct TimeEntry {
+    /// A hash of the ETag of the version with these times; [`NO_ETAG`]: that version no longer exists.
     etag: u64,
     times: Times,
 }
 
 /// No version has this hash.
-const GONE: u64 = 0;
+const NO_ETAG: u64 = 0;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub struct TimeTable {
     buckets: HashMap<OriginId, OriginId>,
-    state: Mutex<State>,
+    state: Mutex<TimeTableState>,
     log: Arc<AsyncMutex<Option<Log>>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    young: HashMap<Address, Kept>,
-    old: HashMap<Address, Kept>,
+struct TimeTableState {
+    young: HashMap<Address, TimeEntry>,
+    old: HashMap<Address, TimeEntry>,
     latest: Timestamp,
     /// Whether there is a file, to which these are to be written.
     logged: bool,
-    unwritten: Vec<(Address, Kept)>,
+    unwritten: Vec<(Address, TimeEntry)>,
 }
 
-impl State {
-    fn get(&self, address: Address) -> Option<Kept> {
+impl TimeTableState {
+    fn get(&self, address: Address) -> Option<TimeEntry> {
         let young = self.young.get(&address);
         young.or_else(|| self.old.get(&address)).copied()
     }
 
-    fn insert(&mut self, address: Address, kept: Kept) {
-        if self.young.len() >= GENERATION && !self.young.contains_key(&address) {
+    fn insert(&mut self, address: Address, kept: TimeEntry) {
+        if self.young.len() >= MAX_GENERATION && !self.young.contains_key(&address) {
             self.old = std::mem::take(&mut self.young);
         }
         self.latest = self.latest.max(kept.times.changed);
         self.young.insert(address, kept);
     }
 
-    fn keep(&mut self, address: Address, kept: Kept) {
+    fn keep(&mut self, address: Address, kept: TimeEntry) {
         self.insert(address, kept);
         if self.logged {
             // More entries wait only if the disk hangs.
-            self.unwritten.truncate(GENERATION);
+            self.unwritten.truncate(MAX_GENERATION);
             self.unwritten.push((address, kept));
         }
     }
 
     /// Returns all entries, the oldest first.
-    fn all(&self) -> Vec<(Address, Kept)> {
+    fn all(&self) -> Vec<(Address, TimeEntry)> {
         let old = self.old.iter();
         let old = old.filter(|(address, _)| !self.young.contains_key(address));
         let all = old.chain(&self.young);
@@ -117,7 +117,7 @@ impl State {
 }
 
 impl TimeTable {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TimeTableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl TimeTable {
     }
 
     /// Returns the address of a key, which is the same under every identity of a bucket.
-    fn address(&self, origin: OriginId, key: &str, of: Of) -> Address {
+    fn address(&self, origin: OriginId, key: &str, of: TimeOwner) -> Address {
         let bucket = self.buckets.get(&origin).unwrap_or(&origin);
         let mut hash = Xxh3::new();
         hash.update(&bucket.0.to_le_bytes());
@@ -161,32 +161,41 @@ impl TimeTable {
     /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
     pub fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
         let etag = hash(etag);
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
-        self.lock().keep(address, Kept { etag, times });
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
+        self.lock().keep(address, TimeEntry { etag, times });
     }
 
     /// Keeps the times of a draft that is durable now, for the process that resumes it.
     pub fn keep_draft(&self, id: &ObjectId, times: Times) {
-        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
-        let kept = Kept { etag: GONE, times };
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Draft);
+        let kept = TimeEntry {
+            etag: NO_ETAG,
+            times,
+        };
         self.lock().keep(address, kept);
     }
 
     /// Returns the times that a draft had when it was last durable.
     pub fn of_draft(&self, id: &ObjectId) -> Option<Times> {
-        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Draft);
         self.lock().get(address).map(|kept| kept.times)
     }
 
     /// Forgets the version that has the times of a key. The next times are no earlier than these,
     /// nor than `ahead`.
     fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
         let mut state = self.lock();
         let kept = state.get(address).map(|kept| kept.times.changed);
         if let Some(changed) = kept.max(ahead) {
             let times = Times::at(changed);
-            state.keep(address, Kept { etag: GONE, times });
+            state.keep(
+                address,
+                TimeEntry {
+                    etag: NO_ETAG,
+                    times,
+                },
+            );
         }
     }
 
@@ -197,21 +206,23 @@ impl TimeTable {
 
     /// Returns the time at which this process last changed a key, whatever version it has now.
     fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
-        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
         self.lock().get(address).map(|kept| kept.times.changed)
     }
 
     /// Returns `mtime` and `ctime` of a version that the bucket dates `stored`.
-    pub(crate) fn told(
+    pub(crate) fn times_of(
         &self,
         (origin, key): (OriginId, &str),
         etag: Option<&ETag>,
         stored: Option<Timestamp>,
     ) -> (Option<Timestamp>, Option<Timestamp>) {
-        let kept = self.lock().get(self.address(origin, key, Of::Object));
+        let kept = self
+            .lock()
+            .get(self.address(origin, key, TimeOwner::Object));
         match kept {
             None => (stored, stored),
-            Some(Kept { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
+            Some(TimeEntry { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
                 (Some(times.modified), Some(times.changed))
             }
             // Another version: its `ctime` is not before that of the one which was here.
@@ -244,14 +255,14 @@ impl TimeTable {
 
 /// The owner of the times: the object, or its draft.
 #[derive(Clone, Copy)]
-enum Of {
+enum TimeOwner {
     Object,
     Draft,
 }
 
 /// Returns a hash of an ETag, the same for its weak form.
 fn hash(etag: &ETag) -> u64 {
-    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(GONE + 1)
+    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(NO_ETAG + 1)
 }
 
 impl Core {
@@ -259,7 +270,7 @@ impl Core {
     pub fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
         let place = (id.origin, id.key.as_str());
         let stored = version.last_modified;
-        let (modified, changed) = self.times.told(place, Some(&version.etag), stored);
+        let (modified, changed) = self.times.times_of(place, Some(&version.etag), stored);
         Facts {
             size: version.size,
             modified,
@@ -275,7 +286,9 @@ impl Core {
             return Times::at(self.next_time(id));
         };
         let place = (id.origin, id.key.as_str());
-        let (modified, changed) = self.times.told(place, Some(&base.etag), base.last_modified);
+        let (modified, changed) = self
+            .times
+            .times_of(place, Some(&base.etag), base.last_modified);
         let now = self.now();
         Times {
             modified: modified.unwrap_or(now),
@@ -296,7 +309,7 @@ impl Core {
     /// the bucket's, or was set back, does not decrease a file's times.
     pub fn next_time(&self, id: &ObjectId) -> Timestamp {
         let (known, now) = (self.last_time(id), self.now());
-        known.map_or(now, |known| now.max(known.plus(TICK)))
+        known.map_or(now, |known| now.max(known.plus(MIN_STEP)))
     }
 
     /// Returns the last known time of a key.
@@ -323,7 +336,7 @@ impl Core {
 pub fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
     match same {
         true => now.max(before),
-        false => now.max(before.plus(TICK)),
+        false => now.max(before.plus(MIN_STEP)),
     }
 }
 
@@ -344,108 +357,4 @@ impl Object {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate_plan::ObjectKey;
-
-    use super::*;
-
-    fn id(key: &str) -> ObjectId {
-        ObjectId {
-            origin: OriginId(1),
-            key: ObjectKey::new(key).expect("a valid key"),
-        }
-    }
-
-    fn etag(text: &str) -> ETag {
-        ETag::parse(text).expect("a tag")
-    }
-
-    fn told(table: &TimeTable, key: &str, tag: &str) -> (Option<u64>, Option<u64>) {
-        let tag = etag(tag);
-        let stored = Some(Timestamp(1000));
-        let (modified, changed) = table.told((OriginId(1), key), Some(&tag), stored);
-        (modified.map(|it| it.0), changed.map(|it| it.0))
-    }
-
-    #[test]
-    fn a_version_keeps_its_time_and_another_has_its_own() {
-        let table = TimeTable::default();
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1000)));
-        table.keep(&id("a"), &etag("\"1\""), Times::at(Timestamp(1543)));
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1543), Some(1543)));
-        assert_eq!(told(&table, "a", "W/\"1\""), (Some(1543), Some(1543)));
-        assert_eq!(told(&table, "a", "\"2\""), (Some(1000), Some(1543)));
-        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
-        table.forget(&id("a"), Some(Timestamp(1600)));
-        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1600)));
-        table.forget(&id("b"), None);
-        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
-        assert_eq!(table.of_draft(&id("a")), None);
-    }
-
-    #[test]
-    fn a_version_has_one_time_under_every_identity_of_its_bucket() {
-        let (bucket, other) = (OriginId(9), OriginId(2));
-        let table = TimeTable::new([(OriginId(1), bucket), (other, bucket)].into());
-        let tag = etag("\"1\"");
-        table.keep(&id("a"), &tag, Times::at(Timestamp(1543)));
-        let told = |origin| table.told((origin, "a"), Some(&tag), None).0;
-        assert_eq!(told(other), Some(Timestamp(1543)));
-        assert_eq!(told(OriginId(3)), None);
-    }
-
-    #[tokio::test]
-    async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let open = || {
-            let table = Arc::new(TimeTable::default());
-            table.attach(folder.path());
-            table
-        };
-        let table = open();
-        for n in 0..20 {
-            let times = Times::at(Timestamp(2000 + n));
-            table.keep(&id("a"), &etag("\"1\""), times);
-            table.keep_draft(&id(&format!("{n}")), times);
-        }
-        table.write_out().await;
-        drop(table);
-        let path = folder.path().join(log::NAME);
-        let mut bytes = std::fs::read(&path).expect("there");
-        let whole = bytes.len();
-        // A flipped bit in the last row, and half of another row after it.
-        bytes[whole - 20] ^= 1;
-        bytes.extend_from_slice(&[7; 13]);
-        std::fs::write(&path, &bytes).expect("written");
-        let table = open();
-        assert_eq!(told(&table, "a", "\"1\""), (Some(2019), Some(2019)));
-        let of = |n: u64| table.of_draft(&id(&format!("{n}")));
-        assert_eq!(of(18), Some(Times::at(Timestamp(2018))));
-        assert_eq!(of(19), None, "that row is not whole");
-        table.keep_draft(&id("19"), Times::at(Timestamp(9)));
-        table.write_out().await;
-        assert_eq!(
-            open().of_draft(&id("19")),
-            Some(Times::at(Timestamp(9))),
-            "what is written behind a torn end is read"
-        );
-    }
-
-    #[test]
-    fn it_is_bounded_and_forgets_the_oldest() {
-        let mut state = State::default();
-        let kept = |n: usize| Kept {
-            etag: 1,
-            times: Times::at(Timestamp(n as u64)),
-        };
-        for n in 0..3 * GENERATION {
-            state.insert(n as u128, kept(n));
-        }
-        assert!(state.young.len() + state.old.len() <= 2 * GENERATION);
-        assert_eq!(state.get(0), None);
-        for n in [2 * GENERATION, 3 * GENERATION - 1] {
-            assert_eq!(state.get(n as u128), Some(kept(n)));
-        }
-        assert_eq!(state.latest, Timestamp(3 * GENERATION as u64 - 1));
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@
 //!
 //! Encoders are few. Before an encoder begins, it takes a place and reserves its maximum memory; if no place or no
 //! memory is free, the answer is identity. Encoders run on the runtime for origin requests, on blocking threads.
-//! Concurrent readers of one variant wait for one *flight*, for [`PATIENCE`] at most.
+//! Concurrent readers of one variant wait for one *flight*, for [`ENCODING_WAIT`] at most.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,57 +21,58 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use xxhash_rust::xxh3::Xxh3;
 
-use super::Core;
-use super::budget::Charge;
-use super::fill::Terms;
-use super::object::Object;
+use crate::Core;
+use crate::Object;
+use crate::budget::Charge;
+use crate::fetch::options::FetchOptions;
 use tidegate_cache::{Admit, ChunkKey, Tier};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Coding, VersionId};
 
 mod encoder;
+mod head;
 mod reader;
 
 pub use reader::VariantReader;
 
-use encoder::{BLOCK, Encoder};
+use encoder::{BLOCK_BYTES, Encoder};
+use head::{Head, head_chunk};
 
 /// The largest object that is encoded. At some 40 MB/s that takes a tenth of a second of one processor.
-pub const LARGEST: u64 = 4 << 20;
+pub const MAX_ENCODED_SIZE: u64 = 4 << 20;
 
 /// The time that an answer waits for the encoder of its variant.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const ENCODING_WAIT: Duration = Duration::from_secs(1);
 
 /// The timeout of an encoder, reading its object included: a slow one blocks others.
-const DEADLINE: Duration = Duration::from_secs(10);
+const ENCODING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The minimum and maximum number of concurrent encoders; between them, one for each processor.
-const ENCODERS: (usize, usize) = (2, 4);
+const ENCODER_COUNTS: (usize, usize) = (2, 4);
 
 /// The encoders of an engine, and the variants being encoded.
 pub(super) struct Variants {
-    places: Arc<Semaphore>,
-    flights: Mutex<HashMap<VersionId, Flight>>,
+    permits: Arc<Semaphore>,
+    flights: Mutex<HashMap<VersionId, Encoding>>,
 }
 
 /// A variant being encoded. `None`: the encoder failed; failures are not cached.
-type Flight = Shared<oneshot::Receiver<Option<Arc<Made>>>>;
+type Encoding = Shared<oneshot::Receiver<Option<Arc<EncodedVariant>>>>;
 
 impl Default for Variants {
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        let places = processors.clamp(ENCODERS.0, ENCODERS.1);
+        let permits = processors.clamp(ENCODER_COUNTS.0, ENCODER_COUNTS.1);
         Self {
-            places: Arc::new(Semaphore::new(places)),
+            permits: Arc::new(Semaphore::new(permits)),
             flights: Mutex::default(),
         }
     }
 }
 
 impl Variants {
-    fn flights(&self) -> MutexGuard<'_, HashMap<VersionId, Flight>> {
+    fn flights(&self) -> MutexGuard<'_, HashMap<VersionId, Encoding>> {
         self.flights
             .lock()
             .expect("no code panics while it holds this lock")
@@ -80,7 +81,7 @@ impl Variants {
 
 /// The stored state of a variant.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum VariantState {
     /// It is stored.
     Variant(Variant),
     /// It would be no smaller than the object.
@@ -91,80 +92,30 @@ pub enum Known {
 
 /// A version in a content coding.
 #[derive(Debug, Clone)]
-pub struct Variant(Arc<Inner>);
+pub struct Variant(Arc<OpenVariant>);
 
 #[derive(Debug)]
-struct Inner {
+struct OpenVariant {
     object: Object,
     coding: Coding,
     /// The address of its pieces.
     pieces: VersionId,
     head: Head,
     /// Its bytes, unless the store has all of them in memory.
-    made: Option<Arc<Made>>,
+    made: Option<Arc<EncodedVariant>>,
 }
 
 /// The output of an encoder.
 #[derive(Debug)]
-struct Made {
+struct EncodedVariant {
     head: Head,
     pieces: Vec<Bytes>,
     _charge: Charge,
 }
 
-/// The head of a variant, stored in its first chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
-    /// 0: the object does not get smaller.
-    size: u64,
-    hash: u128,
-}
-
-impl Head {
-    const LEN: usize = 24;
-
-    fn of(pieces: &[Bytes]) -> Self {
-        let mut hash = Xxh3::new();
-        pieces.iter().for_each(|piece| hash.update(piece));
-        Self {
-            size: pieces.iter().map(|piece| piece.len() as u64).sum(),
-            hash: hash.digest128(),
-        }
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let (size, hash) = bytes.split_first_chunk()?;
-        Some(Self {
-            size: u64::from_le_bytes(*size),
-            hash: u128::from_le_bytes(hash.try_into().ok()?),
-        })
-    }
-
-    /// Returns the address of the pieces of the variant `id`. An encoder of another release or processor may produce
-    /// other bytes; their address differs, so pieces of two runs are never mixed.
-    fn pieces(self, id: VersionId) -> VersionId {
-        id.with_encoding(self.size, self.hash)
-    }
-
-    fn bytes(self) -> Bytes {
-        let mut bytes = Vec::with_capacity(Self::LEN);
-        bytes.extend(self.size.to_le_bytes());
-        bytes.extend(self.hash.to_le_bytes());
-        bytes.into()
-    }
-}
-
-/// Returns the chunk that holds the head of a variant.
-fn head_chunk(id: VersionId) -> ChunkKey {
-    ChunkKey {
-        version: id,
-        index: 0,
-    }
-}
-
 /// Returns the tiers that store the variants of an object; `None`: no variant is made, because no tier may store it.
-fn admission(terms: Terms) -> Option<Admit> {
-    match (terms.storable, terms.bulk, terms.disk) {
+fn admission(options: FetchOptions) -> Option<Admit> {
+    match (options.storable, options.bulk, options.disk) {
         (false, ..) | (true, true, DiskUse::Off) => None,
         (true, true, _) => Some(Admit::Disk),
         (true, false, DiskUse::Off) => Some(Admit::Memory),
@@ -174,14 +125,14 @@ fn admission(terms: Terms) -> Option<Admit> {
 }
 
 /// A place among the encoders, and the memory for one encoder.
-struct Fare(OwnedSemaphorePermit, Charge);
+struct EncoderPermit(OwnedSemaphorePermit, Charge);
 
 /// The outcome of a request for a flight.
-enum Departure {
+enum EncodingStart {
     /// The variant is being encoded.
-    Flight(Flight),
+    UnderWay(Encoding),
     /// It was stored a moment ago.
-    Kept,
+    Stored,
     /// No encoder or no memory is free.
     Full,
 }
@@ -190,11 +141,11 @@ impl Object {
     /// Returns whether variants of this version are made: it is not too large, and may be stored.
     #[must_use]
     pub fn may_be_encoded(&self) -> bool {
-        self.version().size <= LARGEST && admission(self.pinned.terms).is_some()
+        self.version().size <= MAX_ENCODED_SIZE && admission(self.pinned.options).is_some()
     }
 
     /// Returns the stored state of a variant without encoding it.
-    pub async fn known_variant(&self, coding: Coding) -> Known {
+    pub async fn variant_state(&self, coding: Coding) -> VariantState {
         let (chunks, id) = (&self.pinned.core.chunks, self.id().variant(coding));
         let key = head_chunk(id);
         let bytes = match chunks.get_memory(&key) {
@@ -203,16 +154,16 @@ impl Object {
             None => chunks.get(&key, Head::LEN).await.map(|(bytes, _)| bytes),
         };
         match bytes.as_deref().and_then(Head::read) {
-            None => Known::Nothing,
-            Some(Head { size: 0, .. }) => Known::Identity,
+            None => VariantState::Nothing,
+            Some(Head { size: 0, .. }) => VariantState::Identity,
             Some(head) => {
                 let variant = Variant::new(self, coding, head, None);
                 if variant.is_cached(ByteRange::new(0, head.size)) {
-                    return Known::Variant(variant);
+                    return VariantState::Variant(variant);
                 }
                 // Some of it was evicted: it is encoded again, as if it had never been stored.
                 chunks.remove(&key);
-                Known::Nothing
+                VariantState::Nothing
             }
         }
     }
@@ -223,16 +174,16 @@ impl Object {
         // Twice, in case the variant is stored between the look and the flight. If its head is unreadable even then, it
         // is encoded again.
         for again in [false, true] {
-            match self.known_variant(coding).await {
-                Known::Variant(variant) => return Some(variant),
-                Known::Identity => return None,
-                Known::Nothing => {}
+            match self.variant_state(coding).await {
+                VariantState::Variant(variant) => return Some(variant),
+                VariantState::Identity => return None,
+                VariantState::Nothing => {}
             }
-            match self.depart(coding, None, again) {
-                Departure::Kept => {}
-                Departure::Full => return None,
-                Departure::Flight(flight) => {
-                    let made = timeout(PATIENCE, flight).await.ok()?.ok()??;
+            match self.start_encoding(coding, None, again) {
+                EncodingStart::Stored => {}
+                EncodingStart::Full => return None,
+                EncodingStart::UnderWay(flight) => {
+                    let made = timeout(ENCODING_WAIT, flight).await.ok()?.ok()??;
                     return (made.head.size > 0)
                         .then(|| Variant::new(self, coding, made.head, Some(made)));
                 }
@@ -241,37 +192,42 @@ impl Object {
         None
     }
 
-    /// Joins the flight of a variant, or begins one with `fare` or with free resources. If the store has the variant,
+    /// Joins the flight of a variant, or begins one with `permit` or with free resources. If the store has the variant,
     /// it begins one only if `again` is set.
-    fn depart(&self, coding: Coding, fare: Option<Fare>, again: bool) -> Departure {
+    fn start_encoding(
+        &self,
+        coding: Coding,
+        permit: Option<EncoderPermit>,
+        again: bool,
+    ) -> EncodingStart {
         let core = &self.pinned.core;
         let id = self.id().variant(coding);
         let mut flights = core.variants.flights();
         if let Some(flight) = flights.get(&id) {
-            return Departure::Flight(flight.clone());
+            return EncodingStart::UnderWay(flight.clone());
         }
         if !again && core.chunks.locate(&head_chunk(id)).is_some() {
-            return Departure::Kept;
+            return EncodingStart::Stored;
         }
-        let Some(fare) = fare.or_else(|| self.fare(coding)) else {
-            return Departure::Full;
+        let Some(permit) = permit.or_else(|| self.encoder_permit(coding)) else {
+            return EncodingStart::Full;
         };
         let (tell, told) = oneshot::channel();
         let flight = told.shared();
         flights.insert(id, flight.clone());
-        let landing = Landing {
+        let guard = EncodingGuard {
             core: core.clone(),
             id,
         };
-        core.spawn(self.clone().fly(coding, fare, landing, tell));
-        Departure::Flight(flight)
+        core.spawn(self.clone().run_encoder(coding, permit, guard, tell));
+        EncodingStart::UnderWay(flight)
     }
 
     /// Takes a place and memory, if both are free now.
-    fn fare(&self, coding: Coding) -> Option<Fare> {
+    fn encoder_permit(&self, coding: Coding) -> Option<EncoderPermit> {
         let core = &self.pinned.core;
-        let places = core.variants.places.clone();
-        let Ok(place) = places.try_acquire_owned() else {
+        let permits = core.variants.permits.clone();
+        let Ok(place) = permits.try_acquire_owned() else {
             core.metrics.encoder_refused("busy");
             return None;
         };
@@ -279,7 +235,7 @@ impl Object {
         if charge.is_none() {
             core.metrics.encoder_refused("memory");
         }
-        Some(Fare(place, charge?))
+        Some(EncoderPermit(place, charge?))
     }
 
     fn encoder_memory(&self, coding: Coding) -> u64 {
@@ -291,21 +247,21 @@ impl Object {
     }
 
     /// Encodes a variant, stores it, and tells the waiting readers.
-    async fn fly(
+    async fn run_encoder(
         self,
         coding: Coding,
-        Fare(place, charge): Fare,
-        landing: Landing,
-        tell: oneshot::Sender<Option<Arc<Made>>>,
+        EncoderPermit(place, charge): EncoderPermit,
+        guard: EncodingGuard,
+        tell: oneshot::Sender<Option<Arc<EncodedVariant>>>,
     ) {
         let core = &self.pinned.core;
         let made = tokio::select! {
-            made = timeout(DEADLINE, self.encode(coding, charge)) => made.ok().flatten(),
+            made = timeout(ENCODING_TIMEOUT, self.encode(coding, charge)) => made.ok().flatten(),
             () = core.stop.cancelled() => None,
         };
         let made = made.map(Arc::new);
-        if let (Some(made), Some(admit)) = (&made, admission(self.pinned.terms)) {
-            made.keep(core, landing.id, admit);
+        if let (Some(made), Some(admit)) = (&made, admission(self.pinned.options)) {
+            made.keep(core, guard.id, admit);
         }
         let result = match &made {
             None => "failed",
@@ -314,24 +270,24 @@ impl Object {
         };
         core.metrics.encoded(coding.name(), result);
         // The flight ends after the variant is stored: a reader that finds neither would encode it again.
-        drop((landing, place));
+        drop((guard, place));
         let _ = tell.send(made);
     }
 
     /// Runs an encoder over the object. `None`: the object cannot be read, or the encoder failed.
-    async fn encode(&self, coding: Coding, mut charge: Charge) -> Option<Made> {
+    async fn encode(&self, coding: Coding, mut charge: Charge) -> Option<EncodedVariant> {
         let (size, piece) = (self.version().size, self.pinned.core.geometry.chunk());
         let mut encoder = Encoder::new(coding, size, piece).ok()?;
         let mut bytes = self.read_at(ByteRange::new(0, size));
-        let mut block = Vec::with_capacity(BLOCK);
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
         loop {
             let frame = bytes.next().await.transpose().ok()?;
             let is_last = frame.is_none();
             let mut frame = frame.unwrap_or_default();
             while !frame.is_empty() || is_last && !block.is_empty() {
-                let taken = frame.split_to(frame.len().min(BLOCK - block.len()));
+                let taken = frame.split_to(frame.len().min(BLOCK_BYTES - block.len()));
                 block.extend_from_slice(&taken);
-                if block.len() < BLOCK && !is_last {
+                if block.len() < BLOCK_BYTES && !is_last {
                     continue;
                 }
                 let full = block;
@@ -341,7 +297,7 @@ impl Object {
                 });
                 let (used, mut emptied, ran) = ran.await.ok()?;
                 if ran.is_err() {
-                    return Some(Made::identity(charge.split(0)));
+                    return Some(EncodedVariant::identity(charge.split(0)));
                 }
                 emptied.clear();
                 (encoder, block) = (used, emptied);
@@ -352,9 +308,9 @@ impl Object {
         }
         let pieces = spawn_blocking(move || finished(encoder)).await.ok()?;
         let Ok((head, pieces)) = pieces else {
-            return Some(Made::identity(charge.split(0)));
+            return Some(EncodedVariant::identity(charge.split(0)));
         };
-        Some(Made {
+        Some(EncodedVariant {
             head,
             pieces,
             _charge: charge.split(head.size),
@@ -368,18 +324,18 @@ fn finished(encoder: Encoder) -> io::Result<(Head, Vec<Bytes>)> {
 }
 
 /// Ends a flight, however its task ends.
-struct Landing {
+struct EncodingGuard {
     core: Arc<Core>,
     id: VersionId,
 }
 
-impl Drop for Landing {
+impl Drop for EncodingGuard {
     fn drop(&mut self) {
         self.core.variants.flights().remove(&self.id);
     }
 }
 
-impl Made {
+impl EncodedVariant {
     /// Creates the result for an object that encoding does not make smaller.
     fn identity(charge: Charge) -> Self {
         let head = Head { size: 0, hash: 0 };
@@ -402,10 +358,10 @@ impl Made {
 }
 
 impl Variant {
-    fn new(object: &Object, coding: Coding, head: Head, made: Option<Arc<Made>>) -> Self {
+    fn new(object: &Object, coding: Coding, head: Head, made: Option<Arc<EncodedVariant>>) -> Self {
         // The bytes that came with the version are no longer needed.
-        object.pinned.hold(None);
-        let mut inner = Inner {
+        object.pinned.hold_first(None);
+        let mut inner = OpenVariant {
             object: object.clone(),
             coding,
             pieces: head.pieces(object.id().variant(coding)),
@@ -443,7 +399,7 @@ impl Variant {
     }
 }
 
-impl Inner {
+impl OpenVariant {
     /// Returns the chunk that holds a piece.
     fn chunk(&self, index: u32) -> ChunkKey {
         ChunkKey {
@@ -462,25 +418,5 @@ impl Inner {
                 Tier::Disk => Some(Tier::Disk),
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_of_another_run_have_another_address() {
-        let id = VersionId(7).variant(Coding::Gzip);
-        let head = |text: &'static [u8]| Head::of(&[Bytes::from_static(text)]);
-        let pieces = head(b"one run").pieces(id);
-        assert_eq!(head(b"one run").pieces(id), pieces);
-        let others = [
-            head(b"another").pieces(id),
-            head(b"one runs").pieces(id),
-            head(b"one run").pieces(VersionId(7).variant(Coding::Brotli)),
-            id,
-        ];
-        assert!(others.iter().all(|other| *other != pieces), "{others:?}");
     }
 }

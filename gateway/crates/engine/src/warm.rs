@@ -13,30 +13,33 @@ use futures_util::{TryStreamExt, stream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::object::Pinned;
-use super::reader::Reader;
-use super::{Engine, Error, Object, Open, ReadContext, pins};
+use crate::invalidate::pins;
+use crate::object::pinned::Pinned;
+use crate::object::reader::Reader;
+use crate::{Engine, Error, Object, Open, ReadContext};
 use tidegate_cache::{Admit, ChunkKey};
 use tidegate_plan::pacer::Pacer;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 
+pub mod keys;
+
 /// The largest piece: half of the largest part, so that several fit a disk's queue.
-const PIECE: u64 = 4 << 20;
+const MAX_PIECE: u64 = 4 << 20;
 
 /// The maximum number of concurrent pieces of all objects: this bounds connections, and memory to the size of one
 /// disk's queue.
-const PIECES: usize = 8;
+const MAX_PIECES: usize = 8;
 
 /// The longest time for a piece if a rate is set.
-const STROKE: Duration = Duration::from_millis(250);
+const PIECE_TIME: Duration = Duration::from_millis(250);
 
 /// The interval of the checks on a busy disk, and the timeout of the wait for it.
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(30);
+const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const DISK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The number of attempts for an object that changes while it is warmed.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Warms objects, all at one common rate.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ pub struct Warmed {
 }
 
 /// The warming of one object.
-struct Job {
+struct WarmJob {
     pinned: Arc<Pinned>,
     to_disk: bool,
     streams: usize,
@@ -75,7 +78,7 @@ impl Warmer {
             engine,
             pacer: rate.map(|rate| Mutex::new(Pacer::new(rate))),
             began: Instant::now(),
-            pieces: Semaphore::new(PIECES),
+            pieces: Semaphore::new(MAX_PIECES),
         }
     }
 
@@ -96,43 +99,47 @@ impl Warmer {
         let mut attempts = 1;
         loop {
             // The bytes that come with the version are counted once they are here.
-            self.pace(0).await;
+            self.wait_for_rate(0).await;
             let how = Open {
                 first: Some(RangeSpec::From(0)),
                 client: Client::Warm,
                 ..Open::default()
             };
             let object = self.engine.open(&source, key, how).await?;
-            match self.fill(&object, tell).await {
-                Err(Error::Changed) if attempts < ATTEMPTS => attempts += 1,
+            match self.fetch_missing(&object, tell).await {
+                Err(Error::Changed) if attempts < MAX_ATTEMPTS => attempts += 1,
                 done => return done,
             }
         }
     }
 
-    async fn fill(&self, object: &Object, tell: &(dyn Fn(u64) + Sync)) -> Result<Warmed, Error> {
+    async fn fetch_missing(
+        &self,
+        object: &Object,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Warmed, Error> {
         let job = self.job(object);
         let size = job.pinned.record.version.size;
         let mut warmed = Warmed {
             size,
             ..Warmed::default()
         };
-        let keeps = job.to_disk || !job.pinned.terms.bulk;
-        if !job.pinned.terms.storable || !keeps {
+        let keeps = job.to_disk || !job.pinned.options.bulk;
+        if !job.pinned.options.storable || !keeps {
             warmed.left_out = size;
             return Ok(warmed);
         }
-        let brought = object.pinned.brought();
-        let range = self.range(&job, &brought);
-        self.pace(range.len()).await;
+        let first = object.pinned.first_chunks();
+        let range = self.range(&job, &first);
+        self.wait_for_rate(range.len()).await;
         tell(range.len());
-        let missing = self.look(&job, &brought, &mut warmed).await;
+        let missing = self.list_missing(&job, &first, &mut warmed).await;
         let pieces = stream::iter(missing.into_iter().map(Ok::<_, Error>));
-        let (job, brought) = (&job, &brought);
+        let (job, first) = (&job, &first);
         pieces
             .try_for_each_concurrent(job.streams, |piece| async move {
                 let range = self.range(job, &piece);
-                if brought.contains(&piece.start) {
+                if first.contains(&piece.start) {
                     // Its time was waited for, and its bytes are counted.
                     return self.read(job, range).await;
                 }
@@ -142,33 +149,38 @@ impl Warmer {
             })
             .await?;
         warmed.fetched = size - warmed.cached;
-        warmed.left_out = self.settle(job).await;
+        warmed.left_out = self.store_refused(job).await;
         Ok(warmed)
     }
 
-    fn job(&self, object: &Object) -> Job {
-        let pinned = object.quietly().pinned;
-        Job {
-            to_disk: pinned.terms.disk != DiskUse::Off && pinned.core.chunks.backlog().is_some(),
+    fn job(&self, object: &Object) -> WarmJob {
+        let pinned = object.for_background().pinned;
+        WarmJob {
+            to_disk: pinned.options.disk != DiskUse::Off && pinned.core.chunks.backlog().is_some(),
             streams: usize::try_from(pinned.limits.streams).unwrap_or(1).max(1),
             pinned,
         }
     }
 
-    /// Counts cached chunks other than `brought`, writes chunks from memory to disk, and cuts the rest into pieces.
-    async fn look(&self, job: &Job, brought: &Range<u32>, warmed: &mut Warmed) -> Vec<Range<u32>> {
+    /// Counts cached chunks other than `first`, writes chunks from memory to disk, and cuts the rest into pieces.
+    async fn list_missing(
+        &self,
+        job: &WarmJob,
+        first: &Range<u32>,
+        warmed: &mut Warmed,
+    ) -> Vec<Range<u32>> {
         let core = &job.pinned.core;
         let size = job.pinned.record.version.size;
         let most = u32::try_from(self.piece() / core.geometry.chunk()).unwrap_or(u32::MAX);
         let mut pieces: Vec<Range<u32>> = Vec::new();
         for index in 0..core.geometry.count(size) {
             if self.is_there(job, index) || self.put(job, index).await {
-                if !brought.contains(&index) {
+                if !first.contains(&index) {
                     warmed.cached += core.geometry.bytes(index, size).len();
                 }
                 continue;
             }
-            let begins = brought.end == index;
+            let begins = first.end == index;
             match pieces.last_mut() {
                 Some(last) if last.end == index && !begins && last.len() < most.max(1) as usize => {
                     last.end += 1;
@@ -181,13 +193,13 @@ impl Warmer {
 
     fn piece(&self) -> u64 {
         let Some(pacer) = &self.pacer else {
-            return PIECE;
+            return MAX_PIECE;
         };
         let pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
-        pacer.piece(STROKE).min(PIECE)
+        pacer.piece(PIECE_TIME).min(MAX_PIECE)
     }
 
-    fn key(job: &Job, index: u32) -> ChunkKey {
+    fn key(job: &WarmJob, index: u32) -> ChunkKey {
         ChunkKey {
             version: job.pinned.record.id,
             index,
@@ -195,17 +207,17 @@ impl Warmer {
     }
 
     /// Returns whether a chunk is in its tier; pins it if its object is pinned.
-    fn is_there(&self, job: &Job, index: u32) -> bool {
+    fn is_there(&self, job: &WarmJob, index: u32) -> bool {
         let (core, key) = (&job.pinned.core, Self::key(job, index));
         let held = core.chunks.tiers_of(&key);
         if held.disk {
-            pins::found(core, &job.pinned.id, &key);
+            pins::pin_found(core, &job.pinned.id, &key);
         }
         if job.to_disk { held.disk } else { held.memory }
     }
 
     /// Writes a chunk from memory to disk. Returns whether the disk has it.
-    async fn put(&self, job: &Job, index: u32) -> bool {
+    async fn put(&self, job: &WarmJob, index: u32) -> bool {
         let core = &job.pinned.core;
         let key = Self::key(job, index);
         if !job.to_disk || !core.chunks.tiers_of(&key).memory {
@@ -221,8 +233,8 @@ impl Warmer {
     }
 
     /// Waits, for bounded time, while more than half of a disk's queue waits.
-    async fn wait_for_disk(&self, job: &Job) {
-        let until = Instant::now() + PATIENCE;
+    async fn wait_for_disk(&self, job: &WarmJob) {
+        let until = Instant::now() + DISK_TIMEOUT;
         let behind = || {
             job.pinned
                 .core
@@ -231,11 +243,11 @@ impl Warmer {
                 .is_some_and(|share| share > 0.5)
         };
         while job.to_disk && behind() && Instant::now() < until {
-            sleep(LOOK).await;
+            sleep(DISK_CHECK_INTERVAL).await;
         }
     }
 
-    fn range(&self, job: &Job, piece: &Range<u32>) -> ByteRange {
+    fn range(&self, job: &WarmJob, piece: &Range<u32>) -> ByteRange {
         if piece.is_empty() {
             return ByteRange::new(0, 0);
         }
@@ -245,20 +257,20 @@ impl Warmer {
     }
 
     /// Reads a piece within the rate.
-    async fn fetch(&self, job: &Job, range: ByteRange) -> Result<(), Error> {
-        let _place = self.pieces.acquire().await.expect("it is never closed");
+    async fn fetch(&self, job: &WarmJob, range: ByteRange) -> Result<(), Error> {
+        let _permit = self.pieces.acquire().await.expect("it is never closed");
         self.wait_for_disk(job).await;
-        self.pace(range.len()).await;
+        self.wait_for_rate(range.len()).await;
         self.read(job, range).await
     }
 
-    async fn read(&self, job: &Job, range: ByteRange) -> Result<(), Error> {
+    async fn read(&self, job: &WarmJob, range: ByteRange) -> Result<(), Error> {
         let reader = Reader::new(job.pinned.clone(), range);
         reader.try_for_each(|_| std::future::ready(Ok(()))).await
     }
 
     /// Waits until the rate allows `bytes`.
-    async fn pace(&self, bytes: u64) {
+    async fn wait_for_rate(&self, bytes: u64) {
         let Some(pacer) = &self.pacer else {
             return;
         };
@@ -271,7 +283,7 @@ impl Warmer {
 
     /// Offers refused chunks to the disk again while memory has them. Returns the bytes that are still not in their
     /// tier.
-    async fn settle(&self, job: &Job) -> u64 {
+    async fn store_refused(&self, job: &WarmJob) -> u64 {
         let (geometry, size) = (job.pinned.core.geometry, job.pinned.record.version.size);
         let mut left_out = 0;
         for index in 0..geometry.count(size) {

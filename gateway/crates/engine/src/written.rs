@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Core;
-use super::budget::Charge;
-use super::fill::{Terms, admission};
-use super::unconfirmed::WriteSpan;
-use super::{pins, resolve};
+use crate::Core;
+use crate::budget::Charge;
+use crate::fetch::options::{FetchOptions, admission};
+use crate::invalidate::pins;
+use crate::open::records;
+use crate::open::unconfirmed::WriteSpan;
 use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::profile::DiskUse;
@@ -25,22 +26,22 @@ mod cutter;
 mod parts;
 
 use cutter::Cutter;
-pub use parts::{PartChunks, Passing};
+pub use parts::{PartChunks, PartCopy};
 
 /// The source of the knowledge about a written version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum WriteConfirmation {
     /// The bucket confirmed it at this time, after the write.
     Confirmed(Timestamp),
     /// The answer to the write described it.
-    Answered(Answered),
+    Answered(WriteAnswer),
     /// The bucket has another version by now.
     Superseded,
 }
 
 /// The answer to a write, without its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
+pub struct WriteAnswer {
     /// The time at which the request was sent, from which the version is fresh.
     pub asked: Timestamp,
     took: Duration,
@@ -48,7 +49,7 @@ pub struct Answered {
     date: Option<Timestamp>,
 }
 
-impl Answered {
+impl WriteAnswer {
     /// Returns an answer that came just now to a request that was sent at `asked`.
     pub fn now(core: &Core, asked: Timestamp, date: Option<Timestamp>) -> Self {
         Self {
@@ -61,7 +62,7 @@ impl Answered {
 
 /// The reason for filing a chunk: the label of its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum FilingCause {
     /// The object was sent in one request.
     Put,
     /// The object was sent in parts.
@@ -72,7 +73,7 @@ pub enum Cause {
     Rename,
 }
 
-impl Cause {
+impl FilingCause {
     fn label(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -88,11 +89,11 @@ pub struct Filing {
     core: Arc<Core>,
     id: ObjectId,
     record: Arc<Record>,
-    terms: Terms,
+    options: FetchOptions,
     is_storable: bool,
     pin: PinId,
     /// Chunks of another version on a disk, to be filed once this one is known.
-    on_disk: Vec<(ChunkKey, Cause)>,
+    on_disk: Vec<(ChunkKey, FilingCause)>,
 }
 
 impl fmt::Debug for Filing {
@@ -115,7 +116,7 @@ impl Filing {
         version: &Arc<Version>,
         confirmed: Timestamp,
     ) -> Self {
-        resolve::supersede(core, |other| other == id);
+        records::supersede(core, |other| other == id);
         let generation = core.meta.generation(id).await;
         let record = Record {
             id: VersionId::new(id, version, generation),
@@ -128,7 +129,7 @@ impl Filing {
             core: core.clone(),
             id: id.clone(),
             record: Arc::new(record),
-            terms: Terms::new(profile, is_storable, Client::Own),
+            options: FetchOptions::new(profile, is_storable, Client::Own),
             is_storable,
             pin: core.meta.pin_of(id),
             on_disk: Vec::new(),
@@ -137,13 +138,13 @@ impl Filing {
 
     /// Files a chunk in the tier of a fetched one. Ignores a chunk whose length differs from this
     /// version's.
-    pub(super) fn put(&self, index: u32, bytes: Bytes, cause: Cause) {
+    pub(super) fn put(&self, index: u32, bytes: Bytes, cause: FilingCause) {
         let version = self.record.id;
         let length = bytes.len() as u64;
         if length != self.chunk(index).len() {
             return;
         }
-        if let Some(admit) = admission(&self.core, version, index, self.terms, self.pin) {
+        if let Some(admit) = admission(&self.core, version, index, self.options, self.pin) {
             let key = ChunkKey { version, index };
             self.core.chunks.insert_pinned(key, bytes, admit, self.pin);
             self.core.metrics.filed(cause.label(), length);
@@ -152,7 +153,7 @@ impl Filing {
 
     /// Files the chunks of another version within `ranges`, in which both have the same bytes at
     /// the same offsets: chunks in memory at once, chunks on a disk once this version is known.
-    pub fn put_of(&mut self, other: VersionId, ranges: &[ByteRange], cause: Cause) {
+    pub fn put_of(&mut self, other: VersionId, ranges: &[ByteRange], cause: FilingCause) {
         if other == self.record.id {
             return;
         }
@@ -199,14 +200,14 @@ impl Filing {
     /// Files all chunks of an object.
     pub fn put_all(&self, chunks: Chunks) {
         for (index, bytes) in chunks.chunks {
-            self.put(index, bytes, Cause::Put);
+            self.put(index, bytes, FilingCause::Put);
         }
     }
 
     /// Makes the version known to readers.
-    pub(super) fn finish(self, known: Known) {
+    pub(super) fn finish(self, known: WriteConfirmation) {
         let core = &self.core;
-        if let Known::Answered(Answered {
+        if let WriteConfirmation::Answered(WriteAnswer {
             took,
             date: Some(answered),
             ..
@@ -228,7 +229,7 @@ impl Filing {
         let entry = self
             .is_storable
             .then(|| Entry::Present(self.record.clone()));
-        resolve::remember(core, &self.id, entry);
+        records::put(core, &self.id, entry);
         pins::release(core, &self.id, before);
         if !self.on_disk.is_empty() {
             let core = self.core.clone();
@@ -257,13 +258,14 @@ pub async fn install(
     profile: &Profile,
     id: &ObjectId,
     version: &Arc<Version>,
-    known: Known,
+    known: WriteConfirmation,
     file: impl FnOnce(&mut Filing),
 ) {
     let confirmed = match known {
-        Known::Confirmed(asked) | Known::Answered(Answered { asked, .. }) => asked,
-        Known::Superseded => {
-            resolve::remember(core, id, None);
+        WriteConfirmation::Confirmed(asked)
+        | WriteConfirmation::Answered(WriteAnswer { asked, .. }) => asked,
+        WriteConfirmation::Superseded => {
+            records::put(core, id, None);
             return;
         }
     };

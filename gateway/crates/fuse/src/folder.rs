@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::nodes::Node;
-use tidegate_engine::names::{Entry, Page, Place};
+use tidegate_engine::names::{Entry, NamePage, PagePosition};
 use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
@@ -25,11 +25,11 @@ pub(super) struct Folder {
 #[derive(Debug, Default)]
 struct Stream {
     /// The number of each page's first name, and where the page begins.
-    begun: Vec<(u64, Option<Place>)>,
+    begun: Vec<(u64, Option<PagePosition>)>,
     /// The drafts in the folder when the reading began.
     drafts: Vec<(String, Entry)>,
     page: Option<Arc<Names>>,
-    ahead: Option<AbortOnDropHandle<Result<Page, Error>>>,
+    ahead: Option<AbortOnDropHandle<Result<NamePage, Error>>>,
     /// Names of drafts that the pages already had.
     met: HashSet<String>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Names {
     /// The number of the first.
     pub(super) first: u64,
     pub(super) names: Vec<(String, Entry)>,
-    next: Option<Place>,
+    next: Option<PagePosition>,
 }
 
 impl Names {
@@ -98,7 +98,7 @@ impl Folder {
     async fn turn_to(
         &self,
         stream: &mut Stream,
-        (first, place): (u64, Option<Place>),
+        (first, place): (u64, Option<PagePosition>),
     ) -> Result<(), Error> {
         let mut page = match stream.ahead.take() {
             Some(ahead) => ahead.await.unwrap_or(Err(Error::Unavailable))?,
@@ -122,8 +122,8 @@ impl Folder {
 
     fn list(
         &self,
-        from: Option<Place>,
-    ) -> impl Future<Output = Result<Page, Error>> + Send + 'static {
+        from: Option<PagePosition>,
+    ) -> impl Future<Output = Result<NamePage, Error>> + Send + 'static {
         let (engine, source, node) = (self.engine.clone(), self.source.clone(), self.node.clone());
         async move { engine.list(&source, &node.key(), from).await }
     }
@@ -131,7 +131,7 @@ impl Folder {
 
 impl Stream {
     /// Adds the drafts that no page had, behind the last page.
-    fn add_drafts(&mut self, page: &mut Page) {
+    fn add_drafts(&mut self, page: &mut NamePage) {
         for (name, _) in &page.names {
             if self.drafts.iter().any(|(draft, _)| draft == name) {
                 self.met.insert(name.clone());
@@ -144,7 +144,7 @@ impl Stream {
     }
 
     /// Returns the beginning of the page that had this name.
-    fn back_to(&mut self, number: u64) -> (u64, Option<Place>) {
+    fn back_to(&mut self, number: u64) -> (u64, Option<PagePosition>) {
         self.ahead = None;
         let behind = self.begun.partition_point(|(first, _)| *first <= number);
         self.begun.truncate(behind);

@@ -1,6 +1,6 @@
 //! Extended attributes: the gateway's knowledge of a file.
 
-use tidegate_engine::{Found, Object, Tier};
+use tidegate_engine::{Coverage, Object, Tier};
 use tidegate_plan::ByteRange;
 
 /// Every name. They are not listed: programs that copy listed attributes would ask for the version of each file, and
@@ -38,9 +38,9 @@ pub(super) fn value(name: &str, object: &Object) -> Option<String> {
 /// Returns the cached part of a file, and the tier in which the slowest part of it lies.
 fn cached(object: &Object) -> &'static str {
     match object.locate(ByteRange::new(0, object.version().size)) {
-        Found::All(Tier::Memory) => "memory",
-        Found::All(Tier::Disk) => "disk",
-        Found::Some => "some",
-        Found::Nothing => "none",
+        Coverage::All(Tier::Memory) => "memory",
+        Coverage::All(Tier::Disk) => "disk",
+        Coverage::Some => "some",
+        Coverage::Nothing => "none",
     }
 }

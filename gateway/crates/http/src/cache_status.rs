@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use http::{HeaderName, HeaderValue};
 
-use tidegate_engine::{Forward, Found, Object, Outcome};
+use tidegate_engine::{Coverage, ForwardReason, Object, OpenOutcome};
 use tidegate_plan::ByteRange;
 
 /// RFC 9211.
@@ -25,9 +25,9 @@ impl CachedPart {
     /// Returns the cached part of `pieces`, all taken together.
     pub(crate) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
         let mut each = pieces.iter().map(|range| match object.locate(*range) {
-            Found::All(_) => Self::All,
-            Found::Some => Self::Part,
-            Found::Nothing => Self::Nothing,
+            Coverage::All(_) => Self::All,
+            Coverage::Some => Self::Part,
+            Coverage::Nothing => Self::Nothing,
         });
         let first = each.next().unwrap_or(Self::All);
         each.fold(first, |all, one| if all == one { all } else { Self::Part })
@@ -74,13 +74,13 @@ impl CacheResult {
     }
 
     /// Returns the result for a version's `outcome`, and the part of its bytes that was cached before the read.
-    pub(crate) fn of(outcome: &Outcome, cached: CachedPart) -> Self {
+    pub(crate) fn of(outcome: &OpenOutcome, cached: CachedPart) -> Self {
         match (outcome.forward, cached) {
             (_, CachedPart::All) if outcome.ttl_ms < 0 => Self::Stale,
             (None, CachedPart::All) => Self::Hit,
-            (Some(Forward::Failed), CachedPart::All) => Self::Stale,
-            (Some(Forward::Revalidated), CachedPart::All) => Self::Revalidated,
-            (None | Some(Forward::Revalidated), CachedPart::Part) => Self::Partial,
+            (Some(ForwardReason::Failed), CachedPart::All) => Self::Stale,
+            (Some(ForwardReason::Revalidated), CachedPart::All) => Self::Revalidated,
+            (None | Some(ForwardReason::Revalidated), CachedPart::Part) => Self::Partial,
             _ => Self::Miss,
         }
     }
@@ -88,18 +88,18 @@ impl CacheResult {
 
 /// Returns the header's value. `fwd-status` is given only if it is known to be 304: any other would only reflect the
 /// cache's own range requests.
-pub(crate) fn cache_status(outcome: &Outcome, cached: CachedPart) -> HeaderValue {
+pub(crate) fn cache_status(outcome: &OpenOutcome, cached: CachedPart) -> HeaderValue {
     let mut text = String::with_capacity(64);
     text.push_str("tidegate; ");
     text.push_str(match (outcome.forward, cached) {
         (None, CachedPart::All) => "hit",
         (None, CachedPart::Part) => "fwd=partial",
         (None, CachedPart::Nothing) => "fwd=miss",
-        (Some(Forward::Miss), _) => "fwd=uri-miss",
-        (Some(Forward::Stale), _) => "fwd=stale",
-        (Some(Forward::Revalidated), _) => "fwd=stale; fwd-status=304",
-        (Some(Forward::Request), _) => "fwd=request",
-        (Some(Forward::Failed), _) => "fwd=stale; detail=stale-if-error",
+        (Some(ForwardReason::Miss), _) => "fwd=uri-miss",
+        (Some(ForwardReason::Stale), _) => "fwd=stale",
+        (Some(ForwardReason::Revalidated), _) => "fwd=stale; fwd-status=304",
+        (Some(ForwardReason::Request), _) => "fwd=request",
+        (Some(ForwardReason::Failed), _) => "fwd=stale; detail=stale-if-error",
     });
     let forwarded = !matches!((outcome.forward, cached), (None, CachedPart::All));
     if forwarded && outcome.stored {
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn outcome(forward: Option<Forward>, ttl_ms: i64) -> Outcome {
-        Outcome {
+    fn outcome(forward: Option<ForwardReason>, ttl_ms: i64) -> OpenOutcome {
+        OpenOutcome {
             forward,
             collapsed: false,
             stored: true,
@@ -150,28 +150,28 @@ mod tests {
                 CacheResult::Miss,
             ),
             (
-                Some(Forward::Miss),
+                Some(ForwardReason::Miss),
                 CachedPart::Nothing,
                 9000,
                 "fwd=uri-miss; stored; ttl=9",
                 CacheResult::Miss,
             ),
             (
-                Some(Forward::Stale),
+                Some(ForwardReason::Stale),
                 CachedPart::Nothing,
                 9000,
                 "fwd=stale; stored; ttl=9",
                 CacheResult::Miss,
             ),
             (
-                Some(Forward::Revalidated),
+                Some(ForwardReason::Revalidated),
                 all,
                 9000,
                 "fwd=stale; fwd-status=304; stored; ttl=9",
                 CacheResult::Revalidated,
             ),
             (
-                Some(Forward::Request),
+                Some(ForwardReason::Request),
                 CachedPart::Part,
                 9000,
                 "fwd=request; stored; ttl=9",
@@ -183,10 +183,10 @@ mod tests {
             assert_eq!(cache_status(&outcome, found), format!("tidegate; {text}"));
             assert_eq!(CacheResult::of(&outcome, found), result, "{text}");
         }
-        let collapsed = Outcome {
+        let collapsed = OpenOutcome {
             collapsed: true,
             stored: false,
-            ..outcome(Some(Forward::Miss), 0)
+            ..outcome(Some(ForwardReason::Miss), 0)
         };
         let value = cache_status(&collapsed, CachedPart::Nothing);
         assert_eq!(value, "tidegate; fwd=uri-miss; collapsed; ttl=0");

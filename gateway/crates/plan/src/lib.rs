@@ -5,13 +5,13 @@
 
 pub mod diagnosis;
 mod disk;
+pub mod folder_prefetch;
 pub mod freshness;
 mod layout;
 mod object;
 pub mod profile;
 pub mod readahead;
 mod request;
-pub mod siblings;
 mod text;
 mod time;
 mod traffic;

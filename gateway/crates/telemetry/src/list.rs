@@ -18,7 +18,7 @@ pub const ALL: &[Metric] = &[
     names::ENGINE_DELIVERED,
     names::ENGINE_RESOLVES,
     names::ENGINE_PARTS,
-    names::ENGINE_SIBLINGS,
+    names::ENGINE_FOLDER_PREFETCHES,
     names::ENGINE_HEDGES,
     names::ENGINE_DISK_READS,
     names::ENGINE_DISK_RACES,

@@ -13,7 +13,7 @@ use super::shared_draft::SharedDraft;
 use super::supersede::{ChangedKey, supersede};
 use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::Entry;
-use tidegate_engine::written::{self, Answered, Cause, Known};
+use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
@@ -111,7 +111,7 @@ impl Writers {
         let core = &self.0.core;
         let asked = core.now();
         let written = copy(&self.0, source, &version, from, &new).await?;
-        let answered = Answered::now(core, asked, written.answered);
+        let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
             over.discard().await;
@@ -184,14 +184,14 @@ impl Drafts {
         source: &ReadContext,
         id: &ObjectId,
         made: Version,
-        answered: Answered,
+        answered: WriteAnswer,
         moved: VersionId,
     ) {
         let (core, profile) = (&self.core, source.profile.load());
-        let (made, known) = (Arc::new(made), Known::Answered(answered));
+        let (made, known) = (Arc::new(made), WriteConfirmation::Answered(answered));
         let whole = ByteRange::new(0, made.size);
         written::install(core, &profile, id, &made, known, |filing| {
-            filing.put_of(moved, &[whole], Cause::Rename);
+            filing.put_of(moved, &[whole], FilingCause::Rename);
         })
         .await;
         supersede(core, id, ChangedKey::Installed(core.facts(id, &made)));

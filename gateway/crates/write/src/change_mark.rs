@@ -8,7 +8,7 @@
 use futures_util::future::try_join_all;
 
 use tidegate_engine::Core;
-use tidegate_engine::resolve;
+use tidegate_engine::records;
 use tidegate_origin::{MARK_REFUSED, OriginError};
 use tidegate_plan::ObjectId;
 
@@ -41,7 +41,7 @@ struct MarkedChange<'a> {
 impl Drop for MarkedChange<'_> {
     fn drop(&mut self) {
         // First, so that no answer from before the change is recorded after it.
-        resolve::supersede(self.core, |other| self.ids.contains(other));
+        records::supersede(self.core, |other| self.ids.contains(other));
         for id in self.ids {
             self.core.meta.end_change(id);
         }

@@ -8,7 +8,7 @@ use super::commit::MAX_PUBLISH_ATTEMPTS;
 use super::published_version::{PublishedVersion, SentBytes};
 use super::shared_draft::SharedDraft;
 use tidegate_engine::Core;
-use tidegate_engine::written::{Answered, Known};
+use tidegate_engine::written::{WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
@@ -104,7 +104,7 @@ impl SharedDraft {
             headers: self.state().begun_with.clone(),
         };
         let core = &self.inner.core;
-        let answered = Answered::now(core, asked, written.answered);
+        let answered = WriteAnswer::now(core, asked, written.answered);
         let (version, known) = confirmed(core, &self.source, &upload.key, made, answered).await?;
         Ok(PublishedVersion {
             version,
@@ -177,7 +177,11 @@ impl SharedDraft {
         let error = match change_key(core, &self.id(), copy).await {
             Ok(written) => {
                 return Ok(PublishedVersion {
-                    known: Known::Answered(Answered::now(core, asked, written.answered)),
+                    known: WriteConfirmation::Answered(WriteAnswer::now(
+                        core,
+                        asked,
+                        written.answered,
+                    )),
                     version: Version {
                         etag: written.etag,
                         version_id: written.version_id,
@@ -251,18 +255,18 @@ pub(super) async fn confirmed(
     source: &ReadContext,
     key: &ObjectKey,
     made: Version,
-    answered: Answered,
-) -> Result<(Version, Known), WriteError> {
+    answered: WriteAnswer,
+) -> Result<(Version, WriteConfirmation), WriteError> {
     let asked = core.now();
     match source.origin.head(key).await {
         Ok(found) if found.etag == made.etag && found.size != made.size => {
             let what = "the completed object has another length";
             Err(WriteError::Origin(Error::BadOrigin(what)))
         }
-        Ok(found) if found.etag == made.etag => Ok((found, Known::Confirmed(asked))),
+        Ok(found) if found.etag == made.etag => Ok((found, WriteConfirmation::Confirmed(asked))),
         // The version of a later writer.
-        Ok(_) | Err(OriginError::NotFound) => Ok((made, Known::Superseded)),
-        Err(_) => Ok((made, Known::Answered(answered))),
+        Ok(_) | Err(OriginError::NotFound) => Ok((made, WriteConfirmation::Superseded)),
+        Err(_) => Ok((made, WriteConfirmation::Answered(answered))),
     }
 }
 

@@ -13,10 +13,10 @@ use super::folder_locks::FolderLock;
 use super::publish_hold::PublishHold;
 use super::supersede::{ChangedKey, supersede};
 use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use tidegate_cache::Entry as Known;
+use tidegate_cache::Entry as WriteConfirmation;
 use tidegate_engine::names::Facts;
-use tidegate_engine::written::Answered;
-use tidegate_engine::{Error, ReadContext, resolve};
+use tidegate_engine::written::WriteAnswer;
+use tidegate_engine::{Error, ReadContext, records};
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
@@ -70,7 +70,7 @@ struct Item {
 /// A copy that the store confirmed.
 struct ConfirmedCopy {
     written: Written,
-    answered: Answered,
+    answered: WriteAnswer,
 }
 
 /// The number of an item, and the outcome of its copy.
@@ -218,11 +218,11 @@ impl Drafts {
     /// Returns the version of a listed object, if its headers are cached.
     async fn at_hand(&self, id: &ObjectId, listed: &Listed) -> Option<Version> {
         let core = &self.core;
-        let Some(Known::Present(record)) = core.meta.load(id).await else {
+        let Some(WriteConfirmation::Present(record)) = core.meta.load(id).await else {
             return None;
         };
         let generation = core.meta.generation(id).await;
-        if !resolve::is_of(&record, id, generation) {
+        if !records::is_of(&record, id, generation) {
             return None;
         }
         let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
@@ -244,7 +244,7 @@ impl Drafts {
             let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             let made = copied.map(|written| ConfirmedCopy {
-                answered: Answered::now(&self.core, asked, written.answered),
+                answered: WriteAnswer::now(&self.core, asked, written.answered),
                 written,
             });
             Some((number, made.map_err(missing_is_changed)))

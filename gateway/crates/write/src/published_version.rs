@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::shared_draft::SharedDraft;
-use tidegate_engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
+use tidegate_engine::written::{self, Chunks, Filing, FilingCause, PartChunks, WriteConfirmation};
 use tidegate_origin::CompletedPart;
 use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
 /// A version that was published.
 pub(super) struct PublishedVersion {
     pub(super) version: Version,
-    pub(super) known: Known,
+    pub(super) known: WriteConfirmation,
     pub(super) bytes: SentBytes,
 }
 
@@ -42,7 +42,7 @@ impl PublishedVersion {
     pub(super) fn found(version: Version, asked: Timestamp) -> Self {
         Self {
             version,
-            known: Known::Confirmed(asked),
+            known: WriteConfirmation::Confirmed(asked),
             bytes: SentBytes::InDoubt,
         }
     }
@@ -54,7 +54,7 @@ impl SharedDraft {
         &self,
         id: &ObjectId,
         version: &Arc<Version>,
-        known: Known,
+        known: WriteConfirmation,
         bytes: SentBytes,
     ) {
         let profile = self.source.profile.load_full();
@@ -63,7 +63,7 @@ impl SharedDraft {
         written::install(core, &profile, id, version, known, |filing| {
             bytes.file(filing, &self.chunks);
             if let Some((base, ranges)) = copied {
-                filing.put_of(base, &ranges, Cause::Base);
+                filing.put_of(base, &ranges, FilingCause::Base);
             }
         })
         .await;

@@ -117,7 +117,7 @@ impl SharedDraft {
             must_confirm: false,
         };
         let policy = Policy::new(&base.version, &self.source.profile.load(), now);
-        engine.at_hand(&self.source, id, Arc::new(record), policy, now, Client::Own)
+        engine.open_record(&self.source, id, Arc::new(record), policy, now, Client::Own)
     }
 }
 

@@ -184,7 +184,11 @@ impl WritePath {
     async fn notify(&self, id: &ObjectId) {
         let scope = Scope::Key(id.key.clone());
         let ids = self.core.everywhere(id);
-        join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
+        join_all(
+            ids.iter()
+                .map(|id| self.core.report_purge(id.origin, &scope)),
+        )
+        .await;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use tidegate_engine::Error;
-use tidegate_engine::written::Passing;
+use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
@@ -27,7 +27,7 @@ struct SentPart {
     etag: ETag,
     sums: Sums,
     /// Its chunks, if they are to be kept.
-    passing: Option<Arc<Passing>>,
+    passing: Option<Arc<PartCopy>>,
 }
 
 /// The pauses of sending ahead after a failure that the origin's own retries did not cure.
@@ -117,12 +117,12 @@ impl SharedDraft {
         self: &Arc<Self>,
         file: Arc<SpoolFile>,
         range: ByteRange,
-        passing: Option<Arc<Passing>>,
+        passing: Option<Arc<PartCopy>>,
     ) -> Frames {
         let writing = self.clone();
         Arc::new(move || {
             let (writing, passing) = (writing.clone(), passing.clone());
-            let number = passing.as_ref().map(|it| it.starts(&writing.inner.core));
+            let number = passing.as_ref().map(|it| it.start(&writing.inner.core));
             let passing = passing.zip(number);
             let frames = file.frames(range);
             Box::pin(frames.inspect(move |piece| {

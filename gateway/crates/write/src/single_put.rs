@@ -12,7 +12,7 @@ use super::shared_draft::SharedDraft;
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
-use tidegate_engine::written::{Answered, Chunks, Known};
+use tidegate_engine::written::{Chunks, WriteAnswer, WriteConfirmation};
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ByteRange, ETag, Version};
 
@@ -63,7 +63,7 @@ impl SharedDraft {
         let (put, chunks) = tokio::join!(put, cut);
         match put {
             Ok(written) => Ok(PublishedVersion {
-                known: Known::Answered(Answered::now(core, asked, written.answered)),
+                known: WriteConfirmation::Answered(WriteAnswer::now(core, asked, written.answered)),
                 version: Version {
                     etag: written.etag,
                     size,

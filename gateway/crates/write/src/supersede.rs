@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_cache::Entry;
 use tidegate_engine::names::Facts;
-use tidegate_engine::{Core, resolve};
+use tidegate_engine::{Core, records};
 use tidegate_plan::ObjectId;
 
 /// What is known of a key after its change.
@@ -26,7 +26,7 @@ pub(super) enum ChangedKey {
 /// the bucket what the key has now.
 pub(super) fn supersede(core: &Arc<Core>, id: &ObjectId, now: ChangedKey) {
     if !matches!(now, ChangedKey::Installed(_)) {
-        resolve::remember(core, id, None);
+        records::put(core, id, None);
     }
     core.forget_elsewhere(id);
     match now {
@@ -34,7 +34,7 @@ pub(super) fn supersede(core: &Arc<Core>, id: &ObjectId, now: ChangedKey) {
         ChangedKey::Missing => {
             core.name_removed(id);
             let since = core.now();
-            resolve::remember(core, id, Some(Entry::Missing { since }));
+            records::put(core, id, Some(Entry::Missing { since }));
         }
         ChangedKey::Installed(facts) | ChangedKey::Listed(facts) => core.name_written(id, facts),
     }

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 use crate::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
-use tidegate_engine::{Budget, Engine, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, Engine, Open, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
@@ -94,6 +94,7 @@ impl Bucket {
 
 fn engine(chunks: Arc<dyn ChunkStore>, meta: Arc<dyn MetaStore>) -> Engine {
     Engine::new(Parts {
+        assists: Assists::default(),
         chunks,
         meta,
         geometry: Geometry::new(CHUNK).expect("a power of two"),

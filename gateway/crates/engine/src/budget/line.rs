@@ -12,13 +12,13 @@ use tidegate_plan::lanes::{DEMAND, Lanes};
 /// The line of requests for memory.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    state: Mutex<State>,
+    state: Mutex<LineState>,
     /// The number of requests in line, the first one included; read without the lock.
     length: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LineState {
     taken: bool,
     lanes: Lanes<oneshot::Sender<Turn>>,
 }
@@ -40,7 +40,7 @@ impl Drop for InLine<'_> {
 }
 
 /// A turn, and the place in line that belongs to it.
-pub(super) struct Held<'a> {
+pub(super) struct HeldTurn<'a> {
     _turn: Turn,
     _in_line: InLine<'a>,
 }
@@ -52,7 +52,7 @@ impl Line {
     }
 
     /// Waits until this request is the first in line.
-    pub(super) async fn turn(self: &Arc<Self>) -> Held<'_> {
+    pub(super) async fn turn(self: &Arc<Self>) -> HeldTurn<'_> {
         self.length.fetch_add(1, Ordering::SeqCst);
         let in_line = InLine(self);
         let client = client::current();
@@ -75,13 +75,13 @@ impl Line {
                 client,
             },
         };
-        Held {
+        HeldTurn {
             _turn: turn,
             _in_line: in_line,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

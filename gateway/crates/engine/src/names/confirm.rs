@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Engine, Entry, lasting};
-use crate::{ReadContext, resolve};
-use tidegate_cache::{Entry as Known, Record};
+use super::{Answer, Engine, Entry, answer_for};
+use crate::{ReadContext, records};
+use tidegate_cache::{Entry as MetaEntry, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
 impl Engine {
     /// Returns a fresh object that a reader opened at `since` or later.
-    pub(super) fn found_since(
+    pub(super) fn opened_since(
         &self,
         source: &ReadContext,
         path: &str,
         since: Timestamp,
     ) -> Option<Answer> {
         let id = source.object(&ObjectKey::new(path).ok()?);
-        let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
+        let Some(MetaEntry::Present(record)) = self.core.meta.peek(&id) else {
             return None;
         };
         if record.confirmed < since {
@@ -30,7 +30,7 @@ impl Engine {
         let facts = self.core.facts(&id, &record.version);
         // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();
-        (fresh && has_time).then(|| lasting(Entry::File(facts), left))
+        (fresh && has_time).then(|| answer_for(Entry::File(facts), left))
     }
 
     /// Returns the known version as confirmed by a listing that was requested later and shows the same one.
@@ -41,19 +41,21 @@ impl Engine {
         record: &Arc<Record>,
     ) -> Option<Arc<Record>> {
         let names = &self.core.names;
-        let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
+        let (facts, since, stored) =
+            names.listed_facts(&self.name_request(source), id.key.as_str())?;
         if since <= record.confirmed {
             return None;
         }
         let unconfirmed = &self.core.unconfirmed;
-        let version = unconfirmed.listed(record, facts.etag.as_ref(), facts.size, stored)?;
+        let version =
+            unconfirmed.confirm_listed(record, facts.etag.as_ref(), facts.size, stored)?;
         let confirmed = Arc::new(Record {
             version,
             confirmed: since,
             must_confirm: false,
             ..Record::clone(record)
         });
-        resolve::confirm(&self.core, id, record, &confirmed);
+        records::confirm(&self.core, id, record, &confirmed);
         Some(confirmed)
     }
 }

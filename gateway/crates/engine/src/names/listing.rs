@@ -9,36 +9,39 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
-use super::table::{Asked, Cursor, KnownNames, Landing, Meaning, Then, Told, split};
-use super::{Cause, Engine, Entry, Facts, Page, Place, of_listing};
+use super::answer::{
+    Continuation, KnownNames, ListedFile, ListedPage, ListingCursor, Meaning, NameRequest,
+    NamesHad, split,
+};
+use super::{Engine, Entry, Facts, NamePage, NameRequestCause, PagePosition, of_listing};
 use crate::Core;
-use crate::{Error, ReadContext, resolve};
+use crate::{Error, ReadContext, records};
 use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_origin::{After, List, Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_listed, is_name};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 /// The number of pages for which a reader waits for names in order before it reads past the table.
-const BLIND: u32 = 4;
+const MAX_EMPTY_PAGES: u32 = 4;
 
-type Asking = BoxFuture<'static, Result<Arc<Landed>, Error>>;
+type PageResult = BoxFuture<'static, Result<Arc<ArrivedPage>, Error>>;
 
 /// A page: its origin, prefix and position.
-type Question = (OriginId, String, Option<After>);
+type PageKey = (OriginId, String, Option<After>);
 
 /// Pages under way, kept alive by the callers that wait for them.
 #[derive(Debug, Default)]
-pub(crate) struct Listings(Mutex<HashMap<Question, UnderWay>>);
+pub(crate) struct Listings(Mutex<HashMap<PageKey, PendingPage>>);
 
 #[derive(Debug)]
-struct UnderWay {
+struct PendingPage {
     /// The epoch in which it was requested.
     epoch: u64,
-    shared: WeakShared<Asking>,
+    shared: WeakShared<PageResult>,
 }
 
 impl Listings {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Question, UnderWay>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PageKey, PendingPage>> {
         self.0
             .lock()
             .expect("no code panics while it holds this lock")
@@ -47,41 +50,20 @@ impl Listings {
 
 /// The content of a page that has arrived.
 #[derive(Debug)]
-struct Landed {
+struct ArrivedPage {
     names: Vec<(String, Entry)>,
-    /// The last name that the listing has reached; see [`Cursor::reached`].
+    /// The last name that the listing has reached; see [`ListingCursor::reached`].
     reached: String,
-    next: Option<Cursor>,
+    next: Option<ListingCursor>,
 }
 
 /// The position at which a reader of a folder continues.
 #[derive(Debug, Clone)]
-pub(super) enum At {
+pub(super) enum ReaderPosition {
     /// After a page, without the names that it got elsewhere.
-    Page(Cursor, Option<Had>),
+    Page(ListingCursor, Option<NamesHad>),
     /// After names that were known.
-    Known(Had),
-}
-
-/// The names that a reader has had.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Had {
-    /// All names up to this one, itself included.
-    pub(super) up_to: Arc<str>,
-    /// The reach of a listing: the reader has also had all names told up to there.
-    pub(super) told: String,
-}
-
-impl Had {
-    /// Adds the names told by a listing that has reached `told`.
-    fn and(mut self, told: String) -> Self {
-        self.told = self.told.max(told);
-        self
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        *name <= *self.up_to || is_listed(&self.told, name)
-    }
+    Known(NamesHad),
 }
 
 impl Engine {
@@ -94,31 +76,37 @@ impl Engine {
         &self,
         source: &ReadContext,
         prefix: &str,
-        from: Option<Place>,
-    ) -> Result<Page, Error> {
+        from: Option<PagePosition>,
+    ) -> Result<NamePage, Error> {
         let (cursor, had) = match from.map(|place| place.0) {
-            Some(At::Page(cursor, had)) if !self.is_known_behind(source, prefix, &cursor) => {
+            Some(ReaderPosition::Page(cursor, had))
+                if !self.is_known_behind(source, prefix, &cursor) =>
+            {
                 (Some(cursor), had)
             }
             from => {
                 let had = match from {
-                    Some(At::Known(had)) => had,
-                    Some(At::Page(cursor, had)) => had.unwrap_or_default().and(cursor.reached),
-                    None => Had::default(),
+                    Some(ReaderPosition::Known(had)) => had,
+                    Some(ReaderPosition::Page(cursor, had)) => {
+                        had.unwrap_or_default().add(cursor.reached)
+                    }
+                    None => NamesHad::default(),
                 };
                 match self.list_known(source, prefix, &had).await? {
                     Some(page) => return Ok(page),
-                    None => (behind(prefix, &had), Some(had)),
+                    None => (position_after(prefix, &had), Some(had)),
                 }
             }
         };
-        let landed = self.page(source, prefix, cursor, Cause::Folder).await?;
+        let landed = self
+            .page(source, prefix, cursor, NameRequestCause::Folder)
+            .await?;
         let is_new = |name: &str| had.as_ref().is_none_or(|had| !had.has(name));
         let names = landed.names.iter().filter(|(name, _)| is_new(name));
         let names = names.cloned().collect();
         let next = landed.next.clone();
-        let next = next.map(|next| Place(At::Page(next, had)));
-        Ok(Page { names, next })
+        let next = next.map(|next| PagePosition(ReaderPosition::Page(next, had)));
+        Ok(NamePage { names, next })
     }
 
     /// Makes the next listing of this prefix's folder ask the bucket, whatever is known.
@@ -128,8 +116,8 @@ impl Engine {
     }
 
     /// Returns whether another reader has listed more than this position.
-    fn is_known_behind(&self, source: &ReadContext, prefix: &str, cursor: &Cursor) -> bool {
-        let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
+    fn is_known_behind(&self, source: &ReadContext, prefix: &str, cursor: &ListingCursor) -> bool {
+        let (asked, folder) = (self.name_request(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
     }
 
@@ -139,10 +127,10 @@ impl Engine {
         &self,
         source: &ReadContext,
         prefix: &str,
-        had: &Had,
-    ) -> Result<Option<Page>, Error> {
-        for _ in 0..BLIND {
-            let asked = self.asked(source);
+        had: &NamesHad,
+    ) -> Result<Option<NamePage>, Error> {
+        for _ in 0..MAX_EMPTY_PAGES {
+            let asked = self.name_request(source);
             let known = self
                 .core
                 .names
@@ -152,19 +140,22 @@ impl Engine {
             };
             let last = names.last().map(|(name, _)| Arc::from(name.as_str()));
             let next = match (then, last) {
-                (Then::End, _) => None,
+                (Continuation::End, _) => None,
                 (_, Some(up_to)) => {
                     let told = had.told.clone();
-                    Some(Place(At::Known(Had { up_to, told })))
+                    Some(PagePosition(ReaderPosition::Known(NamesHad {
+                        up_to,
+                        told,
+                    })))
                 }
-                (Then::More, None) => return Ok(None),
-                (Then::Page(cursor), None) => {
-                    self.page(source, prefix, Some(cursor), Cause::Folder)
+                (Continuation::More, None) => return Ok(None),
+                (Continuation::Page(cursor), None) => {
+                    self.page(source, prefix, Some(cursor), NameRequestCause::Folder)
                         .await?;
                     continue;
                 }
             };
-            return Ok(Some(Page { names, next }));
+            return Ok(Some(NamePage { names, next }));
         }
         Ok(None)
     }
@@ -180,7 +171,7 @@ impl Engine {
         path: &str,
         by_name: u32,
     ) -> Result<bool, Error> {
-        let (asked, names) = (self.asked(source), &self.core.names);
+        let (asked, names) = (self.name_request(source), &self.core.names);
         let bound = source.profile.load().list_pages;
         if !names.is_worth_listing(&asked, path, by_name, bound) {
             return Ok(false);
@@ -190,13 +181,15 @@ impl Engine {
             "" => String::new(),
             folder => format!("{folder}/"),
         };
-        let mut cursor = names.reached(&asked, path);
+        let mut cursor = names.listing_position(&asked, path);
         while cursor.as_ref().map_or(0, |cursor| cursor.number) < bound {
-            let page = self.page(source, &prefix, cursor, Cause::Names).await;
+            let page = self
+                .page(source, &prefix, cursor, NameRequestCause::Names)
+                .await;
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {
-                    names.gives_up(&asked, folder);
+                    names.stop_listing(&asked, folder);
                     return match error.excuses_stale() {
                         true => Err(error),
                         // A request for the name itself may still succeed.
@@ -217,9 +210,9 @@ impl Engine {
         &self,
         source: &ReadContext,
         prefix: &str,
-        from: Option<Cursor>,
-        cause: Cause,
-    ) -> Result<Arc<Landed>, Error> {
+        from: Option<ListingCursor>,
+        cause: NameRequestCause,
+    ) -> Result<Arc<ArrivedPage>, Error> {
         let shared = self.ask_page(source, prefix, from, cause);
         shared.await
     }
@@ -228,9 +221,9 @@ impl Engine {
         &self,
         source: &ReadContext,
         prefix: &str,
-        from: Option<Cursor>,
-        cause: Cause,
-    ) -> Shared<Asking> {
+        from: Option<ListingCursor>,
+        cause: NameRequestCause,
+    ) -> Shared<PageResult> {
         let core = &self.core;
         let (origin, folder) = (source.origin.id(), prefix.trim_end_matches('/'));
         let after = from.as_ref().map(|from| from.after.clone());
@@ -248,7 +241,7 @@ impl Engine {
         let began = from
             .is_none()
             .then(|| core.names.begin_listing(origin, folder));
-        let mut asked = self.asked(source);
+        let mut asked = self.name_request(source);
         asked.epoch = began.unwrap_or(asked.epoch);
         core.metrics.asked_for_names(cause);
         let list = List {
@@ -257,7 +250,7 @@ impl Engine {
             after,
             limit: MAX_PAGE_KEYS,
         };
-        let turn = Turn {
+        let turn = PendingPageGuard {
             core: core.clone(),
             question: question.clone(),
             epoch: asked.epoch,
@@ -265,16 +258,16 @@ impl Engine {
         let origin = source.origin.clone();
         let run = async move {
             let page = origin.list(list).await.map_err(of_listing)?;
-            let landed = land(&turn.core, &asked, &turn.question.1, from, page);
+            let landed = record_page(&turn.core, &asked, &turn.question.1, from, page);
             Ok(Arc::new(landed))
         };
         let core = self.core.clone();
-        let run = async move { core.carry_out(run).await };
+        let run = async move { core.run_on_origin_runtime(run).await };
         let shared = run.boxed().shared();
         let weak = shared
             .downgrade()
             .expect("it has not been polled to its end");
-        let asking = UnderWay {
+        let asking = PendingPage {
             epoch: asked.epoch,
             shared: weak,
         };
@@ -284,13 +277,13 @@ impl Engine {
 }
 
 /// A page's place in the table of pages under way; removed when it has arrived or no caller waits.
-struct Turn {
+struct PendingPageGuard {
     core: Arc<Core>,
-    question: Question,
+    question: PageKey,
     epoch: u64,
 }
 
-impl Drop for Turn {
+impl Drop for PendingPageGuard {
     fn drop(&mut self) {
         let mut under_way = self.core.listings.lock();
         if under_way
@@ -303,8 +296,8 @@ impl Drop for Turn {
 }
 
 /// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
-fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
-    (!had.up_to.is_empty()).then(|| Cursor {
+fn position_after(prefix: &str, had: &NamesHad) -> Option<ListingCursor> {
+    (!had.up_to.is_empty()).then(|| ListingCursor {
         epoch: 0,
         number: 0,
         after: After::Key(format!("{prefix}{}", had.up_to)),
@@ -314,7 +307,13 @@ fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
 }
 
 /// Records the names of a page.
-fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Listing) -> Landed {
+fn record_page(
+    core: &Core,
+    asked: &NameRequest,
+    prefix: &str,
+    from: Option<ListingCursor>,
+    page: Listing,
+) -> ArrivedPage {
     for listed in &page.objects {
         doubt(core, listed, asked);
     }
@@ -335,11 +334,11 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     let something = !page.objects.is_empty() || !page.folders.is_empty();
     let objects = page.objects.into_iter().map(|mut listed| {
         let key = std::mem::take(&mut listed.key);
-        let told = told(core, asked.origin, &key, listed);
-        (key, told)
+        let file = listed_file(core, asked.origin, &key, listed);
+        (key, file)
     });
     let found = held.page(prefix, objects, page.folders, page.next.is_none());
-    let next = page.next.map(|after| Cursor {
+    let next = page.next.map(|after| ListingCursor {
         epoch,
         number: number + 1,
         after,
@@ -348,17 +347,13 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     });
     let path = prefix.trim_end_matches('/');
     if something {
-        // Keys exist below it.
-        for folder in folder::folders_of(prefix) {
-            let folder = folder.trim_end_matches('/');
-            core.names.put(asked, folder, Meaning::Folder);
-        }
+        record_folders(core, asked, prefix);
     }
     let names = found.iter().map(|(name, child)| match child {
         FolderEntry::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
         FolderEntry::Folder => (name.clone(), Meaning::Folder, None),
     });
-    let landing = Landing {
+    let landing = ListedPage {
         folder: path,
         epoch,
         number,
@@ -366,15 +361,23 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
         odd,
         next: next.clone(),
     };
-    core.names.land(asked, landing);
+    core.names.record_page(asked, landing);
     let names = found.into_iter().map(|(name, child)| match child {
         FolderEntry::File(told) => (name, Entry::File(told.facts)),
         FolderEntry::Folder => (name, Entry::Folder),
     });
-    Landed {
+    ArrivedPage {
         names: names.collect(),
         reached,
         next,
+    }
+}
+
+/// Records the folders on the way to a listed key.
+fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
+    for folder in folder::folders_of(prefix) {
+        let folder = folder.trim_end_matches('/');
+        core.names.put(asked, folder, Meaning::Folder);
     }
 }
 
@@ -393,10 +396,10 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
 }
 
 /// Converts a listed object to its facts.
-fn told(core: &Core, origin: OriginId, key: &str, listed: Listed) -> Told {
+fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
     let (etag, stored) = (listed.etag, listed.last_modified);
-    let (modified, changed) = core.times.told((origin, key), etag.as_ref(), stored);
-    Told {
+    let (modified, changed) = core.times.times_of((origin, key), etag.as_ref(), stored);
+    ListedFile {
         facts: Facts {
             size: listed.size,
             modified,
@@ -409,7 +412,7 @@ fn told(core: &Core, origin: OriginId, key: &str, listed: Listed) -> Told {
 }
 
 /// Doubts a known version that a younger listing contradicts.
-fn doubt(core: &Core, listed: &Listed, asked: &Asked) {
+fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
     let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
         return;
     };
@@ -417,7 +420,7 @@ fn doubt(core: &Core, listed: &Listed, asked: &Asked) {
         origin: asked.origin,
         key,
     };
-    resolve::doubt(core, &id, |record| {
+    records::doubt(core, &id, |record| {
         record.confirmed < asked.at && !record.version.etag.weak_eq(etag)
     });
 }

@@ -1,9 +1,10 @@
 //! This process's own changes to names, which it sees at once.
 
-use super::table::Meaning;
-use super::{Cause, Engine, Facts, List};
+use super::answer::Meaning;
+use super::{Engine, Facts, NameRequestCause};
 use crate::Core;
 use crate::{Error, ReadContext};
+use tidegate_origin::List;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
@@ -20,7 +21,7 @@ impl Core {
     /// Records a folder that was just created, with nothing in it.
     pub fn folder_made(&self, id: &ObjectId) {
         let path = id.key.as_str().trim_end_matches('/');
-        self.names.note_made(id.origin, path, self.now());
+        self.names.record_made_folder(id.origin, path, self.now());
     }
 
     /// Records a folder that exists since just now.
@@ -30,7 +31,8 @@ impl Core {
 
     /// Records that a folder was just removed, with everything in it.
     pub fn folder_removed(&self, origin: OriginId, path: &str) {
-        self.names.note(origin, path, Meaning::Missing, self.now());
+        self.names
+            .record_change(origin, path, Meaning::Missing, self.now());
     }
 
     /// Forgets everything known of a name, for the bucket may have changed it.
@@ -40,17 +42,21 @@ impl Core {
 
     fn name(&self, id: &ObjectId, meaning: Meaning) {
         let path = id.key.as_str().trim_end_matches('/');
-        self.names.note(id.origin, path, meaning, self.now());
+        self.names
+            .record_change(id.origin, path, meaning, self.now());
     }
 }
 
 impl Engine {
     /// Returns whether the object is known to be missing, without a request.
     pub fn is_known_missing(&self, source: &ReadContext, key: &ObjectKey) -> bool {
-        let seen = self.core.names.get(&self.asked(source), key.as_str());
+        let seen = self
+            .core
+            .names
+            .get(&self.name_request(source), key.as_str());
         let missing = seen.filter(|seen| seen.meaning.is_missing());
         missing.is_some_and(|seen| {
-            let found = self.found_since(source, key.as_str(), seen.since);
+            let found = self.opened_since(source, key.as_str(), seen.since);
             found.is_none()
         })
     }
@@ -61,7 +67,7 @@ impl Engine {
     /// # Errors
     /// If the origin failed.
     pub async fn is_empty(&self, source: &ReadContext, prefix: &str) -> Result<bool, Error> {
-        if let Some(known) = self.core.names.is_empty(&self.asked(source), prefix) {
+        if let Some(known) = self.core.names.is_empty(&self.name_request(source), prefix) {
             return Ok(known);
         }
         let mut after = None;
@@ -72,7 +78,7 @@ impl Engine {
                 after,
                 limit: 2,
             };
-            self.core.metrics.asked_for_names(Cause::Name);
+            self.core.metrics.asked_for_names(NameRequestCause::Name);
             let page = self.ask_listing(source, list).await?;
             if page.objects.iter().any(|one| one.key != prefix) {
                 return Ok(false);

@@ -10,62 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::{Entry, Facts};
+use super::Facts;
+use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
 
 mod folders;
+mod purge;
 
 use folders::Folders;
-pub(super) use folders::{Cursor, KnownNames, Landing, Then, Told, split};
+use purge::{MAX_PURGES, Purge};
 
 /// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
 /// usual size, and never more than 32 MiB.
-const GENERATION: usize = 16 << 20;
+const MAX_GENERATION_BYTES: usize = 16 << 20;
 
 /// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
-const OVERHEAD: usize = 170;
-
-/// The meaning of a name in the table.
-#[derive(Debug, Clone)]
-pub(super) enum Meaning {
-    /// An object, as told by a listing.
-    File(Facts),
-    Folder,
-    Missing,
-    /// It was changed here with an unknown result: it is asked for by itself.
-    Unknown,
-}
-
-impl Meaning {
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-
-    /// Returns the entry for frontends, if the name exists.
-    fn entry(&self) -> Option<Entry> {
-        match self {
-            Self::File(facts) => Some(Entry::File(facts.clone())),
-            Self::Folder => Some(Entry::Folder),
-            Self::Missing | Self::Unknown => None,
-        }
-    }
-}
-
-/// The time and terms of a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) origin: OriginId,
-    /// An answer from an epoch before a purge is not recorded after it.
-    pub(super) epoch: u64,
-    pub(super) at: Timestamp,
-    pub(super) ttl: Duration,
-    pub(super) negative_ttl: Duration,
-    pub(super) stale_if_error: Duration,
-}
+const ENTRY_OVERHEAD: usize = 170;
 
 /// A known and fresh answer for a name.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct FreshName {
     pub(super) meaning: Meaning,
     /// The time for which it still holds.
     pub(super) left: Duration,
@@ -76,16 +40,16 @@ pub(super) struct Seen {
 /// Names by origin and path, the path without a slash at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    generations: Mutex<Generations>,
+    generations: Mutex<NameGenerations>,
     epoch: AtomicU64,
 }
 
 type Path = (OriginId, Arc<str>);
 /// Names in the order in which a bucket lists them.
-type Names = BTreeMap<Path, Known>;
+type Names = BTreeMap<Path, KnownName>;
 
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownName {
     meaning: Meaning,
     since: Timestamp,
     /// The epoch in which it was requested, or that began with this process's own change.
@@ -96,28 +60,10 @@ struct Known {
     stored: Option<Timestamp>,
 }
 
-/// The number of purges told apart; requests from before older ones count as purged.
-const PURGES: usize = 64;
-
-/// A purge of a key, or of all keys with a prefix.
-#[derive(Debug)]
-struct Purge {
-    epoch: u64,
-    origin: OriginId,
-    prefix: String,
-}
-
-impl Purge {
-    /// Returns whether it may change the meaning of a path: one of the two lies at or below the other.
-    fn touches(&self, path: &str) -> bool {
-        path.starts_with(&self.prefix) || self.prefix.starts_with(path)
-    }
-}
-
 /// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
 /// requested names move on.
 #[derive(Debug, Default)]
-struct Generations {
+struct NameGenerations {
     young: Names,
     old: Names,
     bytes: usize,
@@ -130,7 +76,7 @@ struct Generations {
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, NameGenerations> {
         self.generations
             .lock()
             .expect("no code panics while it holds this lock")
@@ -145,10 +91,10 @@ impl Table {
     }
 
     /// Returns the fresh answer for a path, by itself or through its whole folder.
-    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<Seen> {
+    pub(super) fn get(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let mut names = self.lock();
         let missing = names.folders.missing(asked, path);
-        let Some(Known { meaning, since, .. }) = names.standing(asked.origin, path) else {
+        let Some(KnownName { meaning, since, .. }) = names.current(asked.origin, path) else {
             return missing;
         };
         let ttl = match meaning {
@@ -160,7 +106,7 @@ impl Table {
         match (left.is_zero(), &meaning) {
             (true, Meaning::Missing) => missing,
             (true, _) => None,
-            (false, _) => Some(Seen {
+            (false, _) => Some(FreshName {
                 meaning,
                 left,
                 since,
@@ -169,30 +115,30 @@ impl Table {
     }
 
     /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
-    pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
-        let Known { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
+    pub(super) fn stale_meaning(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
+        let KnownName { meaning, since, .. } = self.lock().current(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
     }
 
     /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
     /// silently, however long ago; `None` if the path was found otherwise since.
-    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+    pub(super) fn passed_at(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let mut names = self.lock();
-        match names.standing(origin, path) {
+        match names.current(origin, path) {
             Some(known) => known.meaning.is_missing().then_some(known.since),
-            None => names.folders.passed(origin, path),
+            None => names.folders.passed_at(origin, path),
         }
     }
 
     /// Returns a listing's facts about an object, the time of the listing, and the time at which the bucket says that
     /// the object was written; only if that is fresh and the object was not changed here since.
-    pub(super) fn listed(
+    pub(super) fn listed_facts(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         path: &str,
     ) -> Option<(Facts, Timestamp, Timestamp)> {
-        let known = self.lock().standing(asked.origin, path)?;
+        let known = self.lock().current(asked.origin, path)?;
         let fresh = asked.at.since(known.since) < asked.ttl;
         match (known.meaning, known.stored) {
             (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
@@ -237,29 +183,35 @@ impl Table {
     }
 
     /// Records an answer, unless a purge came in between or this process changed the name.
-    pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
+    pub(super) fn put(&self, asked: &NameRequest, path: &str, meaning: Meaning) {
         self.lock().put(asked, path, meaning, None);
     }
 
     /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
-    pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
-        self.lock().holds(asked, path)
+    pub(super) fn is_current(&self, asked: &NameRequest, path: &str) -> bool {
+        self.lock().is_current(asked, path)
     }
 
     /// Records this process's own change of a name; it is newer than every request under way.
-    pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
+    pub(super) fn record_change(
+        &self,
+        origin: OriginId,
+        path: &str,
+        meaning: Meaning,
+        at: Timestamp,
+    ) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
-        names.note((origin, path), meaning, at, epoch);
+        names.record_change((origin, path), meaning, at, epoch);
     }
 
     /// Records a folder that this process has just created, with nothing in it.
-    pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
+    pub(super) fn record_made_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
-        names.note((origin, path), Meaning::Folder, at, epoch);
+        names.record_change((origin, path), Meaning::Folder, at, epoch);
         names.charge(path);
-        names.folders.made(origin, path, at, epoch);
+        names.folders.record_made(origin, path, at, epoch);
     }
 
     /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
@@ -271,7 +223,7 @@ impl Table {
         names.folders.forget(origin, path);
         for (end, _) in path.match_indices('/') {
             let folder = &path[..end];
-            let known = names.standing(origin, folder).map(|known| known.meaning);
+            let known = names.current(origin, folder).map(|known| known.meaning);
             if !matches!(known, Some(Meaning::Folder)) {
                 names.set((origin, folder), Meaning::Unknown, Timestamp(0), epoch);
             }
@@ -303,14 +255,20 @@ impl Table {
     }
 }
 
-impl Generations {
+impl NameGenerations {
     /// See [`Table::put`].
-    fn put(&mut self, asked: &Asked, path: &str, meaning: Meaning, stored: Option<Timestamp>) {
+    fn put(
+        &mut self,
+        asked: &NameRequest,
+        path: &str,
+        meaning: Meaning,
+        stored: Option<Timestamp>,
+    ) {
         // An earlier request's answer does not replace a later one's.
         let later = self.find(asked.origin, path);
         let later = later.is_some_and(|known| known.epoch > asked.epoch);
-        if !later && self.holds(asked, path) {
-            let known = Known {
+        if !later && self.is_current(asked, path) {
+            let known = KnownName {
                 meaning,
                 since: asked.at,
                 epoch: asked.epoch,
@@ -321,22 +279,22 @@ impl Generations {
         }
     }
 
-    /// See [`Table::holds`].
-    fn holds(&mut self, asked: &Asked, path: &str) -> bool {
+    /// See [`Table::is_current`].
+    fn is_current(&mut self, asked: &NameRequest, path: &str) -> bool {
         let known = self.find(asked.origin, path).filter(|known| known.own);
         let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
         changed <= asked.epoch && !self.is_purged_since(asked, path)
     }
 
     /// Returns whether a purge after the request may have changed the meaning of the path.
-    fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
+    fn is_purged_since(&self, asked: &NameRequest, path: &str) -> bool {
         let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
         let mut since = since.filter(|it| it.origin == asked.origin);
         self.forgotten > asked.epoch || since.any(|it| it.touches(path))
     }
 
     fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
-        if self.purges.len() == PURGES
+        if self.purges.len() == MAX_PURGES
             && let Some(oldest) = self.purges.pop_front()
         {
             self.forgotten = self.forgotten.max(oldest.epoch);
@@ -348,8 +306,8 @@ impl Generations {
         });
     }
 
-    /// See [`Table::note`]. An existing name proves the folders on its path.
-    fn note(
+    /// See [`Table::record_change`]. An existing name proves the folders on its path.
+    fn record_change(
         &mut self,
         (origin, path): (OriginId, &str),
         meaning: Meaning,
@@ -360,7 +318,7 @@ impl Generations {
         if !meaning.is_missing() {
             for (end, _) in path.match_indices('/') {
                 let folder = &path[..end];
-                let known = self.standing(origin, folder).map(|known| known.meaning);
+                let known = self.current(origin, folder).map(|known| known.meaning);
                 // A name known as a file stays one until that is no longer fresh.
                 if !matches!(known, Some(Meaning::File(_))) {
                     self.set((origin, folder), Meaning::Folder, at, epoch);
@@ -379,7 +337,7 @@ impl Generations {
         epoch: u64,
     ) {
         self.folders.changed(origin, path, epoch);
-        let known = Known {
+        let known = KnownName {
             meaning,
             since: at,
             epoch,
@@ -389,7 +347,7 @@ impl Generations {
         self.insert((origin, path.into()), known);
     }
 
-    fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+    fn find(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
         let key = (origin, Arc::from(path));
         if let Some(found) = self.young.get(&key) {
             return Some(found.clone());
@@ -400,15 +358,15 @@ impl Generations {
     }
 
     /// Returns the answer for a path, unless a later listing has passed it.
-    fn standing(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+    fn current(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {
         let known = self.find(origin, path)?;
-        let told = self.folders.told(origin, path);
+        let told = self.folders.passing_epoch(origin, path);
         told.is_none_or(|epoch| known.epoch >= epoch)
             .then_some(known)
     }
 
     /// Returns the first name from there on.
-    fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
+    fn next(&self, from: Bound<Path>) -> Option<(&Path, &KnownName)> {
         let range = (from, Bound::Unbounded);
         let young = self.young.range(range.clone()).next();
         let old = self.old.range(range).next();
@@ -425,7 +383,7 @@ impl Generations {
         origin: OriginId,
         prefix: &'a str,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a Known)> {
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a KnownName)> {
         let mut from = match after {
             Some(name) => Bound::Excluded((origin, format!("{prefix}{name}").into())),
             None => Bound::Included((origin, prefix.into())),
@@ -445,10 +403,10 @@ impl Generations {
         })
     }
 
-    fn insert(&mut self, key: Path, found: Known) {
-        self.make_room(key.1.len() + OVERHEAD);
+    fn insert(&mut self, key: Path, found: KnownName) {
+        self.make_room(key.1.len() + ENTRY_OVERHEAD);
         self.old.remove(&key);
-        let bytes = key.1.len() + OVERHEAD;
+        let bytes = key.1.len() + ENTRY_OVERHEAD;
         if self.young.insert(key, found).is_none() {
             self.bytes += bytes;
         }
@@ -456,13 +414,13 @@ impl Generations {
 
     /// Accounts for a folder's knowledge as for a name.
     fn charge(&mut self, path: &str) {
-        let bytes = path.len() + OVERHEAD;
+        let bytes = path.len() + ENTRY_OVERHEAD;
         self.make_room(bytes);
         self.bytes += bytes;
     }
 
     fn make_room(&mut self, bytes: usize) {
-        if self.bytes + bytes > GENERATION {
+        if self.bytes + bytes > MAX_GENERATION_BYTES {
             let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             let own = dropped.values().filter(|known| known.own);
             let last = own.map(|known| known.epoch).max();

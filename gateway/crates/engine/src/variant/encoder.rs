@@ -18,7 +18,7 @@ use tidegate_plan::Coding;
 
 /// The block size of an encoder's input. Only the last block may be shorter, because the output must not depend on how
 /// the bytes arrived.
-pub(super) const BLOCK: usize = 64 << 10;
+pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Brotli's quality, from 0 to 11: the first that searches with a hash chain and models contexts.
 const BROTLI_QUALITY: u32 = 5;
@@ -30,11 +30,11 @@ const BROTLI_WINDOW: u32 = 18;
 /// zlib's own default.
 const GZIP_LEVEL: u32 = 6;
 
-/// The maximum allocation of a brotli encoder of this quality and window, for objects of any size and for [`SMALL`]
+/// The maximum allocation of a brotli encoder of this quality and window, for objects of any size and for [`SMALL_OBJECT`]
 /// ones; `an_encoder_takes_no_more_than_is_said` measures it.
 const BROTLI_BYTES: u64 = 7 << 20;
 const BROTLI_BYTES_OF_SMALL: u64 = 9 << 19;
-const SMALL: u64 = 300 << 10;
+const SMALL_OBJECT: u64 = 300 << 10;
 
 /// The maximum allocation of a gzip encoder, whose window is 32 KiB: `zlib-rs` takes 268 KiB, `miniz_oxide` 390 KiB.
 const GZIP_BYTES: u64 = 512 << 10;
@@ -73,11 +73,11 @@ impl Encoder {
     /// piece is copied to its own length.
     pub(super) fn memory(coding: Coding, size: u64, piece: u64) -> u64 {
         let own = match coding {
-            Coding::Brotli if size <= SMALL => BROTLI_BYTES_OF_SMALL,
+            Coding::Brotli if size <= SMALL_OBJECT => BROTLI_BYTES_OF_SMALL,
             Coding::Brotli => BROTLI_BYTES,
             Coding::Gzip | Coding::Zstd => GZIP_BYTES,
         };
-        own + BLOCK as u64 + worthwhile(size) + piece.min(size)
+        own + BLOCK_BYTES as u64 + worthwhile(size) + piece.min(size)
     }
 
     /// Encodes more of the object.

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{DEADLINE, Departure, Fare, Inner, Variant};
+use super::{ENCODING_TIMEOUT, EncoderPermit, EncodingStart, OpenVariant, Variant};
 use crate::Error;
 use tidegate_plan::ByteRange;
 
@@ -80,7 +80,7 @@ impl VariantReader {
     pub async fn prime(&mut self) -> Result<(), Error> {
         let inner = &self.variant.0;
         let first = inner.object.pinned.core.geometry.index(self.left.start);
-        if !self.left.is_empty() && inner.at_hand(first).is_none() {
+        if !self.left.is_empty() && inner.in_memory(first).is_none() {
             self.primed = Some(poll_fn(|cx| self.poll_piece(cx, first)).await?);
         }
         Ok(())
@@ -92,11 +92,11 @@ impl VariantReader {
             return Poll::Ready(Ok(piece));
         }
         if self.waits.is_none() {
-            if let Some(piece) = self.variant.0.at_hand(index) {
+            if let Some(piece) = self.variant.0.in_memory(index) {
                 return Poll::Ready(Ok(piece));
             }
             let variant = self.variant.clone();
-            self.waits = Some(Box::pin(async move { variant.0.regain(index).await }));
+            self.waits = Some(Box::pin(async move { variant.0.recover(index).await }));
         }
         let waits = self.waits.as_mut().expect("set just now");
         let piece = ready!(waits.as_mut().poll(cx));
@@ -120,7 +120,7 @@ impl Stream for VariantReader {
     }
 }
 
-impl Inner {
+impl OpenVariant {
     fn len(&self, index: u32) -> usize {
         let bytes = self
             .object
@@ -132,7 +132,7 @@ impl Inner {
     }
 
     /// Returns a piece that is in memory.
-    fn at_hand(&self, index: u32) -> Option<Bytes> {
+    fn in_memory(&self, index: u32) -> Option<Bytes> {
         let kept = match &self.made {
             Some(made) => made.pieces.get(index as usize).cloned(),
             None => {
@@ -144,25 +144,26 @@ impl Inner {
     }
 
     /// Returns a piece that is not in memory: from disk, or encoded again.
-    async fn regain(&self, index: u32) -> Result<Bytes, Error> {
+    async fn recover(&self, index: u32) -> Result<Bytes, Error> {
         let chunks = &self.object.pinned.core.chunks;
         let key = self.chunk(index);
         if let Some((piece, _)) = chunks.get(&key, self.len(index)).await {
             return Ok(piece);
         }
-        let remade = timeout(DEADLINE, self.remake(index)).await;
+        let remade = timeout(ENCODING_TIMEOUT, self.encode_again(index)).await;
         remade.ok().flatten().ok_or(Error::Unavailable)
     }
 
     /// Encodes again for one piece; the run must produce identical bytes. It waits its turn for an encoder, because its
     /// answer has begun.
-    async fn remake(&self, index: u32) -> Option<Bytes> {
+    async fn encode_again(&self, index: u32) -> Option<Bytes> {
         let core = &self.object.pinned.core;
-        let place = core.variants.places.clone().acquire_owned().await.ok()?;
+        let place = core.variants.permits.clone().acquire_owned().await.ok()?;
         let bytes = self.object.encoder_memory(self.coding);
         let charge = core.budget.demand(bytes).await.ok()?;
-        let fare = Some(Fare(place, charge));
-        let Departure::Flight(flight) = self.object.depart(self.coding, fare, true) else {
+        let permit = Some(EncoderPermit(place, charge));
+        let EncodingStart::UnderWay(flight) = self.object.start_encoding(self.coding, permit, true)
+        else {
             return None;
         };
         let made = flight.await.ok()??;

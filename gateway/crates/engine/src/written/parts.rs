@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::cutter::Cutter;
-use super::{Cause, Filing, is_kept};
+use super::{Filing, FilingCause, is_kept};
 use crate::Core;
 use crate::budget::Charge;
 use tidegate_cache::{Admit, ChunkKey};
@@ -23,13 +23,13 @@ use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 
 /// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,
 /// because they are read first, and the rest need not be copied.
-const SHARE: u64 = 2;
+const BUDGET_DIVISOR: u64 = 2;
 
 /// See the module documentation.
 pub struct PartChunks {
     core: Arc<Core>,
     address: VersionId,
-    state: Mutex<State>,
+    state: Mutex<PartsState>,
 }
 
 impl fmt::Debug for PartChunks {
@@ -39,14 +39,14 @@ impl fmt::Debug for PartChunks {
 }
 
 #[derive(Default)]
-struct State {
-    parts: BTreeMap<u32, Held>,
+struct PartsState {
+    parts: BTreeMap<u32, HeldPart>,
     /// Bytes of the parts that are held or being sent.
     bytes: u64,
 }
 
 /// The chunks of a part, and the tag of the answer to it.
-struct Held {
+struct HeldPart {
     etag: ETag,
     chunks: Range<u32>,
     bytes: u64,
@@ -63,7 +63,7 @@ impl PartChunks {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PartsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl PartChunks {
         profile: &Profile,
         number: u32,
         range: ByteRange,
-    ) -> Option<Arc<Passing>> {
+    ) -> Option<Arc<PartCopy>> {
         self.forget(number);
         if profile.bulk || !is_kept(profile) {
             return None;
@@ -82,29 +82,29 @@ impl PartChunks {
         let length = range.len();
         {
             let mut state = self.lock();
-            if state.bytes + length > self.core.budget.total() / SHARE {
+            if state.bytes + length > self.core.budget.total() / BUDGET_DIVISOR {
                 return None;
             }
             state.bytes += length;
         }
         let reserved = Reserved(self.clone(), length);
         let charge = self.core.budget.ahead(length)?;
-        Some(Arc::new(Passing {
+        Some(Arc::new(PartCopy {
             number,
             range,
-            sent: Mutex::new(Try::default()),
+            sent: Mutex::new(SendAttempt::default()),
             room: Mutex::new(Some((reserved, charge))),
         }))
     }
 
     /// Keeps the chunks of a part that the store answered with `etag`. `sums` are the checksums
     /// that the store has compared, if the passed bytes could differ from those.
-    pub fn keep(&self, passing: &Passing, sums: Option<Sums>, etag: ETag) {
-        let (chunks, room) = (passing.sent().ended(sums), passing.take_room());
+    pub fn keep(&self, copy: &PartCopy, sums: Option<Sums>, etag: ETag) {
+        let (chunks, room) = (copy.sent().finish(sums), copy.take_room());
         let (Some(chunks), Some(room)) = (chunks, room) else {
             return;
         };
-        let mut held = Held {
+        let mut held = HeldPart {
             etag,
             chunks: 0..0,
             bytes: 0,
@@ -121,7 +121,7 @@ impl PartChunks {
         }
         let mut state = self.lock();
         state.bytes += held.bytes;
-        state.parts.insert(passing.number, held);
+        state.parts.insert(copy.number, held);
         drop(state);
         drop(room);
     }
@@ -138,7 +138,7 @@ impl PartChunks {
         numbers.into_iter().for_each(|number| self.forget(number));
     }
 
-    fn remove(&self, held: &Held) {
+    fn remove(&self, held: &HeldPart) {
         for index in held.chunks.clone() {
             let version = self.address;
             self.core.chunks.remove(&ChunkKey { version, index });
@@ -153,7 +153,7 @@ impl PartChunks {
             for index in held.chunks.clone().filter(|_| held.etag == part.etag) {
                 let version = self.address;
                 if let Some(bytes) = self.core.chunks.copy_memory(&ChunkKey { version, index }) {
-                    filing.put(index, bytes, Cause::Part);
+                    filing.put(index, bytes, FilingCause::Part);
                 }
             }
             self.remove(&held);
@@ -161,8 +161,8 @@ impl PartChunks {
     }
 }
 
-impl State {
-    fn take(&mut self, number: u32) -> Option<Held> {
+impl PartsState {
+    fn take(&mut self, number: u32) -> Option<HeldPart> {
         let held = self.parts.remove(&number)?;
         self.bytes -= held.bytes;
         Some(held)
@@ -185,29 +185,29 @@ impl Drop for Reserved {
 }
 
 /// A part whose bytes are copied while they are sent.
-pub struct Passing {
+pub struct PartCopy {
     number: u32,
     range: ByteRange,
-    sent: Mutex<Try>,
+    sent: Mutex<SendAttempt>,
     room: Mutex<Option<(Reserved, Charge)>>,
 }
 
-impl fmt::Debug for Passing {
+impl fmt::Debug for PartCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passing").finish_non_exhaustive()
+        f.debug_struct("PartCopy").finish_non_exhaustive()
     }
 }
 
 /// One try to send a part.
 #[derive(Default)]
-struct Try {
+struct SendAttempt {
     number: u64,
     passed: Option<(Cutter, RunningSum)>,
 }
 
-impl Try {
+impl SendAttempt {
     /// Begins the next try, and drops the bytes of the last one.
-    fn starts(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
+    fn start(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
         self.number += 1;
         self.passed = Some((Cutter::new(geometry, range), RunningSum::default()));
         self.number
@@ -223,7 +223,7 @@ impl Try {
     }
 
     /// Returns the chunks, if all bytes passed and their checksum matches `sums`.
-    fn ended(&mut self, sums: Option<Sums>) -> Option<Vec<(u32, Bytes)>> {
+    fn finish(&mut self, sums: Option<Sums>) -> Option<Vec<(u32, Bytes)>> {
         let (cutter, sum) = self.passed.take()?;
         if sums.is_some_and(|sums| sum.crc32c() != sums.crc32c) {
             return None;
@@ -232,14 +232,14 @@ impl Try {
     }
 }
 
-impl Passing {
-    fn sent(&self) -> MutexGuard<'_, Try> {
+impl PartCopy {
+    fn sent(&self) -> MutexGuard<'_, SendAttempt> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a try from the part's first byte. Returns the number of the try.
-    pub fn starts(&self, core: &Core) -> u64 {
-        self.sent().starts(core.geometry, self.range)
+    pub fn start(&self, core: &Core) -> u64 {
+        self.sent().start(core.geometry, self.range)
     }
 
     /// Takes the next bytes of a try.
@@ -250,7 +250,7 @@ impl Passing {
     /// Takes all bytes of the part at once, each piece in memory of its own.
     pub fn pass_all(&self, core: &Core, pieces: &[Bytes]) {
         let mut sent = self.sent();
-        sent.starts(core.geometry, self.range);
+        sent.start(core.geometry, self.range);
         if let Some((cutter, _)) = &mut sent.passed {
             pieces.iter().for_each(|piece| cutter.push(piece, true));
         }
@@ -274,15 +274,15 @@ mod tests {
         let geometry = Geometry::default();
         let range = ByteRange::new(0, 8);
         let sums = Some(Sums::of(b"12345678"));
-        let mut sent = Try::default();
+        let mut sent = SendAttempt::default();
         let mut tries = |pieces: &[(u64, &'static str)]| {
-            let first = sent.starts(geometry, range);
+            let first = sent.start(geometry, range);
             sent.pass(first, &"1234".into());
-            let second = sent.starts(geometry, range);
+            let second = sent.start(geometry, range);
             for (late, piece) in pieces {
                 sent.pass(second - late, &Bytes::from_static(piece.as_bytes()));
             }
-            let kept = sent.ended(sums);
+            let kept = sent.finish(sums);
             kept.map(|chunks| {
                 chunks
                     .into_iter()

@@ -177,7 +177,7 @@ impl Files {
     /// Makes other mounts of the process forget their kernels' knowledge of a key that was changed here.
     pub(super) fn tell_others(&self, key: ObjectKey) {
         let origin = self.source.origin.id();
-        self.engine.changed(self, origin, Scope::Key(key));
+        self.engine.report_change(self, origin, Scope::Key(key));
     }
 
     /// Returns the version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a

@@ -175,9 +175,9 @@ impl Files {
     ) {
         let origin = self.source.origin.id();
         let old = Scope::Prefix(from.into());
-        self.engine.changed(&**self, origin, old.clone());
+        self.engine.report_change(&**self, origin, old.clone());
         self.engine
-            .changed(&**self, origin, Scope::Prefix(to.into()));
+            .report_change(&**self, origin, Scope::Prefix(to.into()));
         let mut successors = Vec::new();
         for (node, before) in open {
             let key = node.key();

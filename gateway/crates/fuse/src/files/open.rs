@@ -175,7 +175,7 @@ impl Files {
         };
         let key = node.key();
         let object = self.object(node, how).await?;
-        object.let_go_after(UNREAD);
+        object.release_after(UNREAD);
         let _turn = node.turn.lock().await;
         if !node.is_at(&key) {
             // It has another name by now, or none.
@@ -332,7 +332,7 @@ impl Files {
             return Ok(Data::Shared(Bytes::new()));
         }
         if end == size && size <= WHOLE {
-            self.engine.read_whole(&self.source, object, WHOLE);
+            self.engine.record_whole_read(&self.source, object, WHOLE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);

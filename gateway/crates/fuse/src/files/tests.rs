@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::open::Data;
 use super::*;
-use tidegate_engine::{Budget, Parts};
+use tidegate_engine::{Assists, Budget, Parts};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Geometry, Profile, Timestamp};
@@ -103,6 +103,7 @@ impl World {
         );
         let stores = stores.expect("memory alone");
         let engine = Engine::new(Parts {
+            assists: Assists::default(),
             chunks: stores.chunks,
             meta: stores.meta,
             geometry: Geometry::default(),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_core::Stream;
 
-use tidegate_engine::{Error, Found, Object, Reader, Variant, VariantReader};
+use tidegate_engine::{Coverage, Error, Object, Reader, Variant, VariantReader};
 use tidegate_plan::ByteRange;
 use tidegate_write::{ClosedDraft, ClosedDraftReader};
 
@@ -29,7 +29,7 @@ impl Readable for Object {
     }
 
     fn is_cached(&self, range: ByteRange) -> bool {
-        matches!(self.locate(range), Found::All(_))
+        matches!(self.locate(range), Coverage::All(_))
     }
 
     fn take_primed(reader: &mut Reader) -> Option<Bytes> {

@@ -69,7 +69,7 @@ impl CachedHeaders {
             full.insert(LAST_MODIFIED, header_value(&date));
         }
         let encodable = is_encodable(&full);
-        let sizes = MIN_COMPRESSED_SIZE..=variant::LARGEST;
+        let sizes = MIN_COMPRESSED_SIZE..=variant::MAX_ENCODED_SIZE;
         let compressible = encodable && route.compress && sizes.contains(&version.size);
         if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -15,7 +15,7 @@ use crate::cache_status::CachedPart;
 use crate::reply::Reply;
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use tidegate_engine::{Known, Open, Variant};
+use tidegate_engine::{Open, Variant, VariantState};
 use tidegate_plan::precondition;
 use tidegate_plan::{AcceptedCodings, ByteRange, Coding, ETag};
 
@@ -55,9 +55,9 @@ impl ObjectRequest<'_> {
         if named.is_some() {
             return named;
         }
-        match opened.object.known_variant(best).await {
-            Known::Identity => None,
-            Known::Variant(_) | Known::Nothing => Some(own.variant(best)),
+        match opened.object.variant_state(best).await {
+            VariantState::Identity => None,
+            VariantState::Variant(_) | VariantState::Nothing => Some(own.variant(best)),
         }
     }
 
@@ -82,11 +82,11 @@ impl Frontend {
         headers.insert(ETAG, opened.headers.tag(coding).clone());
         headers.remove(ACCEPT_RANGES);
         let is_head = request.parts.method == Method::HEAD;
-        let (cached, variant) = match opened.object.known_variant(coding).await {
-            Known::Identity => return None,
-            Known::Variant(variant) => (CachedPart::All, Some(variant)),
-            Known::Nothing if is_head => (CachedPart::All, None),
-            Known::Nothing => {
+        let (cached, variant) = match opened.object.variant_state(coding).await {
+            VariantState::Identity => return None,
+            VariantState::Variant(variant) => (CachedPart::All, Some(variant)),
+            VariantState::Nothing if is_head => (CachedPart::All, None),
+            VariantState::Nothing => {
                 let whole = ByteRange::new(0, opened.version.size);
                 let cached = CachedPart::of(&opened.object, &[whole]);
                 (cached, Some(opened.object.variant(coding).await?))

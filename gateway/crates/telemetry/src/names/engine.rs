@@ -35,7 +35,7 @@ pub const ENGINE_PARTS: Metric = counter(
 );
 
 /// Small objects read ahead.
-pub const ENGINE_SIBLINGS: Metric = counter(
+pub const ENGINE_FOLDER_PREFETCHES: Metric = counter(
     "siblings_ahead",
     &[],
     "Small objects of a folder fetched ahead because those before them were read",

@@ -12,7 +12,7 @@ use super::Receiving;
 use crate::WriteError;
 use crate::complete::confirmed;
 use crate::published_version::{PublishedVersion, SentBytes};
-use tidegate_engine::written::{self, Answered, Chunks, Known};
+use tidegate_engine::written::{self, Chunks, WriteAnswer, WriteConfirmation};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ETag, Version};
@@ -37,7 +37,7 @@ impl Receiving {
         match change_key(&self.core, &self.id, complete).await {
             Ok(written) => {
                 self.upload = None;
-                let answered = Answered::now(&self.core, asked, written.answered);
+                let answered = WriteAnswer::now(&self.core, asked, written.answered);
                 let made = self.made(written);
                 let (core, source) = (&self.core, &self.source);
                 let found = confirmed(core, source, &self.id.key, made, answered).await?;
@@ -65,7 +65,7 @@ impl Receiving {
         let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
         let written = put?;
         Ok(PublishedVersion {
-            known: Known::Answered(Answered::now(core, asked, written.answered)),
+            known: WriteConfirmation::Answered(WriteAnswer::now(core, asked, written.answered)),
             version: self.made(written),
             bytes: SentBytes::InOneRequest(chunks),
         })

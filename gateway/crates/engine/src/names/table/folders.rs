@@ -7,15 +7,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
-use crate::names::listing::Had;
-use crate::names::{Entry, Facts};
-use tidegate_origin::After;
+use super::{FreshName, KnownName, NameGenerations, Path, Table};
+use crate::names::answer::{
+    Continuation, KnownNames, ListedPage, ListingCursor, Meaning, NameRequest, NamesHad, split,
+};
 use tidegate_plan::folder::{self, is_name};
 use tidegate_plan::{OriginId, Timestamp};
 
 /// The number of a folder's names that are requested singly; for the next one the folder is listed.
-const BY_NAME: u32 = 2;
+const MAX_BY_NAME: u32 = 2;
 
 /// The knowledge of the folders whose names are in each generation.
 #[derive(Debug, Default)]
@@ -49,75 +49,16 @@ enum Extent {
     #[default]
     Nothing,
     /// The names on the pages that have arrived.
-    UpTo(Cursor),
+    UpTo(ListingCursor),
     /// All of it.
     Whole,
     /// All of it, because this process made it.
     Made,
 }
 
-/// A position between two pages of a folder's listing.
-#[derive(Debug, Clone)]
-pub(in crate::names) struct Cursor {
-    /// The epoch that the listing began; 0 if it began in the middle, so that others cannot use it.
-    pub(in crate::names) epoch: u64,
-    /// The number of the page after it, from 0.
-    pub(in crate::names) number: u32,
-    pub(in crate::names) after: After,
-    /// The last key or folder so far, without the folder's own prefix.
-    pub(in crate::names) reached: String,
-    /// Files whose name a folder may still take.
-    pub(in crate::names) held: folder::FolderNames<Told>,
-}
-
-/// A listing's facts about an object.
-#[derive(Debug, Clone)]
-pub(in crate::names) struct Told {
-    pub(in crate::names) facts: Facts,
-    /// The time at which it was written, according to the bucket.
-    pub(in crate::names) stored: Option<Timestamp>,
-}
-
-/// A page that has arrived.
-#[derive(Debug)]
-pub(in crate::names) struct Landing<'a> {
-    /// The folder, without a slash at its end.
-    pub(in crate::names) folder: &'a str,
-    /// The epoch that its listing began; see [`Cursor::epoch`].
-    pub(in crate::names) epoch: u64,
-    pub(in crate::names) number: u32,
-    pub(in crate::names) names: Vec<(String, Meaning, Option<Timestamp>)>,
-    pub(in crate::names) odd: bool,
-    /// The position after it; `None` if it is the last page.
-    pub(in crate::names) next: Option<Cursor>,
-}
-
-/// Known names of a folder, and what follows them.
-#[derive(Debug)]
-pub(in crate::names) struct KnownNames {
-    pub(in crate::names) names: Vec<(String, Entry)>,
-    pub(in crate::names) then: Then,
-}
-
-/// The continuation after known names.
-#[derive(Debug)]
-pub(in crate::names) enum Then {
-    /// Nothing.
-    End,
-    /// More known names.
-    More,
-    /// The names on this page.
-    Page(Cursor),
-}
-
-/// Splits a path into its folder and the name in it.
-pub(in crate::names) fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
-}
-
 impl Folder {
     /// Returns whether its listing has passed a name, so that a silent pass means missing.
-    fn tells(&self, name: &str) -> bool {
+    fn has_passed(&self, name: &str) -> bool {
         match &self.extent {
             Extent::Nothing => false,
             Extent::UpTo(cursor) => folder::is_listed(&cursor.reached, name),
@@ -126,7 +67,7 @@ impl Folder {
     }
 
     /// Returns the time for which its answers still hold, for existing names and for missing ones.
-    fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
+    fn time_left(&self, asked: &NameRequest) -> (Duration, Duration) {
         let age = asked.at.since(self.since);
         let left = |ttl: Duration| match self.extent {
             Extent::Nothing => Duration::ZERO,
@@ -140,12 +81,18 @@ impl Folder {
     }
 
     /// See [`Table::is_worth_listing`].
-    fn is_worth_listing(&mut self, asked: &Asked, name: &str, by_name: u32, bound: u32) -> bool {
-        let (here, missing) = self.lasts(asked);
+    fn is_worth_listing(
+        &mut self,
+        asked: &NameRequest,
+        name: &str,
+        by_name: u32,
+        bound: u32,
+    ) -> bool {
+        let (here, missing) = self.time_left(asked);
         match &self.extent {
             Extent::Whole | Extent::Made if self.pages <= by_name => return true,
             // Its listing no longer counts, and the folder is large: once in a `ttl`.
-            _ if !here.is_zero() && (missing.is_zero() || self.tells(name)) => return false,
+            _ if !here.is_zero() && (missing.is_zero() || self.has_passed(name)) => return false,
             Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
             _ => {}
         }
@@ -156,7 +103,7 @@ impl Folder {
             self.asked_since = asked.at;
         }
         self.asked = self.asked.saturating_add(1);
-        self.asked > BY_NAME
+        self.asked > MAX_BY_NAME
     }
 }
 
@@ -183,7 +130,7 @@ impl Folders {
     }
 
     /// Records a folder that this process has made, with nothing in it.
-    pub(super) fn made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
+    pub(super) fn record_made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
         let folder = Folder {
             extent: Extent::Made,
             since: at,
@@ -221,25 +168,25 @@ impl Folders {
     }
 
     /// Returns the epoch of the listing that has passed this path, however old.
-    pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
+    pub(super) fn passing_epoch(&self, origin: OriginId, path: &str) -> Option<u64> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
-        folder.tells(name).then_some(folder.epoch)
+        folder.has_passed(name).then_some(folder.epoch)
     }
 
     /// Returns the time at which that listing was requested.
-    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+    pub(super) fn passed_at(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
-        folder.tells(name).then_some(folder.since)
+        folder.has_passed(name).then_some(folder.since)
     }
 
     /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
-    pub(super) fn missing(&self, asked: &Asked, path: &str) -> Option<Seen> {
+    pub(super) fn missing(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let (folder, name) = split(path);
         let folder = self.get(asked.origin, folder)?;
-        let (_, left) = folder.lasts(asked);
-        (!left.is_zero() && folder.tells(name)).then_some(Seen {
+        let (_, left) = folder.time_left(asked);
+        (!left.is_zero() && folder.has_passed(name)).then_some(FreshName {
             meaning: Meaning::Missing,
             left,
             since: folder.since,
@@ -247,7 +194,7 @@ impl Folders {
     }
 }
 
-impl Generations {
+impl NameGenerations {
     fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
         let key = (origin, Arc::from(path));
         if self.folders.get(origin, path).is_none() {
@@ -260,9 +207,9 @@ impl Generations {
         }
     }
 
-    /// See [`Table::land`].
-    fn land(&mut self, asked: &Asked, landing: Landing<'_>) {
-        let Landing { folder, epoch, .. } = landing;
+    /// See [`Table::record_page`].
+    fn record_page(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
+        let ListedPage { folder, epoch, .. } = landing;
         let before = self.folders.get(asked.origin, folder).cloned();
         for (name, meaning, stored) in landing.names {
             let path = match folder {
@@ -351,8 +298,8 @@ impl Table {
 
     /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
     /// useless in a folder with many writes.
-    pub(in crate::names) fn land(&self, asked: &Asked, landing: Landing<'_>) {
-        self.lock().land(asked, landing);
+    pub(in crate::names) fn record_page(&self, asked: &NameRequest, landing: ListedPage<'_>) {
+        self.lock().record_page(asked, landing);
     }
 
     /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
@@ -360,7 +307,7 @@ impl Table {
     /// in the folder were requested within the `ttl`.
     pub(in crate::names) fn is_worth_listing(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         path: &str,
         by_name: u32,
         bound: u32,
@@ -375,19 +322,25 @@ impl Table {
     }
 
     /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
-    pub(in crate::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
+    pub(in crate::names) fn listing_position(
+        &self,
+        asked: &NameRequest,
+        path: &str,
+    ) -> Option<ListingCursor> {
         let (folder, name) = split(path);
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder)?;
-        let (_, left) = folder.lasts(asked);
+        let (_, left) = folder.time_left(asked);
         match &folder.extent {
-            Extent::UpTo(cursor) if !left.is_zero() && !folder.tells(name) => Some(cursor.clone()),
+            Extent::UpTo(cursor) if !left.is_zero() && !folder.has_passed(name) => {
+                Some(cursor.clone())
+            }
             _ => None,
         }
     }
 
     /// Gives up listing the folder, which failed: names in it are requested singly.
-    pub(in crate::names) fn gives_up(&self, asked: &Asked, folder: &str) {
+    pub(in crate::names) fn stop_listing(&self, asked: &NameRequest, folder: &str) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
             folder.extent = Extent::Nothing;
             folder.asked = 0;
@@ -397,31 +350,31 @@ impl Table {
     /// Returns whether the known and fresh part of a listing goes beyond this position.
     pub(in crate::names) fn is_known_behind(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         folder: &str,
-        cursor: &Cursor,
+        cursor: &ListingCursor,
     ) -> bool {
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder);
         folder.is_some_and(|folder| {
             let further = folder.epoch == cursor.epoch && folder.pages > cursor.number;
-            further && !folder.lasts(asked).0.is_zero()
+            further && !folder.time_left(asked).0.is_zero()
         })
     }
 
     /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
     pub(in crate::names) fn names(
         &self,
-        asked: &Asked,
+        asked: &NameRequest,
         prefix: &str,
-        had: &Had,
+        had: &NamesHad,
         count: usize,
     ) -> Option<KnownNames> {
         let names = self.lock();
         let folder = names
             .folders
             .get(asked.origin, prefix.trim_end_matches('/'))?;
-        if folder.lasts(asked).0.is_zero() {
+        if folder.time_left(asked).0.is_zero() {
             return None;
         }
         let end = match &folder.extent {
@@ -437,28 +390,28 @@ impl Table {
                 continue;
             }
             if found.len() == count {
-                let then = Then::More;
+                let then = Continuation::More;
                 return Some(KnownNames { names: found, then });
             }
             found.extend(known.meaning.entry().map(|entry| (name.to_owned(), entry)));
         }
         let then = match &folder.extent {
-            Extent::UpTo(cursor) => Then::Page(cursor.clone()),
-            _ => Then::End,
+            Extent::UpTo(cursor) => Continuation::Page(cursor.clone()),
+            _ => Continuation::End,
         };
         Some(KnownNames { names: found, then })
     }
 
     /// Returns whether a folder is empty, if that is known and fresh.
-    pub(in crate::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
-        let some = self.names(asked, prefix, &Had::default(), 1)?;
+    pub(in crate::names) fn is_empty(&self, asked: &NameRequest, prefix: &str) -> Option<bool> {
+        let some = self.names(asked, prefix, &NamesHad::default(), 1)?;
         let names = self.lock();
         let folder = names
             .folders
             .get(asked.origin, prefix.trim_end_matches('/'))?;
         match some.then {
             _ if !some.names.is_empty() => Some(false),
-            Then::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
+            Continuation::End if !folder.odd && !folder.time_left(asked).1.is_zero() => Some(true),
             _ => None,
         }
     }
@@ -466,7 +419,7 @@ impl Table {
     /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
     /// table has no answer for the path itself.
     #[cfg(test)]
-    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
+    pub(super) fn is_missing(&self, asked: &NameRequest, path: &str) -> Option<Duration> {
         self.lock()
             .folders
             .missing(asked, path)
@@ -475,7 +428,7 @@ impl Table {
 }
 
 /// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
-fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
+fn is_there(known: &KnownName, folder: &Folder) -> Option<bool> {
     match known.meaning {
         // The listing did not have it.
         _ if known.epoch < folder.epoch => Some(false),

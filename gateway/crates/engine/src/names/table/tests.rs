@@ -1,11 +1,12 @@
 //! The table by itself: how long answers last, and what makes them old.
 
 use super::*;
+use crate::names::answer::ListedPage;
 
 const ORIGIN: OriginId = OriginId(1);
 
-fn asked(table: &Table, at: u64) -> Asked {
-    Asked {
+fn asked(table: &Table, at: u64) -> NameRequest {
+    NameRequest {
         origin: ORIGIN,
         epoch: table.epoch(),
         at: Timestamp(at),
@@ -53,7 +54,7 @@ fn a_purge_forgets_what_it_may_have_made_wrong() {
 fn a_listing_brings_nothing_old_back() {
     let table = Table::default();
     let before = asked(&table, 0);
-    let list = |asked: &Asked| {
+    let list = |asked: &NameRequest| {
         for path in ["f/here", "f/gone", "f/other"] {
             table.put(asked, path, Meaning::Folder);
         }
@@ -62,7 +63,7 @@ fn a_listing_brings_nothing_old_back() {
         let seen = table.get(&asked(&table, 1), path).expect("known");
         seen.meaning.is_missing()
     };
-    table.note(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
+    table.record_change(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
     list(&before);
     assert!(missing("f/gone") && !missing("f/here") && !missing("f/other"));
     list(&asked(&table, 1));
@@ -77,19 +78,19 @@ fn all_of_a_folder_that_was_made_is_known() {
     let table = Table::default();
     let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
     assert!(!missing(0, "f/a") && !missing(0, "top"));
-    table.note_made(ORIGIN, "f", Timestamp(0));
+    table.record_made_folder(ORIGIN, "f", Timestamp(0));
     assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
-    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
+    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
     assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
     assert!(!missing(100, "f/b"), "it is no longer fresh");
     // A key was added there without the table's knowledge.
     for put in ["f/a/new", "f/b"] {
-        table.note_made(ORIGIN, "f", Timestamp(0));
+        table.record_made_folder(ORIGIN, "f", Timestamp(0));
         table.purge_key(ORIGIN, put);
         assert!(!missing(1, "f/c"), "{put}");
     }
-    table.note_made(ORIGIN, "f", Timestamp(0));
-    table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
+    table.record_made_folder(ORIGIN, "f", Timestamp(0));
+    table.record_change(ORIGIN, "f", Meaning::Missing, Timestamp(1));
     assert!(!missing(1, "f/c"));
 }
 
@@ -155,16 +156,16 @@ fn it_is_bounded_and_keeps_what_is_asked_for() {
         }
     }
     let names = table.lock();
-    assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
+    assert!((names.young.len() + names.old.len()) * ENTRY_OVERHEAD <= 2 * MAX_GENERATION_BYTES);
 }
 
-fn land(table: &Table, folder: &str, names: &[&str]) -> Asked {
+fn land(table: &Table, folder: &str, names: &[&str]) -> NameRequest {
     let epoch = table.begin_listing(ORIGIN, folder);
-    let asked = Asked {
+    let asked = NameRequest {
         epoch,
         ..asked(table, 0)
     };
-    let landing = Landing {
+    let landing = ListedPage {
         folder,
         epoch,
         number: 0,
@@ -175,7 +176,7 @@ fn land(table: &Table, folder: &str, names: &[&str]) -> Asked {
         odd: false,
         next: None,
     };
-    table.land(&asked, landing);
+    table.record_page(&asked, landing);
     asked
 }
 
@@ -219,14 +220,14 @@ fn of_two_listings_the_later_one_counts() {
     table.put(&early, "f/c", Meaning::Missing);
     assert_eq!((missing("f/a"), missing("f/c")), (Some(true), Some(false)));
     // Also if the missing name's answer is no longer fresh.
-    let then = Asked {
+    let then = NameRequest {
         at: Timestamp(50),
         ..late
     };
     assert!(table.get(&then, "f/a").is_none());
     assert!(table.get(&then, "f/c").is_some());
     // A change here is later than both.
-    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
+    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
     assert_eq!(missing("f/a"), Some(false));
     table.forget_key(ORIGIN, "f/b");
     table.forget_key(ORIGIN, "f/new/x");

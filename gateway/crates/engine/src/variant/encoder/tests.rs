@@ -38,7 +38,7 @@ fn noise(size: usize) -> Vec<u8> {
 
 fn encode(coding: Coding, text: &[u8]) -> io::Result<Vec<Bytes>> {
     let mut encoder = Encoder::new(coding, text.len() as u64, PIECE)?;
-    for block in text.chunks(BLOCK) {
+    for block in text.chunks(BLOCK_BYTES) {
         encoder.write(block)?;
     }
     encoder.finish()
@@ -57,7 +57,7 @@ fn decode(coding: Coding, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn what_is_encoded_is_decoded_and_in_pieces_of_their_own() {
     for coding in [Coding::Brotli, Coding::Gzip] {
-        for size in [512, 4096, BLOCK, BLOCK + 1, 300 << 10, 2 << 20] {
+        for size in [512, 4096, BLOCK_BYTES, BLOCK_BYTES + 1, 300 << 10, 2 << 20] {
             let text = prose(size);
             let pieces = encode(coding, &text).expect("smaller");
             let (last, full) = pieces.split_last().expect("something");
@@ -116,7 +116,7 @@ fn an_encoder_takes_no_more_than_is_said() {
             let count = Counting::default();
             let out = Pieces::new(u64::MAX >> 1, PIECE);
             let mut brotli = Brotli::new(count.clone(), size as u64, out);
-            for block in text.chunks(BLOCK) {
+            for block in text.chunks(BLOCK_BYTES) {
                 let process = BrotliEncoderOperation::BROTLI_OPERATION_PROCESS;
                 brotli.run(process, block).expect("sound");
             }

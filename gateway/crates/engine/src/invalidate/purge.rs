@@ -2,7 +2,10 @@
 
 use futures_util::future::join_all;
 
-use super::{Engine, ReadContext, Scope, pins, resolve};
+use super::pins;
+use super::subscribers::Scope;
+use crate::open::records;
+use crate::{Engine, ReadContext};
 use tidegate_cache::MetaError;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
@@ -15,7 +18,7 @@ impl Engine {
     pub async fn purge_key(&self, source: &ReadContext, key: &ObjectKey) -> Result<(), MetaError> {
         let ids = self.core.everywhere(&source.object(key));
         let supersede = || {
-            resolve::supersede(&self.core, |other| ids.contains(other));
+            records::supersede(&self.core, |other| ids.contains(other));
             for id in &ids {
                 self.core.names.purge_key(id.origin, key.as_str());
             }
@@ -28,7 +31,11 @@ impl Engine {
         // Again, for requests that read the old generation in between.
         supersede();
         let scope = Scope::Key(key.clone());
-        join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
+        join_all(
+            ids.iter()
+                .map(|id| self.core.report_purge(id.origin, &scope)),
+        )
+        .await;
         purged.into_iter().collect()
     }
 
@@ -41,7 +48,7 @@ impl Engine {
         let covered =
             |id: &ObjectId| origins.contains(&id.origin) && id.key.as_str().starts_with(prefix);
         let supersede = || {
-            resolve::supersede(&self.core, covered);
+            records::supersede(&self.core, covered);
             for origin in &origins {
                 self.core.names.purge_prefix(*origin, prefix);
             }
@@ -51,7 +58,12 @@ impl Engine {
         let purged = join_all(origins.iter().map(purge)).await;
         supersede();
         let scope = Scope::Prefix(prefix.into());
-        join_all(origins.iter().map(|origin| self.core.tell(*origin, &scope))).await;
+        join_all(
+            origins
+                .iter()
+                .map(|origin| self.core.report_purge(*origin, &scope)),
+        )
+        .await;
         purged.into_iter().collect()
     }
 }

@@ -9,53 +9,53 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Core;
+use crate::Core;
 use tidegate_cache::Record;
 use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a
 /// forgotten version costs a HEAD.
-const GENERATION: usize = 1 << 14;
+const MAX_GENERATION: usize = 1 << 14;
 
 /// The tolerance for differing clocks within one store, and for the rounding to whole seconds.
-const SLACK: Duration = Duration::from_secs(2);
+const CLOCK_SLACK: Duration = Duration::from_secs(2);
 
 /// The bounds of the time at which a store wrote an object, by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WriteSpan {
+pub(crate) struct WriteSpan {
     /// The `Date` of the answer.
-    pub(super) answered: Timestamp,
+    pub(crate) answered: Timestamp,
     /// The duration of the request.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl WriteSpan {
     fn covers(self, time: Timestamp) -> bool {
-        let is_late = time > self.answered.plus(SLACK);
-        let is_early = time.plus(self.took).plus(SLACK) < self.answered;
+        let is_late = time > self.answered.plus(CLOCK_SLACK);
+        let is_early = time.plus(self.took).plus(CLOCK_SLACK) < self.answered;
         !is_late && !is_early
     }
 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Unconfirmed(Mutex<Generations>);
+pub(crate) struct Unconfirmed(Mutex<WriteSpans>);
 
 #[derive(Debug, Default)]
-struct Generations {
+struct WriteSpans {
     young: HashMap<VersionId, WriteSpan>,
     old: HashMap<VersionId, WriteSpan>,
 }
 
 impl Unconfirmed {
-    fn lock(&self) -> MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, WriteSpans> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the time at which the store wrote a version.
-    pub(super) fn note(&self, id: VersionId, written: WriteSpan) {
+    pub(crate) fn note(&self, id: VersionId, written: WriteSpan) {
         let mut all = self.lock();
-        if all.young.len() >= GENERATION {
+        if all.young.len() >= MAX_GENERATION {
             all.old = std::mem::take(&mut all.young);
         }
         all.young.insert(id, written);
@@ -63,7 +63,7 @@ impl Unconfirmed {
 
     /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
     /// version is known only from its write. `None`: its headers may have been changed since.
-    pub(super) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
+    pub(crate) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
         let version = &record.version;
         match version.last_modified {
             Some(known) => (known == told).then(|| version.clone()),
@@ -78,7 +78,7 @@ impl Unconfirmed {
     /// Returns the version of a record if a listing shows the same one: the same ETag and size, and
     /// a time `told` that fits. `None`: it is another version, or its headers may have been changed
     /// since.
-    pub(super) fn listed(
+    pub(crate) fn confirm_listed(
         &self,
         record: &Record,
         etag: Option<&ETag>,
@@ -100,7 +100,7 @@ impl Unconfirmed {
 }
 
 impl Core {
-    /// Returns the version of a record if a listing shows the same one: see [`Unconfirmed::listed`].
+    /// Returns the version of a record if a listing shows the same one: see [`Unconfirmed::confirm_listed`].
     pub fn confirmed_by(
         &self,
         record: &Record,
@@ -108,7 +108,7 @@ impl Core {
         size: u64,
         told: Timestamp,
     ) -> Option<Arc<Version>> {
-        self.unconfirmed.listed(record, etag, size, told)
+        self.unconfirmed.confirm_listed(record, etag, size, told)
     }
 }
 
@@ -144,13 +144,13 @@ mod tests {
             answered: Timestamp(0),
             took: Duration::ZERO,
         };
-        let count = 3 * GENERATION as u128;
+        let count = 3 * MAX_GENERATION as u128;
         (0..count).for_each(|id| all.note(VersionId(id), written));
         let held = {
             let all = all.lock();
             all.young.len() + all.old.len()
         };
-        assert!(held <= 2 * GENERATION);
+        assert!(held <= 2 * MAX_GENERATION);
         assert!(!all.explains(VersionId(0), Timestamp(0)));
         assert!(all.explains(VersionId(count - 1), Timestamp(0)));
     }

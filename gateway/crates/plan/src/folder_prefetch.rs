@@ -1,14 +1,14 @@
 //! The folder prefetch: the read-ahead for a reader that takes the small files of a folder one after another.
 //!
 //! A file that arrives whole with the request that opens it leaves no bytes to read ahead. So a reader that copies,
-//! packs or searches a folder would wait once for each file. [`Run`] watches the files of one such pass through a
+//! packs or searches a folder would wait once for each file. [`FolderRun`] watches the files of one such pass through a
 //! folder. It says which of the next files, in the order of their names, to fetch before their request. Callers pass in
 //! the folder's files.
 //!
-//! As with the bytes of one file (`readahead`), the window is earned. No file is fetched ahead before [`PROOF`] files
+//! As with the bytes of one file (`readahead`), the window is earned. No file is fetched ahead before [`MIN_RUN`] files
 //! were read one after another, and from there never more files than were read. Each file that was fetched and skipped
-//! costs [`PENALTY`] of those. So for any pattern of reads, the files fetched ahead and never read stay fewer than the
-//! read ones; and so do their bytes, but for [`BYTES_TO_BEGIN`].
+//! costs [`SKIP_PENALTY`] of those. So for any pattern of reads, the files fetched ahead and never read stay fewer than the
+//! read ones; and so do their bytes, but for [`FIRST_BYTES`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,54 +16,54 @@ use std::sync::Arc;
 use super::readahead::Limits;
 
 /// The number of files in a row that prove a pass through a folder.
-pub const PROOF: u32 = 3;
+pub const MIN_RUN: u32 = 3;
 
 /// The number of files that must be read for each that was fetched in vain.
-const PENALTY: u32 = 4;
+const SKIP_PENALTY: u32 = 4;
 
 /// The widest window in files: at a millisecond for each, the time of two slow requests.
-const MOST: u32 = 64;
+const MAX_WINDOW: u32 = 64;
 
 /// The number of files that a reader may skip and still follow the folder's order.
-const NEAR: usize = 4;
+const MAX_SKIP: usize = 4;
 
 /// The number of files by which a read of a reader with several threads may be late.
-const LATE: usize = 16;
+const MAX_BEHIND: usize = 16;
 
 /// The bytes that may be fetched ahead of a reader that has read few.
-pub const BYTES_TO_BEGIN: u64 = 256 << 10;
+pub const FIRST_BYTES: u64 = 256 << 10;
 
 /// A small file: its path, and its size in bytes.
-pub type File = (Arc<str>, u64);
+pub type SmallFile = (Arc<str>, u64);
 
 /// One pass through a folder; see the module.
 #[derive(Debug)]
-pub struct Run {
+pub struct FolderRun {
     /// The last files that were read or skipped, newest last.
-    behind: VecDeque<Behind>,
+    behind: VecDeque<PassedFile>,
     /// The next files, as far as they were looked up, and the number of these that were requested.
-    next: VecDeque<File>,
+    next: VecDeque<SmallFile>,
     asked: usize,
-    read: Sum,
+    read: FileSum,
     /// The files that were requested and skipped.
-    passed: Sum,
+    passed: FileSum,
 }
 
 #[derive(Debug)]
-struct Behind {
-    file: File,
+struct PassedFile {
+    file: SmallFile,
     /// Whether it was requested and is not read yet.
     passed: bool,
 }
 
 /// A number of files and of their bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct FileSum {
     files: u32,
     bytes: u64,
 }
 
-impl Sum {
+impl FileSum {
     fn add(&mut self, size: u64) {
         self.files = self.files.saturating_add(1);
         self.bytes = self.bytes.saturating_add(size);
@@ -75,16 +75,16 @@ impl Sum {
     }
 }
 
-impl Run {
+impl FolderRun {
     /// Creates a run that begins with the first file that was read.
     #[must_use]
-    pub fn new(first: File) -> Self {
+    pub fn new(first: SmallFile) -> Self {
         let mut run = Self {
             behind: VecDeque::new(),
             next: VecDeque::new(),
             asked: 0,
-            read: Sum::default(),
-            passed: Sum::default(),
+            read: FileSum::default(),
+            passed: FileSum::default(),
         };
         run.read.add(first.1);
         run.leave_behind(first, false);
@@ -92,7 +92,7 @@ impl Run {
     }
 
     /// Records that a file was read to its end. Returns whether it belongs to this run; if not, nothing changes.
-    pub fn took(&mut self, path: &str) -> bool {
+    pub fn record_read(&mut self, path: &str) -> bool {
         if let Some(late) = self.behind.iter_mut().find(|late| *late.file.0 == *path) {
             if std::mem::take(&mut late.passed) {
                 self.passed.remove(late.file.1);
@@ -120,41 +120,45 @@ impl Run {
         true
     }
 
-    fn leave_behind(&mut self, file: File, passed: bool) {
-        self.behind.push_back(Behind { file, passed });
-        if self.behind.len() > LATE {
+    fn leave_behind(&mut self, file: SmallFile, passed: bool) {
+        self.behind.push_back(PassedFile { file, passed });
+        if self.behind.len() > MAX_BEHIND {
             self.behind.pop_front();
         }
     }
 
     /// Returns the number of files beyond the last read one to fetch.
     fn window(&self) -> u32 {
-        let lost = self.passed.files.saturating_mul(PENALTY);
+        let lost = self.passed.files.saturating_mul(SKIP_PENALTY);
         let earned = self.read.files.saturating_sub(lost);
-        if earned < PROOF { 0 } else { earned.min(MOST) }
+        if earned < MIN_RUN {
+            0
+        } else {
+            earned.min(MAX_WINDOW)
+        }
     }
 
     /// Returns how many more of the next files should be looked up, and after which path.
     #[must_use]
-    pub fn unknown(&self) -> (usize, &str) {
+    pub fn missing_names(&self) -> (usize, &str) {
         let known = self.next.back();
         let last = known.or_else(|| self.behind.back().map(|last| &last.file));
-        let wanted = self.window() as usize + NEAR;
+        let wanted = self.window() as usize + MAX_SKIP;
         let path = last.map_or("", |(path, _)| path);
         (wanted.saturating_sub(self.next.len()), path)
     }
 
     /// Adds the files that come after the known next files.
-    pub fn extend(&mut self, files: impl IntoIterator<Item = File>) {
+    pub fn extend(&mut self, files: impl IntoIterator<Item = SmallFile>) {
         self.next.extend(files);
     }
 
     /// Returns the next files to request now. Each is returned once.
-    pub fn ask(&mut self, limits: Limits) -> Vec<File> {
+    pub fn take_next(&mut self, limits: Limits) -> Vec<SmallFile> {
         let window = (self.window() as usize).min(self.next.len());
-        let lost = self.passed.bytes.saturating_mul(PENALTY.into());
+        let lost = self.passed.bytes.saturating_mul(SKIP_PENALTY.into());
         let earned = self.read.bytes.checked_sub(lost);
-        let most = earned.map_or(0, |earned| earned.max(BYTES_TO_BEGIN));
+        let most = earned.map_or(0, |earned| earned.max(FIRST_BYTES));
         let most = most.min(limits.window);
         let mut bytes = self
             .next
@@ -186,110 +190,110 @@ mod tests {
         streams: 4,
     };
 
-    fn file(n: usize, size: u64) -> File {
+    fn file(n: usize, size: u64) -> SmallFile {
         (format!("f/{n:06}").into(), size)
     }
 
     /// A folder of endless files, and a reader that goes through it.
-    struct Passage {
-        run: Run,
+    struct FolderReader {
+        run: FolderRun,
         size: u64,
         asked: Vec<Arc<str>>,
     }
 
-    impl Passage {
+    impl FolderReader {
         fn new(size: u64) -> Self {
-            let mut passage = Self {
-                run: Run::new(file(0, size)),
+            let mut reader = Self {
+                run: FolderRun::new(file(0, size)),
                 size,
                 asked: Vec::new(),
             };
-            passage.look();
-            passage
+            reader.extend();
+            reader
         }
 
-        fn look(&mut self) {
-            let (count, after) = self.run.unknown();
+        fn extend(&mut self) {
+            let (count, after) = self.run.missing_names();
             let after: usize = after[2..].parse().expect("a number");
             let size = self.size;
             self.run
                 .extend((after + 1..=after + count).map(|n| file(n, size)));
-            let asked = self.run.ask(LIMITS);
+            let asked = self.run.take_next(LIMITS);
             self.asked.extend(asked.into_iter().map(|(path, _)| path));
         }
 
         fn take(&mut self, n: usize) -> bool {
-            let belongs = self.run.took(&file(n, 0).0);
-            self.look();
+            let belongs = self.run.record_read(&file(n, 0).0);
+            self.extend();
             belongs
         }
     }
 
     #[test]
     fn the_window_is_earned_and_each_is_asked_for_once() {
-        let mut passage = Passage::new(1000);
+        let mut reader = FolderReader::new(1000);
         for (n, asked) in [(1, 0), (2, 3), (3, 5), (4, 7)] {
-            assert!(passage.take(n));
-            assert_eq!(passage.asked.len(), asked, "{n}");
+            assert!(reader.take(n));
+            assert_eq!(reader.asked.len(), asked, "{n}");
         }
         for n in 5..200 {
-            assert!(passage.take(n));
+            assert!(reader.take(n));
         }
         let expected: Vec<_> = (3..200 + 64).map(|n| file(n, 0).0).collect();
-        assert_eq!(passage.asked, expected);
+        assert_eq!(reader.asked, expected);
     }
 
     #[test]
-    fn who_looks_here_and_there_starts_nothing() {
-        let mut passage = Passage::new(1000);
-        assert!(!passage.take(100) && !passage.take(50));
-        assert!(passage.take(0), "the same once more");
-        assert!(passage.take(4), "near enough");
-        assert!(passage.asked.is_empty());
+    fn scattered_reads_start_nothing() {
+        let mut reader = FolderReader::new(1000);
+        assert!(!reader.take(100) && !reader.take(50));
+        assert!(reader.take(0), "the same once more");
+        assert!(reader.take(4), "near enough");
+        assert!(reader.asked.is_empty());
     }
 
     #[test]
     fn what_is_passed_over_narrows_it_until_it_ends() {
-        let mut passage = Passage::new(1000);
+        let mut reader = FolderReader::new(1000);
         for n in (0..1000).step_by(4).skip(1) {
-            assert!(passage.take(n));
+            assert!(reader.take(n));
         }
         // 250 were read.
-        assert!(passage.asked.len() < 250 / 3, "{}", passage.asked.len());
+        assert!(reader.asked.len() < 250 / 3, "{}", reader.asked.len());
     }
 
     #[test]
     fn several_threads_go_through_it_together() {
-        let mut passage = Passage::new(1000);
+        let mut reader = FolderReader::new(1000);
         for n in 1..10 {
-            assert!(passage.take(n));
+            assert!(reader.take(n));
         }
         for four in (10..210).step_by(4) {
             for n in [four + 3, four + 1, four, four + 2] {
-                assert!(passage.take(n));
+                assert!(reader.take(n));
             }
         }
-        assert_eq!((passage.run.passed.files, passage.run.read.files), (0, 210));
+        assert_eq!((reader.run.passed.files, reader.run.read.files), (0, 210));
     }
 
     #[test]
     fn bytes_bound_it_too_and_zero_means_none() {
-        let mut passage = Passage::new(100 << 10);
+        let mut reader = FolderReader::new(100 << 10);
         for n in 1..3 {
-            passage.take(n);
+            reader.take(n);
         }
         // Three were read.
-        assert_eq!(passage.asked.len(), 3);
+        assert_eq!(reader.asked.len(), 3);
         for n in 3..400 {
-            passage.take(n);
+            reader.take(n);
         }
-        assert_eq!(passage.asked.len(), 397 + 64);
+        assert_eq!(reader.asked.len(), 397 + 64);
         let none = Limits {
             window: 0,
             ..LIMITS
         };
-        passage.run.extend([file(1000, 1)]);
-        assert!(passage.run.ask(none).is_empty());
+        reader.run.extend([file(1000, 1)]);
+        assert!(reader.run.take_next(none).is_empty());
     }
 
     proptest! {
@@ -299,23 +303,23 @@ mod tests {
             steps in prop::collection::vec((1usize..8, 0u64..3), 1..300),
         ) {
             let mut at = 0;
-            let mut passage = Passage::new(1);
+            let mut reader = FolderReader::new(1);
             let mut read = std::collections::HashMap::from([(file(0, 1).0, 1u64)]);
             let mut asked = std::collections::HashMap::new();
             for (step, scale) in steps {
                 at += step;
-                passage.size = [1, 10 << 10, 1 << 20][scale as usize];
-                let known = passage.run.next.iter().find(|(path, _)| *path == file(at, 0).0);
+                reader.size = [1, 10 << 10, 1 << 20][scale as usize];
+                let known = reader.run.next.iter().find(|(path, _)| *path == file(at, 0).0);
                 let size = known.map(|(_, size)| *size);
-                if !passage.run.took(&file(at, 0).0) {
+                if !reader.run.record_read(&file(at, 0).0) {
                     break;
                 }
                 read.insert(file(at, 0).0, size.unwrap_or(0));
-                let (count, after) = passage.run.unknown();
+                let (count, after) = reader.run.missing_names();
                 let after: usize = after[2..].parse().expect("a number");
-                let size = passage.size;
-                passage.run.extend((after + 1..=after + count).map(|n| file(n, size)));
-                asked.extend(passage.run.ask(LIMITS));
+                let size = reader.size;
+                reader.run.extend((after + 1..=after + count).map(|n| file(n, size)));
+                asked.extend(reader.run.take_next(LIMITS));
                 let wasted: Vec<u64> = asked
                     .iter()
                     .filter(|(path, _)| !read.contains_key(*path))
@@ -323,7 +327,7 @@ mod tests {
                     .collect();
                 prop_assert!(wasted.len() <= read.len());
                 let (wasted, read) = (wasted.iter().sum::<u64>(), read.values().sum::<u64>());
-                prop_assert!(wasted <= read + BYTES_TO_BEGIN, "{wasted} of {read}");
+                prop_assert!(wasted <= read + FIRST_BYTES, "{wasted} of {read}");
             }
         }
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tidegate_plan::tiering::ConnectionEstimate;
 
 /// The weight of the newest measurement in an average.
-const WEIGHT: f64 = 0.2;
+const NEWEST_WEIGHT: f64 = 0.2;
 
 /// Bodies shorter than this come out of buffers and tell nothing about a connection's rate.
-const TELLING: u64 = 128 << 10;
+const MIN_MEASURED_BODY: u64 = 128 << 10;
 
 /// Running averages over the requests to one origin. See the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<Averages>);
+pub(crate) struct OriginRate(Mutex<Averages>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Averages {
@@ -23,10 +23,10 @@ struct Averages {
 }
 
 fn mix(old: Option<f64>, new: f64) -> Option<f64> {
-    Some(old.map_or(new, |old| old + WEIGHT * (new - old)))
+    Some(old.map_or(new, |old| old + NEWEST_WEIGHT * (new - old)))
 }
 
-impl Pace {
+impl OriginRate {
     fn averages(&self) -> std::sync::MutexGuard<'_, Averages> {
         self.0
             .lock()
@@ -34,37 +34,37 @@ impl Pace {
     }
 
     /// Records the time to a request's first byte.
-    pub(super) fn answered(&self, after: Duration) {
+    pub(crate) fn record_first_byte(&self, after: Duration) {
         let mut averages = self.averages();
         averages.first_byte = mix(averages.first_byte, after.as_secs_f64());
     }
 
     /// Records the time of a body of `bytes` after its first byte.
-    pub(super) fn delivered(&self, bytes: u64, within: Duration) {
-        if bytes >= TELLING {
+    pub(crate) fn record_body(&self, bytes: u64, within: Duration) {
+        if bytes >= MIN_MEASURED_BODY {
             let mut averages = self.averages();
             averages.rate = mix(averages.rate, bytes as f64 / within.as_secs_f64().max(1e-6));
         }
     }
 
     /// Returns the bytes a second of one connection.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub(crate) fn rate(&self) -> Option<f64> {
         self.averages().rate
     }
 
     /// Returns the usual time to a request's first byte.
-    pub(super) fn first_byte(&self) -> Option<Duration> {
+    pub(crate) fn first_byte(&self) -> Option<Duration> {
         self.averages().first_byte.map(Duration::from_secs_f64)
     }
 
     /// Returns the expected speed of one more connection.
-    pub(super) fn connection(&self) -> ConnectionEstimate {
+    pub(crate) fn connection(&self) -> ConnectionEstimate {
         ConnectionEstimate::new(self.first_byte(), self.rate())
     }
 
     /// Returns the bytes before a body's end at which the next request must start, so that its first
     /// byte arrives with this body's last one.
-    pub(super) fn lead(&self) -> u64 {
+    pub(crate) fn lead(&self) -> u64 {
         let averages = self.averages();
         match (averages.first_byte, averages.rate) {
             (Some(first_byte), Some(rate)) => (first_byte * rate) as u64,

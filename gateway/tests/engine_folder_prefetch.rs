@@ -54,7 +54,7 @@ impl World {
             last: SIZE - 1,
         };
         let object = self.open(&path(n), first(wanted)).await?;
-        self.engine.read_whole(&self.source, &object, SMALL);
+        self.engine.record_whole_read(&self.source, &object, SMALL);
         whole(&object).await
     }
 

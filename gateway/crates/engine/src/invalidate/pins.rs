@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::Core;
+use crate::Core;
 use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::ObjectId;
 
 /// The number of chunks to unpin before the task yields.
-const TURN: u32 = 4096;
+const CHUNKS_PER_TURN: u32 = 4096;
 
 /// Pins a chunk that was found on disk, if its object is pinned.
-pub(super) fn found(core: &Core, id: &ObjectId, key: &ChunkKey) {
+pub(crate) fn pin_found(core: &Core, id: &ObjectId, key: &ChunkKey) {
     let pin = core.meta.pin_of(id);
     if !pin.is_none() {
         core.chunks.pin(key, pin);
@@ -19,7 +19,7 @@ pub(super) fn found(core: &Core, id: &ObjectId, key: &ChunkKey) {
 }
 
 /// Unpins the chunks of a superseded version, so that they can be evicted.
-pub(super) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record>>) {
+pub(crate) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record>>) {
     let Some(record) = record.filter(|_| !core.meta.pin_of(id).is_none()) else {
         return;
     };
@@ -29,7 +29,7 @@ pub(super) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
             let version = record.id;
             let key = ChunkKey { version, index };
             keeper.chunks.pin(&key, PinId::NONE);
-            if index % TURN == TURN - 1 {
+            if index % CHUNKS_PER_TURN == CHUNKS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
         }
@@ -37,7 +37,7 @@ pub(super) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
 }
 
 /// Unpins the chunks of a key's known version, which is about to be purged.
-pub(super) async fn release_known(core: &Arc<Core>, id: &ObjectId) {
+pub(crate) async fn release_known(core: &Arc<Core>, id: &ObjectId) {
     if core.meta.pin_of(id).is_none() {
         return;
     }

@@ -8,11 +8,13 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_core::Stream;
 
-use super::Error;
-use super::board::Boarded;
-use super::cursor::{self, Cursor};
-use super::flight::{Flight, Lease, Piece, Place};
-use super::object::Pinned;
+use super::pinned::Pinned;
+use crate::Error;
+use crate::fetch::FIRST_REQUEST;
+use crate::fetch::cursor::Cursor;
+use crate::fetch::flight::{Flight, FlightPosition, Piece};
+use crate::fetch::part::Lease;
+use crate::fetch::schedule::Scheduled;
 use tidegate_cache::ChunkKey;
 use tidegate_plan::ByteRange;
 
@@ -22,7 +24,7 @@ pub struct Reader {
     pinned: Arc<Pinned>,
     number: u64,
     left: ByteRange,
-    chunk: Option<(u32, Chunk)>,
+    chunk: Option<(u32, CurrentChunk)>,
     /// The bytes that [`Reader::prime`] waited for.
     primed: Option<Bytes>,
     /// The bytes of memory that the last piece keeps alive.
@@ -33,17 +35,17 @@ pub struct Reader {
     /// large enough.
     cursor: Option<Arc<Cursor>>,
     /// The position last reported to the cursor, and whether the reader has waited since.
-    told: u64,
+    reported: u64,
     waited: bool,
 }
 
 /// The chunk that the reader is in.
 #[derive(Debug)]
-enum Chunk {
+enum CurrentChunk {
     Whole(Bytes),
     Flight {
         flight: Arc<Flight>,
-        place: Place,
+        position: FlightPosition,
         lease: Lease,
     },
     /// Read to its end. The lease keeps the rest of its part coming until the reader has the next chunk.
@@ -51,12 +53,12 @@ enum Chunk {
 }
 
 impl Reader {
-    pub(super) fn new(pinned: Arc<Pinned>, range: ByteRange) -> Self {
+    pub(crate) fn new(pinned: Arc<Pinned>, range: ByteRange) -> Self {
         debug_assert!(
             range.end <= pinned.record.version.size,
             "the caller resolved the range"
         );
-        let number = pinned.core.number();
+        let number = pinned.core.next_number();
         Self {
             pinned,
             number,
@@ -66,7 +68,7 @@ impl Reader {
             keeps: 0,
             range,
             cursor: None,
-            told: range.start,
+            reported: range.start,
             waited: false,
         }
     }
@@ -107,36 +109,36 @@ impl Reader {
             .expect("chunks are at most 16 MiB");
         if self.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
             // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
-            let next = board(&self.pinned, index, offset, self.left);
+            let next = find(&self.pinned, index, offset, self.left);
             let before = self.chunk.replace((index, next));
-            self.pinned.hold(None);
+            self.pinned.hold_first(None);
             self.leave_behind(before);
-            self.look_ahead();
+            self.read_ahead();
         }
-        let (_, chunk) = self.chunk.as_mut().expect("boarded just now");
+        let (_, chunk) = self.chunk.as_mut().expect("found just now");
         let Piece {
             bytes: mut piece,
             keeps,
         } = match chunk {
-            Chunk::Whole(bytes) => Piece::of(bytes, offset),
-            Chunk::Flight { flight, place, .. } => {
-                match flight.poll_at(self.number, offset, place, cx) {
-                    Poll::Ready(Ok(Some(piece))) => piece,
-                    Poll::Ready(Ok(None)) => {
-                        self.chunk = None;
-                        return self.poll_more(cx);
-                    }
-                    Poll::Ready(Err(error)) => {
-                        self.chunk = None;
-                        return Poll::Ready(Err(error));
-                    }
-                    Poll::Pending => {
-                        self.waited = true;
-                        return Poll::Pending;
-                    }
+            CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
+            CurrentChunk::Flight {
+                flight, position, ..
+            } => match flight.poll_at(self.number, offset, position, cx) {
+                Poll::Ready(Ok(Some(piece))) => piece,
+                Poll::Ready(Ok(None)) => {
+                    self.chunk = None;
+                    return self.poll_more(cx);
                 }
-            }
-            Chunk::Passed(_) => unreachable!("nothing of it is left to read"),
+                Poll::Ready(Err(error)) => {
+                    self.chunk = None;
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Pending => {
+                    self.waited = true;
+                    return Poll::Pending;
+                }
+            },
+            CurrentChunk::Passed(_) => unreachable!("nothing of it is left to read"),
         };
         let most = usize::try_from(self.left.len()).unwrap_or(usize::MAX);
         piece.truncate(most);
@@ -145,7 +147,7 @@ impl Reader {
         if self.left.is_empty() {
             self.chunk = None;
         } else if geometry.index(self.left.start) != index {
-            self.pass();
+            self.release_passed();
         }
         self.pinned
             .core
@@ -156,54 +158,54 @@ impl Reader {
     }
 
     /// Releases a chunk that was read to its end: from now on the consumer accounts for its memory.
-    fn pass(&mut self) {
-        if let Some((index, Chunk::Flight { lease, .. })) = self.chunk.take() {
-            self.chunk = Some((index, Chunk::Passed(lease)));
+    fn release_passed(&mut self) {
+        if let Some((index, CurrentChunk::Flight { lease, .. })) = self.chunk.take() {
+            self.chunk = Some((index, CurrentChunk::Passed(lease)));
         }
     }
 
     /// Releases a chunk that the reader has passed and no other reader wants; the fetch of its part continues.
-    fn leave_behind(&self, passed: Option<(u32, Chunk)>) {
-        let Some((index, Chunk::Passed(lease))) = passed else {
+    fn leave_behind(&self, passed: Option<(u32, CurrentChunk)>) {
+        let Some((index, CurrentChunk::Passed(lease))) = passed else {
             return;
         };
-        if let Some((_, Chunk::Flight { flight, .. })) = &self.chunk {
+        if let Some((_, CurrentChunk::Flight { flight, .. })) = &self.chunk {
             let part = lease.into_part();
             if Arc::ptr_eq(&part, &flight.part) {
-                self.pinned.fill().leave_behind(index, &part);
+                self.pinned.fetches().leave_behind(index, &part);
             }
         }
     }
 
     /// Reports the position to the cursor, and starts read-ahead. Called once a chunk.
-    fn look_ahead(&mut self) {
+    fn read_ahead(&mut self) {
         let limits = self.pinned.limits;
-        if self.pinned.record.version.size <= cursor::THRESHOLD || limits.window == 0 {
+        if self.pinned.record.version.size <= FIRST_REQUEST || limits.window == 0 {
             return;
         }
-        let cold = matches!(self.chunk, Some((_, Chunk::Flight { .. })));
-        let fill = match cold {
-            true => Some(self.pinned.fill()),
+        let cold = matches!(self.chunk, Some((_, CurrentChunk::Flight { .. })));
+        let fetches = match cold {
+            true => Some(self.pinned.fetches()),
             // Read-ahead for an earlier request now comes from memory: its reader still goes on with the cursor that
             // fetched it.
-            false => self.pinned.living_fill(),
+            false => self.pinned.living_fetches(),
         };
-        let (Some(fill), at) = (fill, self.left.start) else {
+        let (Some(fetches), at) = (fetches, self.left.start) else {
             return;
         };
         // The position last reported: bytes read since may be far ahead of this reader's neighbours.
-        let told = self.told;
-        if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(told)) {
-            cursor.leave(fill);
+        let reported = self.reported;
+        if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(reported)) {
+            cursor.leave(fetches);
         }
         if self.cursor.is_none() {
-            self.cursor = fill.cursors.at(self.range, at, cold.then_some(limits));
-            self.told = at;
+            self.cursor = fetches.cursors.join(self.range, at, cold.then_some(limits));
+            self.reported = at;
         }
         if let Some(cursor) = &self.cursor {
-            cursor.took(ByteRange::new(self.told, at), self.waited);
-            cursor.pump(fill, self.pinned.terms);
-            self.told = at;
+            cursor.record_read(ByteRange::new(self.reported, at), self.waited);
+            cursor.fetch_ahead(fetches, self.pinned.options);
+            self.reported = at;
             self.waited = false;
         }
     }
@@ -212,27 +214,30 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(cursor) = self.cursor.take() {
-            cursor.took(ByteRange::new(self.told, self.left.start), self.waited);
-            cursor.leave(self.pinned.fill());
+            cursor.record_read(ByteRange::new(self.reported, self.left.start), self.waited);
+            cursor.leave(self.pinned.fetches());
         }
     }
 }
 
 /// Finds the chunk: looks once into memory, and only then among the flights.
-fn board(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> Chunk {
+fn find(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> CurrentChunk {
     let key = ChunkKey {
         version: pinned.record.id,
         index,
     };
     if let Some(bytes) = pinned.core.chunks.get_memory(&key) {
-        return Chunk::Whole(bytes);
+        return CurrentChunk::Whole(bytes);
     }
     let until = pinned.core.geometry.span(left).end;
-    match pinned.fill().board(index, offset, until, pinned.terms) {
-        Boarded::Whole(bytes) => Chunk::Whole(bytes),
-        Boarded::Flight(flight, lease) => Chunk::Flight {
+    match pinned
+        .fetches()
+        .schedule(index, offset, until, pinned.options)
+    {
+        Scheduled::Whole(bytes) => CurrentChunk::Whole(bytes),
+        Scheduled::Flight(flight, lease) => CurrentChunk::Flight {
             flight,
-            place: Place::default(),
+            position: FlightPosition::default(),
             lease,
         },
     }

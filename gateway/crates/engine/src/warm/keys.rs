@@ -1,20 +1,20 @@
 //! A page of a bucket's keys, for warming.
 
-use super::{Engine, Error, ReadContext};
+use crate::{Engine, Error, ReadContext};
 use tidegate_origin::{After, List};
 
 /// Objects of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct KeyPage {
     /// Their keys, in order, and their sizes in bytes.
     pub objects: Vec<(String, u64)>,
     /// The start of the next page, for [`Engine::keys`]; `None` on the last page.
     pub after: Option<String>,
 }
 
-/// The prefixes that tell a place after a key from a token of the bucket.
-const KEY: &str = "key:";
-const TOKEN: &str = "token:";
+/// The prefixes that tell a position after a key from a token of the bucket.
+const KEY_PREFIX: &str = "key:";
+const TOKEN_PREFIX: &str = "token:";
 
 impl Engine {
     /// Asks the bucket for up to `limit` keys that begin with `prefix`, in one request.
@@ -27,10 +27,10 @@ impl Engine {
         prefix: &str,
         after: Option<&str>,
         limit: u16,
-    ) -> Result<Page, Error> {
-        let after = after.map(|after| match after.strip_prefix(TOKEN) {
+    ) -> Result<KeyPage, Error> {
+        let after = after.map(|after| match after.strip_prefix(TOKEN_PREFIX) {
             Some(token) => After::Token(token.to_owned()),
-            None => After::Key(after.strip_prefix(KEY).unwrap_or(after).to_owned()),
+            None => After::Key(after.strip_prefix(KEY_PREFIX).unwrap_or(after).to_owned()),
         });
         let request = List {
             prefix: prefix.to_owned(),
@@ -40,13 +40,13 @@ impl Engine {
         };
         let origin = source.origin.clone();
         let asked = async move { origin.list(request).await.map_err(Error::from) };
-        let listing = self.core.carry_out(asked).await?;
+        let listing = self.core.run_on_origin_runtime(asked).await?;
         let objects = listing.objects.into_iter();
-        Ok(Page {
+        Ok(KeyPage {
             objects: objects.map(|object| (object.key, object.size)).collect(),
             after: listing.next.map(|next| match next {
-                After::Key(key) => format!("{KEY}{key}"),
-                After::Token(token) => format!("{TOKEN}{token}"),
+                After::Key(key) => format!("{KEY_PREFIX}{key}"),
+                After::Token(token) => format!("{TOKEN_PREFIX}{token}"),
             }),
         })
     }

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::{BoxFuture, join_all};
 
-use super::Core;
-use super::Engine;
+use crate::{Core, Engine};
 use tidegate_plan::{ObjectKey, OriginId};
 
 /// The keys that a purge covers.
@@ -38,10 +37,10 @@ pub trait InvalidationSubscriber: Send + Sync + fmt::Debug {
 
 /// The subscribers that still live.
 #[derive(Debug, Default)]
-pub(super) struct InvalidationSubscribers(Mutex<Vec<Weak<dyn InvalidationSubscriber>>>);
+pub(crate) struct InvalidationSubscribers(Mutex<Vec<Weak<dyn InvalidationSubscriber>>>);
 
 impl InvalidationSubscribers {
-    fn living(&self) -> Vec<Arc<dyn InvalidationSubscriber>> {
+    fn all_live(&self) -> Vec<Arc<dyn InvalidationSubscriber>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
@@ -58,8 +57,8 @@ impl Engine {
 
     /// Tells all subscribers except `who` of a change that `who` made, like a purge. Does not wait for them: one's
     /// kernel may hold a folder until another's has released its own.
-    pub fn changed(&self, who: &dyn InvalidationSubscriber, origin: OriginId, scope: Scope) {
-        let mut others = self.core.subscribers.living();
+    pub fn report_change(&self, who: &dyn InvalidationSubscriber, origin: OriginId, scope: Scope) {
+        let mut others = self.core.subscribers.all_live();
         others.retain(|one| !std::ptr::addr_eq(Arc::as_ptr(one), std::ptr::from_ref(who)));
         if others.is_empty() {
             return;
@@ -72,8 +71,8 @@ impl Engine {
 
 impl Core {
     /// Tells all subscribers of a purge under one identity.
-    pub async fn tell(&self, origin: OriginId, scope: &Scope) {
-        let subscribers = self.subscribers.living();
+    pub async fn report_purge(&self, origin: OriginId, scope: &Scope) {
+        let subscribers = self.subscribers.all_live();
         join_all(subscribers.iter().map(|one| one.purged(origin, scope))).await;
     }
 }

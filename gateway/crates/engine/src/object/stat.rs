@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, ReadContext};
+use crate::{Engine, ReadContext};
 use tidegate_cache::{ChunkKey, ChunkTiers, Entry, Record};
 use tidegate_plan::freshness::Freshness;
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 
 /// The maximum number of listed runs: an object of which every other chunk is cached has as many runs as chunks.
-const LISTED: usize = 10_000;
+const MAX_RUNS: usize = 10_000;
 
 /// The maximum number of chunks looked at: 64 GiB at the default size. An object of 5 TiB has 20 million, and a caller
 /// may ask for many objects.
@@ -84,13 +84,13 @@ impl Engine {
                 let age = now.since(record.confirmed);
                 let freshness = Freshness::new(&policy, age, record.must_confirm);
                 Some(Stat::Present(Box::new(
-                    self.located(&record, age, freshness).await,
+                    self.locate_all(&record, age, freshness).await,
                 )))
             }
         }
     }
 
-    async fn located(&self, record: &Record, age: Duration, freshness: Freshness) -> Present {
+    async fn locate_all(&self, record: &Record, age: Duration, freshness: Freshness) -> Present {
         let size = record.version.size;
         let mut present = Present {
             version: record.version.clone(),
@@ -106,7 +106,7 @@ impl Engine {
         };
         let mut seen = 0;
         let mut run: Option<Run> = None;
-        let look = |index| {
+        let visit = |index| {
             if index == MAX_CHUNKS {
                 return false;
             }
@@ -118,12 +118,12 @@ impl Engine {
             seen = range.end;
             match &mut run {
                 Some(run) if run.held == held => run.range.end = range.end,
-                _ => present.take(run.replace(Run { range, held })),
+                _ => present.add(run.replace(Run { range, held })),
             }
             true
         };
-        self.core.each_chunk(size, look).await;
-        present.take(run);
+        self.core.each_chunk(size, visit).await;
+        present.add(run);
         present.unseen = size - seen;
         present
     }
@@ -138,7 +138,7 @@ impl Engine {
 }
 
 impl Present {
-    fn take(&mut self, run: Option<Run>) {
+    fn add(&mut self, run: Option<Run>) {
         let Some(run) = run else { return };
         let len = run.range.len();
         if run.held.memory {
@@ -153,7 +153,7 @@ impl Present {
         if !run.held.memory && !run.held.disk {
             self.absent += len;
         }
-        if self.runs.len() < LISTED {
+        if self.runs.len() < MAX_RUNS {
             self.runs.push(run);
         } else {
             self.left_off += 1;

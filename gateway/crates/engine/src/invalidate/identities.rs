@@ -6,17 +6,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Core;
-use super::{Scope, resolve};
+use super::subscribers::Scope;
+use crate::Core;
+use crate::open::records;
 use tidegate_origin::Origin;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The identities of the configured origins, by bucket.
 #[derive(Debug)]
-pub(super) struct Identities(HashMap<OriginId, Arc<[OriginId]>>);
+pub(crate) struct Identities(HashMap<OriginId, Arc<[OriginId]>>);
 
 impl Identities {
-    pub(super) fn of(origins: &[(String, Arc<dyn Origin>)]) -> Self {
+    pub(crate) fn of(origins: &[(String, Arc<dyn Origin>)]) -> Self {
         let origins = || origins.iter().map(|(_, origin)| origin);
         let of_one = |origin: &Arc<dyn Origin>| {
             let same = origins().filter(|other| other.bucket() == origin.bucket());
@@ -29,7 +30,7 @@ impl Identities {
     }
 
     /// Returns every identity of the bucket to which this one belongs, itself included.
-    pub(super) fn all(&self, id: OriginId) -> Vec<OriginId> {
+    pub(crate) fn all(&self, id: OriginId) -> Vec<OriginId> {
         self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
     }
 }
@@ -78,13 +79,16 @@ impl Core {
     pub fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
         for other in self.forget_others(id) {
             let core = self.clone();
-            let told = async move { core.tell(other.origin, &Scope::Key(other.key)).await };
+            let told = async move {
+                core.report_purge(other.origin, &Scope::Key(other.key))
+                    .await
+            };
             self.spawn(told);
         }
     }
 
     fn forget_one(&self, id: &ObjectId) {
-        resolve::remember(self, id, None);
+        records::put(self, id, None);
         self.names.forget_key(id.origin, id.key.as_str());
     }
 }

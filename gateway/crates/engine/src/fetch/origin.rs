@@ -1,0 +1,204 @@
+//! Parts from the origin: one request for the whole part, whose body is dealt to the flights.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::Instant;
+
+use super::flight::Flight;
+use super::request::{PartRequest, Plain, Request};
+use super::task::{Bring, Fetch, FetchEnd};
+use crate::Error;
+use crate::budget::Charge;
+use crate::open::records;
+use tidegate_origin::{Answer, Body, Content, OriginError, Priority};
+use tidegate_plan::ByteRange;
+
+/// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
+/// connection, and these bytes are most likely under way already.
+const NEARLY_DONE: u64 = 64 << 10;
+
+/// Asks the origin for the part.
+pub(crate) struct FromOrigin;
+
+impl Bring for FromOrigin {
+    fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
+        let request = async move {
+            match fetch.request().await {
+                Err(FetchEnd::Closed) => Err(FetchEnd::Failed(Error::Unavailable)),
+                result => result,
+            }
+        };
+        request.boxed()
+    }
+}
+
+impl Fetch {
+    /// Takes the part from an answer that has already begun.
+    pub(super) async fn take_answer(mut self, charge: Charge, content: Content) {
+        self.pay(charge);
+        let requests = self.fetches.core.assembly.requests.clone();
+        let body = requests.body(self.part_request(), content.body);
+        let result = self.receive(body).await;
+        self.end(result).await;
+    }
+
+    /// Sends one request for the whole part, and a second one if the first began after its head.
+    async fn request(&mut self) -> Result<(), FetchEnd> {
+        let request = self.part_request();
+        let ByteRange { start, end } = request.missing;
+        let base = self.flights.front().map_or(0, |flight| flight.base as u64);
+        let requests = self.fetches.core.assembly.requests.clone();
+        let body = tokio::select! {
+            body = self.ask(&*requests, &request, ByteRange { start, end }, self.priority) => body?,
+            end = self.until_unwanted() => return Err(end),
+        };
+        self.receive(requests.body(request, body)).await?;
+        match self.headless.take() {
+            Some(flight) => {
+                let head = ByteRange {
+                    start: start - base,
+                    end: start,
+                };
+                self.fetch_head(&flight, head).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the request for the bytes that have not arrived.
+    fn part_request(&self) -> PartRequest {
+        let (geometry, size) = (self.fetches.core.geometry, self.fetches.version.size);
+        let end = geometry.bytes(self.part.chunks.end - 1, size).end;
+        PartRequest {
+            fetches: self.fetches.clone(),
+            part: self.part.clone(),
+            missing: ByteRange::new(end - self.coming, end),
+        }
+    }
+
+    /// Asks for a range of exactly this version, wanted or not.
+    async fn ask(
+        &self,
+        requests: &dyn Request,
+        request: &PartRequest,
+        range: ByteRange,
+        priority: Priority,
+    ) -> Result<Body, FetchEnd> {
+        let answer = requests.send(request, request.get(range, priority)).await;
+        match answer {
+            Ok(Answer::Content(content)) if content.range == range => Ok(content.body),
+            Ok(_) => Err(FetchEnd::Failed(Error::BadOrigin(
+                "not the range that was asked for",
+            ))),
+            Err(error) => Err(FetchEnd::Failed(self.failure(error))),
+        }
+    }
+
+    /// Distributes a body to the flights, until the last has landed.
+    async fn receive(&mut self, mut body: Body) -> Result<(), FetchEnd> {
+        let (began, length) = (Instant::now(), self.coming);
+        while !self.flights.is_empty() {
+            let frame = if self.coming <= NEARLY_DONE {
+                body.next().await
+            } else {
+                tokio::select! {
+                    biased;
+                    frame = body.next() => frame,
+                    end = self.until_unwanted() => return Err(end),
+                }
+            };
+            match frame {
+                Some(Ok(frame)) => self.deal(frame),
+                Some(Err(error)) => return Err(FetchEnd::Failed(self.failure(error))),
+                None => {
+                    return Err(FetchEnd::Failed(Error::BadOrigin("the body is too short")));
+                }
+            }
+            if self.coming <= self.lead {
+                self.leave_stream();
+            }
+        }
+        self.fetches.rate.record_body(length, began.elapsed());
+        Ok(())
+    }
+
+    /// Distributes a frame to the flights, and stores the chunks that are complete.
+    fn deal(&mut self, mut frame: Bytes) {
+        let core = self.fetches.core.clone();
+        core.metrics.fetched.inc_by(frame.len() as u64);
+        while let (false, Some(flight)) = (frame.is_empty(), self.flights.front()) {
+            let piece = frame.split_to(flight.missing().min(frame.len()));
+            self.coming -= piece.len() as u64;
+            flight.push(piece);
+            if flight.missing() > 0 {
+                continue;
+            }
+            if flight.base > 0 {
+                self.headless = Some(flight.clone());
+            } else {
+                let whole = flight.complete(&[], &core.buffers);
+                self.store(self.next, whole);
+            }
+            self.advance();
+        }
+    }
+
+    /// Completes a chunk in whose middle a seek began, so that it can be stored. Its reader has its bytes already and
+    /// need not wait any more.
+    async fn fetch_head(&mut self, flight: &Arc<Flight>, range: ByteRange) -> Result<(), FetchEnd> {
+        let stop = self.fetches.core.stop.clone();
+        let head = tokio::select! {
+            head = self.head(range) => head,
+            () = stop.cancelled() => Err(FetchEnd::Failed(Error::Unavailable)),
+        };
+        match head {
+            Ok(frames) => {
+                let whole = flight.complete(&frames, &self.fetches.core.buffers);
+                self.store(self.part.chunks.start, whole);
+                Ok(())
+            }
+            Err(end) => {
+                self.headless = Some(flight.clone());
+                Err(end)
+            }
+        }
+    }
+
+    async fn head(&self, range: ByteRange) -> Result<Vec<Bytes>, FetchEnd> {
+        let request = self.part_request();
+        let mut body = self.ask(&Plain, &request, range, Priority::Ahead).await?;
+        let (mut frames, mut arrived) = (Vec::new(), 0);
+        while let Some(frame) = body.next().await {
+            let frame = frame.map_err(|error| FetchEnd::Failed(self.failure(error)))?;
+            self.fetches.core.metrics.fetched.inc_by(frame.len() as u64);
+            arrived += frame.len() as u64;
+            frames.push(frame);
+        }
+        if arrived == range.len() {
+            Ok(frames)
+        } else {
+            Err(FetchEnd::Failed(Error::BadOrigin(
+                "the head has another length",
+            )))
+        }
+    }
+
+    /// Translates an origin's failure in the middle of a version: if the object is gone, shorter or another, it has
+    /// changed, and the known version of its key is doubted.
+    fn failure(&self, error: OriginError) -> Error {
+        let error = match error {
+            OriginError::NotFound => Error::Changed,
+            error => Error::from(error),
+        };
+        if error == Error::Changed {
+            let fetches = &self.fetches;
+            records::doubt(&fetches.core, &fetches.id, |record| {
+                record.id == fetches.vid
+            });
+        }
+        error
+    }
+}

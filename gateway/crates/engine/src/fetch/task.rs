@@ -1,0 +1,230 @@
+//! The task behind a part: it lands a run of flights.
+//!
+//! It ends in one of three ways: every chunk has landed, the rest has failed, or no reader wants the rest any more. In
+//! any case its flights are removed in the end. A failure is reported once to all waiting readers, and is never cached.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+
+use super::flight::Flight;
+use super::options::FetchOptions;
+use super::part::{Part, StreamFree};
+use super::version_fetches::VersionFetches;
+use crate::Error;
+use crate::budget::Charge;
+use tidegate_cache::PlannedRead;
+use tidegate_origin::Priority;
+
+/// The fetch of a part.
+pub(crate) struct Fetch {
+    pub(super) fetches: Arc<VersionFetches>,
+    pub(super) part: Arc<Part>,
+    /// The flights that have not landed, in order.
+    pub(super) flights: VecDeque<Arc<Flight>>,
+    /// The chunk of the first of them.
+    pub(super) next: u32,
+    pub(super) options: FetchOptions,
+    /// The priority of its requests to the origin.
+    pub(super) priority: Priority,
+    /// Whether its memory was reserved before it began, which only read-ahead and the first request of a part do.
+    pub(super) prepaid: bool,
+    /// The first flight, if its tail has arrived and its head is still to be fetched.
+    pub(super) headless: Option<Arc<Flight>>,
+    /// Body bytes still to come, and the number of them at which the next request may start.
+    pub(super) coming: u64,
+    pub(super) lead: u64,
+    /// Lets the read-ahead cursor start its next part.
+    pub(super) stream_free: Option<StreamFree>,
+}
+
+/// The reason for which a fetch ended early.
+pub(crate) enum FetchEnd {
+    Failed(Error),
+    /// No reader wants it; its flights are removed already.
+    Unwanted,
+    /// The engine closes.
+    Closed,
+}
+
+/// Brings the chunks of a part whose memory is reserved.
+pub(crate) trait Bring: Send + Sync {
+    fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>>;
+}
+
+impl Fetch {
+    pub(super) fn new(
+        fetches: Arc<VersionFetches>,
+        part: Arc<Part>,
+        flights: Vec<Arc<Flight>>,
+        options: FetchOptions,
+    ) -> Self {
+        let next = part.chunks.start;
+        let coming = flights.iter().map(|flight| flight.missing() as u64).sum();
+        let lead = fetches.rate.lead();
+        Self {
+            fetches,
+            part,
+            flights: flights.into(),
+            next,
+            options,
+            priority: Priority::Demand,
+            prepaid: false,
+            headless: None,
+            coming,
+            lead,
+            stream_free: None,
+        }
+    }
+
+    /// Reserves the memory, unless `charge` has it, and brings the part by `source`. `planned` counts a disk read until
+    /// then.
+    pub(super) async fn run(
+        mut self,
+        source: Arc<dyn Bring>,
+        charge: Option<Charge>,
+        planned: Option<PlannedRead>,
+    ) {
+        self.prepaid = charge.is_some();
+        let result = async {
+            self.pay_in_turn(charge).await?;
+            drop(planned);
+            source.bring(&mut self).await
+        };
+        let result = result.await;
+        self.end(result).await;
+    }
+
+    /// Reserves the memory for the flights; waits in turn unless `charge` has it.
+    async fn pay_in_turn(&mut self, charge: Option<Charge>) -> Result<(), FetchEnd> {
+        let charge = match charge {
+            Some(charge) => charge,
+            None => {
+                let bytes = self.fetches.span_len(&self.part.chunks);
+                let demand = self.fetches.core.budget.demand(bytes);
+                tokio::select! {
+                    charge = demand => charge.map_err(FetchEnd::Failed)?,
+                    end = self.until_unwanted() => return Err(end),
+                }
+            }
+        };
+        self.pay(charge);
+        Ok(())
+    }
+
+    /// Divides a reservation among the flights; the rest is released.
+    pub(super) fn pay(&self, mut charge: Charge) {
+        for (flight, index) in self.flights.iter().zip(self.part.chunks.clone()) {
+            flight.charge(charge.split(self.fetches.chunk_len(index) as u64));
+        }
+    }
+
+    /// Returns whether a reader waits for the next chunk.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.flights
+            .front()
+            .is_some_and(|flight| flight.is_awaited())
+    }
+
+    /// Lets the read-ahead cursor start its next part.
+    pub(super) fn leave_stream(&mut self) {
+        if self.part.leave_stream()
+            && let Some(stream_free) = self.stream_free.take()
+        {
+            stream_free();
+        }
+    }
+
+    /// Ends the next flight with its bytes.
+    pub(super) fn land(&mut self, bytes: Bytes) {
+        if let Some(flight) = self.flights.front() {
+            flight.finish(Ok(bytes));
+            self.advance();
+        }
+    }
+
+    pub(super) fn advance(&mut self) {
+        self.flights.pop_front();
+        self.next += 1;
+    }
+
+    /// Stores a chunk that has arrived.
+    pub(super) fn store(&self, index: u32, bytes: Bytes) {
+        let core = &self.fetches.core;
+        let pin = core.meta.pin_of(&self.fetches.id);
+        if let Some(admit) = self.fetches.admission(index, self.options, pin) {
+            let key = self.fetches.key(index);
+            core.chunks.insert_pinned(key, bytes, admit, pin);
+        }
+    }
+
+    /// Returns when no reader wants the part any more, after removing its flights, or when the engine closes.
+    pub(super) async fn until_unwanted(&self) -> FetchEnd {
+        loop {
+            tokio::select! {
+                () = self.part.unwanted() => {}
+                () = self.fetches.core.stop.cancelled() => return FetchEnd::Closed,
+            }
+            if self.fetches.forget_unwanted(&self.part) {
+                return FetchEnd::Unwanted;
+            }
+        }
+    }
+
+    /// Finishes the task: reports failures, and removes the flights once no lease holds them. Until then they stay, so
+    /// that read-ahead cannot be evicted before its reader arrives.
+    pub(super) async fn end(mut self, result: Result<(), FetchEnd>) {
+        self.part.land();
+        self.leave_stream();
+        let error = match result {
+            Ok(()) => return self.end_landed().await,
+            Err(FetchEnd::Unwanted) => {
+                self.fetches.core.metrics.abandoned.inc();
+                return;
+            }
+            Err(FetchEnd::Failed(error)) => error,
+            Err(FetchEnd::Closed) => Error::Unavailable,
+        };
+        self.fetches.forget(&self.part);
+        // This includes the flight whose tail has landed: readers that wait for its head would wait for ever.
+        for flight in self.headless.take().iter().chain(&self.flights) {
+            flight.finish(Err(error.clone()));
+        }
+        self.flights.clear();
+    }
+
+    async fn end_landed(self) {
+        // A stalled reader keeps its current chunk, and not the whole part.
+        if !self.part.cursor.is_alive() && self.fetches.hand_over(&self.part) {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = self.part.unwanted() => {}
+                () = self.fetches.core.stop.cancelled() => return self.fetches.forget(&self.part),
+            }
+            if self.fetches.forget_unwanted(&self.part) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Fetch {
+    /// Ends the flights however the task ends (a panic, the end of its runtime), so that no reader waits for ever.
+    fn drop(&mut self) {
+        if self.flights.is_empty() && self.headless.is_none() {
+            return;
+        }
+        // A stopped runtime drops a new task at once, while the caller holds the lock of the flights. No reader comes
+        // after that, so the flights may stay.
+        if std::thread::panicking() {
+            self.fetches.forget(&self.part);
+        }
+        for flight in self.headless.iter().chain(&self.flights) {
+            flight.finish(Err(Error::Unavailable));
+        }
+    }
+}

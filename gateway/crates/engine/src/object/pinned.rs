@@ -1,0 +1,90 @@
+//! A pinned version: the state that all readers of an open object share.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::Core;
+use crate::fetch::options::FetchOptions;
+use crate::fetch::part::Lease;
+use crate::fetch::version_fetches::VersionFetches;
+use tidegate_cache::Record;
+use tidegate_origin::Origin;
+use tidegate_plan::ObjectId;
+use tidegate_plan::readahead::Limits;
+
+/// The state that all readers of an open object share.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    pub(crate) core: Arc<Core>,
+    pub(crate) origin: Arc<dyn Origin>,
+    pub(crate) id: ObjectId,
+    pub(crate) record: Arc<Record>,
+    pub(crate) options: FetchOptions,
+    pub(crate) limits: Limits,
+    fetches: OnceLock<Arc<VersionFetches>>,
+    /// The lease on the bytes that came with the version, held until a reader has its first chunk: an object that stays
+    /// open must not pin them longer.
+    first: Mutex<Option<Arc<Lease>>>,
+}
+
+impl Pinned {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        origin: Arc<dyn Origin>,
+        id: ObjectId,
+        record: Arc<Record>,
+        options: FetchOptions,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            core,
+            origin,
+            id,
+            record,
+            options,
+            limits,
+            fetches: OnceLock::new(),
+            first: Mutex::default(),
+        }
+    }
+
+    /// Returns the version's fetches, if there are any.
+    pub(crate) fn living_fetches(&self) -> Option<&Arc<VersionFetches>> {
+        if self.fetches.get().is_none() {
+            let fetches = VersionFetches::get_live(&self.core, self.record.id)?;
+            return Some(self.fetches.get_or_init(|| fetches));
+        }
+        self.fetches.get()
+    }
+
+    /// Holds the bytes that came with the version; `None` releases them.
+    pub(crate) fn hold_first(&self, first: Option<Arc<Lease>>) {
+        let mut held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = first;
+    }
+
+    /// Returns the lease on the bytes that came with the version, while it is held.
+    pub(crate) fn first_lease(&self) -> Option<Arc<Lease>> {
+        let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone()
+    }
+
+    /// Returns the chunks of that lease; an empty range if none is held.
+    pub(crate) fn first_chunks(&self) -> Range<u32> {
+        let first = self.first_lease();
+        first.map_or(0..0, |lease| lease.part().chunks.clone())
+    }
+
+    /// Returns the version's fetches; created when memory lacks a chunk.
+    pub(crate) fn fetches(&self) -> &Arc<VersionFetches> {
+        self.fetches.get_or_init(|| {
+            VersionFetches::get_or_create(
+                &self.core,
+                &self.origin,
+                &self.id,
+                &self.record.version,
+                self.record.id,
+            )
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The records of keys: which version each has, and who may write that.
+//!
+//! Every write holds the lock of the resolves under way, so that a resolve never overwrites what was recorded after it
+//! began.
+
+use std::sync::Arc;
+
+use crate::Core;
+use tidegate_cache::{Entry, Record};
+use tidegate_plan::{ObjectId, VersionId};
+
+/// Supersedes every matching resolve begun so far: those will install nothing.
+pub fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
+    core.resolves().retain(|id, _| !matches(id));
+}
+
+/// Records a write's result for a key; supersedes every resolve and doubt begun so far.
+pub fn put(core: &Core, id: &ObjectId, entry: Option<Entry>) {
+    let mut resolves = core.resolves();
+    resolves.remove(id);
+    match entry {
+        Some(entry) => core.meta.put(id, entry),
+        None => core.meta.remove(id),
+    }
+}
+
+/// Marks the known version for confirmation before it is served next, if `is_doubted` says so. The table's lock is
+/// held, so a concurrent write is recorded after this and not overwritten by the version that it replaced.
+pub(crate) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record) -> bool) {
+    let _lock = core.resolves();
+    if let Some(Entry::Present(record)) = core.meta.peek(id)
+        && !record.must_confirm
+        && is_doubted(&record)
+    {
+        let doubted = Record {
+            must_confirm: true,
+            ..Record::clone(&record)
+        };
+        core.meta.put(id, Entry::Present(Arc::new(doubted)));
+    }
+}
+
+/// Records that a version was confirmed, if it is still the known one.
+pub(crate) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed: &Arc<Record>) {
+    let _lock = core.resolves();
+    if core.meta.peek(id).as_ref() == Some(&Entry::Present(known.clone())) {
+        core.meta.put(id, Entry::Present(confirmed.clone()));
+    }
+}
+
+/// Returns whether no purge has covered the key since the record was made.
+pub fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
+    record.id == VersionId::new(id, &record.version, generation)
+}

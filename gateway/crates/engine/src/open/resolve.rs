@@ -1,0 +1,274 @@
+//! Finds out which version a key has, with at most one request to the origin for all waiting callers.
+//!
+//! The first ranged GET answers that too, so a cold open costs one request. A caller that opens a key during its
+//! resolve waits for the same answer; when all callers leave, the request is dropped. A purge or a write supersedes
+//! every resolve begun before it; those then install nothing.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
+
+use super::ask::{OriginVersion, ask};
+use super::first_bytes::pay;
+use super::outcome::ForwardReason;
+use super::records::is_of;
+use crate::fetch::options::FetchOptions;
+use crate::fetch::part::Lease;
+use crate::fetch::version_fetches::VersionFetches;
+use crate::invalidate::pins;
+use crate::{Core, Error, ReadContext};
+use tidegate_cache::{Entry, Record};
+use tidegate_origin::OriginError;
+use tidegate_origin::client::run_for_client;
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp, VersionId};
+
+type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
+
+/// A resolve under way, kept alive by its waiting callers and not by the table.
+pub(crate) struct PendingResolve {
+    token: u64,
+    quiet: bool,
+    shared: WeakShared<Resolving>,
+}
+
+/// The result of a resolve.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolution {
+    pub(crate) record: Arc<Record>,
+    pub(crate) forward: ForwardReason,
+    /// The lease on the bytes that came with the answer, until a reader has its first chunk.
+    pub(crate) first: Option<Arc<Lease>>,
+}
+
+/// A request to resolve a key.
+#[derive(Clone)]
+pub(crate) struct ResolveRequest {
+    pub(crate) core: Arc<Core>,
+    pub(crate) source: Arc<ReadContext>,
+    pub(crate) id: ObjectId,
+    /// The entry known for the key when the question arose: a version to confirm or replace, a negative entry, or
+    /// nothing.
+    pub(crate) seen: Option<Entry>,
+    /// The bytes to fetch first.
+    pub(crate) first: Option<RangeSpec>,
+    /// The client itself asks for confirmation: a resolve begun before does not count.
+    pub(crate) forced: bool,
+    /// Whether the first bytes are also fetched if the known version still stands.
+    pub(crate) certain: bool,
+    /// See [`Open::bare`](super::Open::bare).
+    pub(crate) bare: bool,
+    /// See [`Open::quiet`](super::Open::quiet).
+    pub(crate) quiet: bool,
+    /// The client that asked first; callers that join wait in its turn.
+    pub(crate) client: Client,
+}
+
+impl ResolveRequest {
+    /// Returns the known version.
+    fn known_record(&self) -> Option<&Arc<Record>> {
+        match &self.seen {
+            Some(Entry::Present(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
+    /// table's lock; a resolve leaves the table only after it has installed its result.
+    fn ended_result(&self) -> Option<Result<Resolution, Error>> {
+        let entry = self.core.meta.peek(&self.id);
+        match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
+            Entry::Present(record) if record.must_confirm => None,
+            Entry::Present(record) => Some(Ok(Resolution {
+                forward: forward(false, self.known_record().map(Arc::as_ref), &record),
+                record,
+                first: None,
+            })),
+            Entry::Missing { .. } => Some(Err(Error::NotFound)),
+        }
+    }
+}
+
+/// Joins the resolve of the key that is under way, or begins one. Returns whether it joined.
+pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
+    let core = request.core.clone();
+    let table = core.clone();
+    let mut resolves = table.resolves();
+    if !request.forced {
+        let pending = resolves.get(&request.id);
+        let shared = pending.and_then(|pending| Some((pending.quiet, pending.shared.upgrade()?)));
+        match shared {
+            Some((true, quiet)) if !request.quiet => return (join_quiet(quiet, request), true),
+            Some((_, shared)) => return (shared, true),
+            None => {}
+        }
+        if let Some(answer) = request.ended_result() {
+            return (ready(answer).boxed().shared(), true);
+        }
+    }
+    let token = core.next_number();
+    let quiet = request.quiet;
+    let id = request.id.clone();
+    let entry = ResolveEntry {
+        core: core.clone(),
+        id: id.clone(),
+        token,
+    };
+    // It starts at its first poll, which is not under the table's lock.
+    let run = run_for_client(request.client, run_resolve(request, entry));
+    let carried = async move { core.run_on_origin_runtime(run).await };
+    let shared = carried.boxed().shared();
+    let weak = shared
+        .downgrade()
+        .expect("it has not been polled to its end");
+    resolves.insert(
+        id,
+        PendingResolve {
+            token,
+            quiet,
+            shared: weak,
+        },
+    );
+    (shared, false)
+}
+
+/// Joins a quiet resolve; if that fails, resolves the request itself, for a quiet one gives up sooner.
+fn join_quiet(quiet: Shared<Resolving>, request: ResolveRequest) -> Shared<Resolving> {
+    let asked = async move {
+        match quiet.await {
+            Err(error) if error != Error::NotFound => resolve(request).0.await,
+            found => found,
+        }
+    };
+    asked.boxed().shared()
+}
+
+/// Returns whether a resolve of the key is under way.
+pub(crate) fn is_under_way(core: &Core, id: &ObjectId) -> bool {
+    // Dropped after the lock is released: it may be the last handle, whose drop takes the lock.
+    let shared = core
+        .resolves()
+        .get(id)
+        .and_then(|pending| pending.shared.upgrade());
+    shared.is_some()
+}
+
+/// The entry of a resolve in the table; removed when the resolve ends or is dropped.
+struct ResolveEntry {
+    core: Arc<Core>,
+    id: ObjectId,
+    token: u64,
+}
+
+impl ResolveEntry {
+    /// Records the result, unless a purge or a write superseded the resolve.
+    fn install(&self, entry: Option<Entry>) {
+        let resolves = self.core.resolves();
+        if resolves
+            .get(&self.id)
+            .is_some_and(|pending| pending.token == self.token)
+        {
+            match entry {
+                Some(entry) => self.core.meta.put(&self.id, entry),
+                None => self.core.meta.remove(&self.id),
+            }
+        }
+    }
+}
+
+impl Drop for ResolveEntry {
+    fn drop(&mut self) {
+        let mut resolves = self.core.resolves();
+        if resolves
+            .get(&self.id)
+            .is_some_and(|pending| pending.token == self.token)
+        {
+            resolves.remove(&self.id);
+        }
+    }
+}
+
+async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Resolution, Error> {
+    let known = request.known_record().cloned();
+    let ResolveRequest {
+        core,
+        source,
+        id,
+        first,
+        forced,
+        certain,
+        bare,
+        quiet,
+        client,
+        ..
+    } = request;
+    let generation = core.meta.generation(&id).await;
+    // A confirmation must not carry a version from before a purge into the time after it.
+    let known = known.filter(|record| is_of(record, &id, generation));
+    let (first, charge) = pay(&core, first, quiet).await?.unzip();
+    let asked = core.now();
+    let known_version = known.as_deref().filter(|_| !certain);
+    let found = match ask(&core, &source, &id, known_version, first, bare, quiet).await {
+        Ok(found) => found,
+        Err(error) => {
+            // A bare 404 answers the caller that accepts it, but is no ground for a negative entry.
+            if error == OriginError::NotFound && (first.is_some() || !bare) {
+                entry.install(Some(Entry::Missing { since: asked }));
+                pins::release(&core, &id, known);
+            }
+            return Err(error.into());
+        }
+    };
+    let (version, content) = match found {
+        OriginVersion::Same(record) => return Ok(confirm(&entry, *record, asked)),
+        OriginVersion::Version(version, content) => (version, content),
+    };
+    let vid = VersionId::new(&id, &version, generation);
+    let record = Arc::new(Record {
+        version: version.clone(),
+        id: vid,
+        confirmed: asked,
+        must_confirm: false,
+    });
+    let profile = source.profile.load();
+    let storable = Policy::new(&version, &profile, asked).storable;
+    let forward = forward(forced, known.as_deref(), &record);
+    // Before the version is installed: a caller that finds it then also finds its first bytes under way.
+    let first = content.zip(charge).and_then(|(content, charge)| {
+        let fetches = VersionFetches::get_or_create(&core, &source.origin, &id, &version, vid);
+        let options = FetchOptions::new(&profile, storable, client);
+        fetches.adopt(content, options, charge).map(Arc::new)
+    });
+    entry.install(storable.then(|| Entry::Present(record.clone())));
+    pins::release(&core, &id, known.filter(|known| known.id != record.id));
+    Ok(Resolution {
+        record,
+        forward,
+        first,
+    })
+}
+
+/// Installs the known version as confirmed by a request that was sent at `asked`.
+fn confirm(entry: &ResolveEntry, record: Record, asked: Timestamp) -> Resolution {
+    let record = Arc::new(Record {
+        confirmed: asked,
+        must_confirm: false,
+        ..record
+    });
+    entry.install(Some(Entry::Present(record.clone())));
+    Resolution {
+        record,
+        forward: ForwardReason::Revalidated,
+        first: None,
+    }
+}
+
+fn forward(forced: bool, known: Option<&Record>, now: &Record) -> ForwardReason {
+    match known {
+        Some(known) if known.id == now.id => ForwardReason::Revalidated,
+        _ if forced => ForwardReason::Request,
+        Some(_) => ForwardReason::Stale,
+        None => ForwardReason::Miss,
+    }
+}
