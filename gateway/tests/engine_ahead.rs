@@ -297,7 +297,10 @@ async fn bulk_passes_through_once() {
         setup.profile = Profile::backup()
     });
     same(&world.read(KEY).await.expect("read"), &bytes);
-    assert_eq!((world.bucket.bytes(), world.store.held()), (48 * MIB, 0));
+    assert_eq!(
+        (world.bucket.bytes(), world.store.held_bytes()),
+        (48 * MIB, 0)
+    );
     pass(secs(11)).await;
     assert_eq!((world.bucket.running(), world.used()), (0, 0));
 }

@@ -351,7 +351,7 @@ async fn a_head_that_fails_is_told_and_the_chunk_not_kept() {
     });
     same(&tail.expect("read"), &slice(&bytes, range));
     assert_eq!(head, Err(Error::Forbidden));
-    assert_eq!(world.store.held(), 0);
+    assert_eq!(world.store.held_bytes(), 0);
     same(
         &collect(object.read_at(early)).await.expect("read"),
         &slice(&bytes, early),

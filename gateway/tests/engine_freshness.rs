@@ -301,7 +301,7 @@ async fn no_store_and_private_are_not_stored() {
             drop(object);
             pass(secs(11)).await;
         }
-        assert_eq!((world.store.held(), world.used()), (0, 0));
+        assert_eq!((world.store.held_bytes(), world.used()), (0, 0));
         // A cached object is forgotten when it becomes uncacheable.
         world.bucket.put("kept", sample(2, 100));
         world.read("kept").await.expect("read");

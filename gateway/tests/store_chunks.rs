@@ -189,7 +189,7 @@ async fn the_fake_fails_as_it_is_told() {
         ..Faults::default()
     });
     assert_eq!(store.get(&k, 10).await, None);
-    assert_eq!((store.counts().disk_reads, store.held()), (2, 10));
+    assert_eq!((store.counts().disk_reads, store.held_bytes()), (2, 10));
 }
 
 /// Puts chunks `0..count` on disk, in steps that fit the write queue.

@@ -285,7 +285,7 @@ async fn an_object_of_several_parts_is_read_without_the_bucket() {
             reads_without_asking(&desk.world, KEY, &bytes).await;
             assert_eq!(desk.world.used(), 0, "no memory is kept");
             // Nothing is held under any other address.
-            assert_eq!(desk.world.store.held(), 2 * bytes.len());
+            assert_eq!(desk.world.store.held_bytes(), 2 * bytes.len());
         }
     }
 }

@@ -103,6 +103,14 @@ impl FakeStore {
         self.lock().disk.retain(|key, _| key.index % nth != 0);
     }
 
+    /// Returns the bytes that both tiers hold together.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        let sum = |map: &HashMap<ChunkKey, Bytes>| map.values().map(Bytes::len).sum::<usize>();
+        sum(&state.memory) + sum(&state.disk)
+    }
+
     async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
         let (bytes, tier) = self.read(key, len, patient).await?;
         let mut state = self.lock();
