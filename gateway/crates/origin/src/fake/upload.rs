@@ -139,14 +139,26 @@ impl FakeOrigin {
         let _running = RunningRequest::new(self.0.counts.running.clone());
         self.came_in(write.kind());
         let faults = self.apply().await?;
-        let wrote = match write {
+        let outcome = self.apply_write(write, &faults).await?;
+        if faults.contains(&Fault::LoseAnswer) {
+            return Err(OriginError::Unavailable("connection lost"));
+        }
+        Ok(outcome)
+    }
+
+    async fn apply_write(
+        &self,
+        write: Write,
+        faults: &[Fault],
+    ) -> Result<WriteOutcome, OriginError> {
+        match write {
             Write::Put {
                 key,
                 headers,
                 payload,
                 guard,
             } => {
-                let bytes = self.receive(&payload, &faults).await?;
+                let bytes = self.receive(&payload, faults).await?;
                 let etag = tag(&bytes);
                 self.install(&key, bytes, etag, headers, &guard)
             }
@@ -156,7 +168,7 @@ impl FakeOrigin {
                 number,
                 payload,
             } => {
-                let bytes = self.receive(&payload, &faults).await?;
+                let bytes = self.receive(&payload, faults).await?;
                 self.keep(&upload, number, bytes, Some(payload.sums().crc32c))
             }
             Write::CopyPart {
@@ -190,8 +202,7 @@ impl FakeOrigin {
                 let (version, bytes) = self.source(&source)?;
                 let headers = headers.unwrap_or_else(|| version.headers.clone());
                 // A copy in one request is stored as one, whatever its source was.
-                let etag = tag(&bytes);
-                self.install(&key, bytes, etag, headers, &Guard::None)
+                self.install(&key, bytes.clone(), tag(&bytes), headers, &Guard::None)
             }
             Write::Delete { key, version_id } => {
                 match version_id {
@@ -200,11 +211,7 @@ impl FakeOrigin {
                 }
                 Ok(WriteOutcome::Done)
             }
-        }?;
-        if faults.contains(&Fault::LoseAnswer) {
-            return Err(OriginError::Unavailable("connection lost"));
         }
-        Ok(wrote)
     }
 
     async fn receive(&self, payload: &Payload, faults: &[Fault]) -> Result<Bytes, OriginError> {
