@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use tidegate_admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
+use tidegate_admin::cache::{Budget, Disk, Memory, Report, TierChange, TierChangeError, Tiers};
 use tidegate_cache::tiering::DiskReport;
 use tidegate_cache::{Tiering, TieringError};
 use tidegate_engine::Engine;
@@ -52,7 +52,7 @@ impl Tiers for OperatorTiers {
         }
     }
 
-    fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>> {
+    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
         let (tiering, changing) = (self.tiering.clone(), self.changing.clone());
         // A task of its own: a client that leaves does not leave a disk half switched off.
         let done = tokio::spawn(async move {
@@ -63,12 +63,12 @@ impl Tiers for OperatorTiers {
     }
 }
 
-async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
+async fn carry_out(tiering: Arc<dyn Tiering>, change: TierChange) -> Result<(), TierChangeError> {
     let (path, capacity, enabled) = match change {
-        Change::Memory(capacity) => {
+        TierChange::Memory(capacity) => {
             return blocking(move || tiering.resize_memory(capacity)).await;
         }
-        Change::Disk {
+        TierChange::Disk {
             path,
             capacity,
             enabled,
@@ -87,7 +87,7 @@ async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), Chan
 
 async fn blocking(
     change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
-) -> Result<(), ChangeError> {
+) -> Result<(), TierChangeError> {
     match timeout(PATIENCE, spawn_blocking(change)).await {
         Ok(Ok(done)) => done.map_err(of_store),
         Ok(Err(error)) => Err(broken(error)),
@@ -97,17 +97,17 @@ async fn blocking(
     }
 }
 
-fn of_store(error: TieringError) -> ChangeError {
+fn of_store(error: TieringError) -> TierChangeError {
     let words = error.to_string();
     match error {
-        TieringError::NoDisk(_) => ChangeError::NoSuch(words),
-        TieringError::Refused(_) => ChangeError::Refused(words),
+        TieringError::NoDisk(_) => TierChangeError::NoSuch(words),
+        TieringError::Refused(_) => TierChangeError::Refused(words),
     }
 }
 
 /// Returns the refusal for a panic, or the end of the runtime.
-fn broken(error: impl ToString) -> ChangeError {
-    ChangeError::Refused(error.to_string())
+fn broken(error: impl ToString) -> TierChangeError {
+    TierChangeError::Refused(error.to_string())
 }
 
 fn shown(disk: DiskReport) -> Disk {
