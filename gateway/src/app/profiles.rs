@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
+use tidegate_admin::profile::{
+    NewProfile, ProfileChange, ProfileChangeError, RouteProfile, Routes,
+};
 use tidegate_config::Config;
 use tidegate_engine::ReadContext;
 use tidegate_http::Route;
@@ -43,7 +45,7 @@ impl Profiles {
 
     /// Finds the one route that is meant. Paths are compared as the configuration compares them,
     /// hosts without regard to case (RFC 9110, 4.2.3).
-    fn find(&self, change: &Change) -> Result<usize, ChangeError> {
+    fn find(&self, change: &ProfileChange) -> Result<usize, ProfileChangeError> {
         let bare = |path: &str| path.trim_end_matches('/').to_owned();
         let meant = |route: &tidegate_config::Route| {
             let host = match (&change.host, &route.host) {
@@ -56,21 +58,26 @@ impl Profiles {
         let all = self.routes.iter().enumerate();
         let mut found = all.filter(|(_, (route, _))| meant(route));
         match (found.next(), found.next()) {
-            (None, _) => Err(ChangeError::NoRoute),
+            (None, _) => Err(ProfileChangeError::NoRoute),
             (Some((index, _)), None) => Ok(index),
-            (Some(_), Some(_)) => Err(ChangeError::Several),
+            (Some(_), Some(_)) => Err(ProfileChangeError::Several),
         }
     }
 
-    fn read(&self, to: &To, now: &Profile) -> Result<(Option<String>, Profile), ChangeError> {
-        let wrong = |problems: tidegate_config::Problems| ChangeError::Wrong(problems.to_string());
+    fn read(
+        &self,
+        to: &NewProfile,
+        now: &Profile,
+    ) -> Result<(Option<String>, Profile), ProfileChangeError> {
+        let wrong =
+            |problems: tidegate_config::Problems| ProfileChangeError::Wrong(problems.to_string());
         Ok(match to {
-            To::Named(name) => {
+            NewProfile::Named(name) => {
                 let profile = self.config.named_profile(name).map_err(wrong)?;
                 (Some(name.clone()), profile)
             }
-            To::Keys(keys) => (None, self.config.read_profile(keys, None).map_err(wrong)?),
-            To::Over(keys) => {
+            NewProfile::Keys(keys) => (None, self.config.read_profile(keys, None).map_err(wrong)?),
+            NewProfile::Over(keys) => {
                 let profile = self.config.read_profile(keys, Some(now)).map_err(wrong)?;
                 (None, profile)
             }
@@ -87,7 +94,7 @@ impl Routes for Profiles {
             .collect()
     }
 
-    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError> {
+    fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError> {
         let index = self.find(change)?;
         let source = &self.routes[index].1;
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,8 +129,8 @@ mod tests {
         Profiles::new(&config, &routes)
     }
 
-    fn to(path: &str, host: Option<&str>, to: To) -> Change {
-        Change {
+    fn to(path: &str, host: Option<&str>, to: NewProfile) -> ProfileChange {
+        ProfileChange {
             path: path.to_owned(),
             host: host.map(str::to_owned),
             to,
@@ -133,10 +140,10 @@ mod tests {
     #[test]
     fn one_route_reads_by_another_profile_from_then_on() {
         let profiles = profiles();
-        let own = To::Named("own".to_owned());
+        let own = NewProfile::Named("own".to_owned());
         let now = profiles.change(&to("/books", Some("a.EXAMPLE"), own));
         assert_eq!(now.expect("changed").name.as_deref(), Some("own"));
-        let more = To::Over(json!({ "read_ahead": "1MiB" }));
+        let more = NewProfile::Over(json!({ "read_ahead": "1MiB" }));
         profiles
             .change(&to("/books/", Some("a.example"), more))
             .expect("changed");
@@ -156,7 +163,7 @@ mod tests {
             [Some("stream".to_owned()), None, Some("web".to_owned())]
         );
 
-        let keys = To::Keys(json!({ "extends": "own" }));
+        let keys = NewProfile::Keys(json!({ "extends": "own" }));
         let now = profiles.change(&to("/", None, keys)).expect("changed");
         assert_eq!((now.name, now.profile.streams), (None, 2));
     }
@@ -165,18 +172,23 @@ mod tests {
     fn a_wrong_change_changes_nothing() {
         let profiles = profiles();
         let before = profiles.list();
-        let web = || To::Named("web".to_owned());
+        let web = || NewProfile::Named("web".to_owned());
         for (change, error) in [
-            (to("/books", None, web()), ChangeError::Several),
-            (to("/films", None, web()), ChangeError::NoRoute),
-            (to("/", Some("a.example"), web()), ChangeError::NoRoute),
+            (to("/books", None, web()), ProfileChangeError::Several),
+            (to("/films", None, web()), ProfileChangeError::NoRoute),
             (
-                to("/", None, To::Named("ovn".to_owned())),
-                ChangeError::Wrong("there is no profile `ovn`; did you mean `own`?".to_owned()),
+                to("/", Some("a.example"), web()),
+                ProfileChangeError::NoRoute,
             ),
             (
-                to("/", None, To::Over(json!({ "streams": 0 }))),
-                ChangeError::Wrong("`streams`: must be at least 1".to_owned()),
+                to("/", None, NewProfile::Named("ovn".to_owned())),
+                ProfileChangeError::Wrong(
+                    "there is no profile `ovn`; did you mean `own`?".to_owned(),
+                ),
+            ),
+            (
+                to("/", None, NewProfile::Over(json!({ "streams": 0 }))),
+                ProfileChangeError::Wrong("`streams`: must be at least 1".to_owned()),
             ),
         ] {
             assert_eq!(profiles.change(&change), Err(error), "{change:?}");

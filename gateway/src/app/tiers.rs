@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use tidegate_admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
+use tidegate_admin::cache::{Budget, Disk, Memory, Report, TierChange, TierChangeError, Tiers};
 use tidegate_cache::tiering::DiskReport;
 use tidegate_cache::{Tiering, TieringError};
 use tidegate_engine::Engine;
@@ -52,7 +52,7 @@ impl Tiers for OperatorTiers {
         }
     }
 
-    fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>> {
+    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
         let (tiering, changing) = (self.tiering.clone(), self.changing.clone());
         // A task of its own: a client that leaves does not leave a disk half switched off.
         let done = tokio::spawn(async move {
@@ -65,10 +65,10 @@ impl Tiers for OperatorTiers {
 
 async fn apply(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
     let (path, capacity, enabled) = match change {
-        Change::Memory(capacity) => {
+        TierChange::Memory(capacity) => {
             return blocking(move || tiering.resize_memory(capacity)).await;
         }
-        Change::Disk {
+        TierChange::Disk {
             path,
             capacity,
             enabled,
@@ -100,8 +100,8 @@ async fn blocking(
 fn store_error(error: TieringError) -> ChangeError {
     let words = error.to_string();
     match error {
-        TieringError::NoDisk(_) => ChangeError::NoSuch(words),
-        TieringError::Refused(_) => ChangeError::Refused(words),
+        TieringError::NoDisk(_) => TierChangeError::NoSuch(words),
+        TieringError::Refused(_) => TierChangeError::Refused(words),
     }
 }
 

@@ -82,7 +82,7 @@ fn mount_warnings(config: &Config) -> Vec<String> {
     let found = config.mount.iter().flat_map(|mount| {
         let uid = mount.uid.unwrap_or_else(|| getuid().as_raw());
         let gid = mount.gid.unwrap_or_else(|| getgid().as_raw());
-        tidegate_fuse::beneath(&mount.path, mount.writable.then_some((uid, gid)))
+        tidegate_fuse::check_mount_point(&mount.path, mount.writable.then_some((uid, gid)))
     });
     found.map(|one| one.text).collect()
 }

@@ -21,10 +21,10 @@ pub(super) struct Guard {
     since: Instant,
 }
 
-/// The slot of a waiting answer, released when it is sent or its caller leaves.
-struct Waiting<'a>(&'a Guard);
+/// The slot of a delayed answer, released when it is sent or its caller leaves.
+struct DelayedAnswer<'a>(&'a Guard);
 
-impl Drop for Waiting<'_> {
+impl Drop for DelayedAnswer<'_> {
     fn drop(&mut self) {
         self.0.wrong().end_wait(Client::Local);
     }
@@ -52,7 +52,7 @@ impl Guard {
         let Some(delay) = verdict.delay else {
             return false;
         };
-        let _waiting = Waiting(self);
+        let _delayed = DelayedAnswer(self);
         sleep(delay).await;
         true
     }

@@ -31,7 +31,7 @@ pub trait Tiers: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the tier was not changed.
-    fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>>;
+    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>>;
 }
 
 /// The state of the tiers. Sizes are in bytes.
@@ -90,7 +90,7 @@ pub struct Disk {
 
 /// A requested change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum TierChange {
     /// The capacity of the memory tier, in bytes.
     Memory(u64),
     /// A disk.
@@ -106,7 +106,7 @@ pub enum Change {
 
 /// The reason why a tier was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
+pub enum TierChangeError {
     /// There is no such disk.
     #[error("{0}")]
     NoSuch(String),
@@ -117,14 +117,14 @@ pub enum ChangeError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToMemory {
+struct MemoryChange {
     #[serde(deserialize_with = "size")]
     capacity: u64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToDisk {
+struct DiskChange {
     path: PathBuf,
     #[serde(default, deserialize_with = "some_size")]
     capacity: Option<u64>,
@@ -138,17 +138,17 @@ pub(super) async fn show(State(admin): State<Admin>) -> Response {
 
 /// Answers `PUT /cache/memory`.
 pub(super) async fn memory(State(admin): State<Admin>, request: Request) -> Response {
-    let asked = read::<ToMemory>(request).await;
-    let change = asked.map(|to| Change::Memory(to.capacity));
+    let asked = read::<MemoryChange>(request).await;
+    let change = asked.map(|to| TierChange::Memory(to.capacity));
     carry_out(&admin, change).await
 }
 
 /// Answers `PUT /cache/disk`.
 pub(super) async fn disk(State(admin): State<Admin>, request: Request) -> Response {
-    let asked = read::<ToDisk>(request).await;
+    let asked = read::<DiskChange>(request).await;
     let change = asked.and_then(|to| match (to.capacity, to.enabled) {
         (None, None) => Err(bad("say what is to change: capacity, enabled, or both")),
-        (capacity, enabled) => Ok(Change::Disk {
+        (capacity, enabled) => Ok(TierChange::Disk {
             path: to.path,
             capacity,
             enabled,
@@ -157,7 +157,7 @@ pub(super) async fn disk(State(admin): State<Admin>, request: Request) -> Respon
     carry_out(&admin, change).await
 }
 
-async fn carry_out(admin: &Admin, change: Result<Change, Refusal>) -> Response {
+async fn carry_out(admin: &Admin, change: Result<TierChange, Refusal>) -> Response {
     let change = match change {
         Ok(change) => change,
         Err((status, why)) => return (status, format!("{why}\n")).into_response(),
@@ -165,14 +165,14 @@ async fn carry_out(admin: &Admin, change: Result<Change, Refusal>) -> Response {
     let changed = admin.tiers.change(change.clone()).await;
     if let Err(error) = changed {
         let status = match error {
-            ChangeError::NoSuch(_) => StatusCode::NOT_FOUND,
-            ChangeError::Refused(_) => StatusCode::BAD_REQUEST,
+            TierChangeError::NoSuch(_) => StatusCode::NOT_FOUND,
+            TierChangeError::Refused(_) => StatusCode::BAD_REQUEST,
         };
         return (status, format!("{error}\n")).into_response();
     }
     match change {
-        Change::Memory(capacity) => tracing::info!(capacity, "memory tier changed"),
-        Change::Disk {
+        TierChange::Memory(capacity) => tracing::info!(capacity, "memory tier changed"),
+        TierChange::Disk {
             path,
             capacity,
             enabled,
@@ -203,12 +203,12 @@ fn bad(why: impl ToString) -> Refusal {
 /// A size as in the configuration: a number of bytes, or text with a unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum SizeValue {
     Bytes(u64),
     Text(String),
 }
 
-impl Written {
+impl SizeValue {
     fn bytes(self) -> Result<u64, String> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -219,14 +219,14 @@ impl Written {
 
 /// Reads a size.
 pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let written = Written::deserialize(from)?;
+    let written = SizeValue::deserialize(from)?;
     written.bytes().map_err(D::Error::custom)
 }
 
 /// Reads a size that may be left out.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let written = Option::<Written>::deserialize(from)?;
-    let bytes = written.map(Written::bytes).transpose();
+    let written = Option::<SizeValue>::deserialize(from)?;
+    let bytes = written.map(SizeValue::bytes).transpose();
     bytes.map_err(D::Error::custom)
 }
 

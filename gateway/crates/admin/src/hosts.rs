@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 /// Paths that are answered under any name: probes and scrapers ask for them, and they name no object.
-const EXEMPT: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+const EXEMPT_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The names that the listener answers to beside addresses and `localhost`, in lower case, without a dot at the end.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub struct Hosts {
 
 /// The reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-enum Foreign {
+enum ForeignRequest {
     Host,
     Origin,
 }
@@ -53,19 +53,19 @@ impl Hosts {
     }
 
     /// Judges a request. A browser always names a host, so a request that names none comes from no browser.
-    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
-        let named = read(headers, &header::HOST, "").map_err(|()| Foreign::Host)?;
+    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ForeignRequest> {
+        let named = read(headers, &header::HOST, "").map_err(|()| ForeignRequest::Host)?;
         for authority in uri.authority().into_iter().chain(&named) {
             if !self.knows(&host_of(authority)) {
-                return Err(Foreign::Host);
+                return Err(ForeignRequest::Host);
             }
         }
-        let origin = read(headers, &header::ORIGIN, "://").map_err(|()| Foreign::Origin)?;
+        let origin = read(headers, &header::ORIGIN, "://").map_err(|()| ForeignRequest::Origin)?;
         let Some(origin) = origin else { return Ok(()) };
         let same = named.is_some_and(|named| named.as_str().eq_ignore_ascii_case(origin.as_str()));
         match same || self.lists(&host_of(&origin)) {
             true => Ok(()),
-            false => Err(Foreign::Origin),
+            false => Err(ForeignRequest::Origin),
         }
     }
 }
@@ -100,13 +100,13 @@ pub(super) async fn require_host(
     request: Request,
     next: Next,
 ) -> Response {
-    if EXEMPT.contains(&request.uri().path()) {
+    if EXEMPT_PATHS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
     let body = match hosts.judge(request.uri(), request.headers()) {
         Ok(()) => return next.run(request).await,
-        Err(Foreign::Host) => "this host is neither an address nor one of `admin.hosts`\n",
-        Err(Foreign::Origin) => "a page of another origin may not ask this\n",
+        Err(ForeignRequest::Host) => "this host is neither an address nor one of `admin.hosts`\n",
+        Err(ForeignRequest::Origin) => "a page of another origin may not ask this\n",
     };
     (StatusCode::FORBIDDEN, body).into_response()
 }
@@ -115,7 +115,7 @@ pub(super) async fn require_host(
 mod tests {
     use super::*;
 
-    fn judge(lines: &[(HeaderName, &str)]) -> Result<(), Foreign> {
+    fn judge(lines: &[(HeaderName, &str)]) -> Result<(), ForeignRequest> {
         let hosts = Hosts::new(Some("Gate.lan"), &["ops.example.".to_owned()]);
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
@@ -152,10 +152,10 @@ mod tests {
             "a b",
         ] {
             let refused = judge(&[(header::HOST, host)]);
-            assert_eq!(refused, Err(Foreign::Host), "{host}");
+            assert_eq!(refused, Err(ForeignRequest::Host), "{host}");
         }
         let twice = [(header::HOST, "localhost"), (header::HOST, "localhost")];
-        assert_eq!(judge(&twice), Err(Foreign::Host));
+        assert_eq!(judge(&twice), Err(ForeignRequest::Host));
         assert_eq!(judge(&[]), Ok(()), "no browser");
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let hosts = Hosts::default();
         let judge = |uri: &'static str| hosts.judge(&Uri::from_static(uri), &HeaderMap::new());
         assert_eq!(judge("http://localhost/stat"), Ok(()));
-        assert_eq!(judge("http://evil.example/stat"), Err(Foreign::Host));
+        assert_eq!(judge("http://evil.example/stat"), Err(ForeignRequest::Host));
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             "null",
             "",
         ] {
-            assert_eq!(of(origin), Err(Foreign::Origin), "{origin}");
+            assert_eq!(of(origin), Err(ForeignRequest::Origin), "{origin}");
         }
     }
 }

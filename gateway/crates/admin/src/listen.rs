@@ -20,13 +20,13 @@ use tidegate_socket::{Listener, Stream};
 /// Connections at once: a scraper, a prober and a person, with room to spare.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 /// A request's header must arrive within this time, and an idle connection is closed after it.
-const HEADER_DEADLINE: Duration = Duration::from_secs(30);
-/// After this time a connection takes no further request: no client keeps its place for good.
-const LIFETIME: Duration = Duration::from_secs(300);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// After this time a connection takes no further request: no client keeps its slot for good.
+const CONNECTION_LIFETIME: Duration = Duration::from_secs(300);
 /// An answer in flight when a connection or the process ends may take this much longer.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a failed accept, most likely for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Answers with `router` until `stop` is cancelled; returns when the last connection has ended, at
 /// most 5 s later.
@@ -36,14 +36,14 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) 
         stop,
         tasks: TaskTracker::new(),
     };
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let next = || accept(&listener, &places);
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let next = || accept(&listener, &slots);
     while let Some(accepted) = server.stop.run_until_cancelled(next()).await {
         match accepted {
-            Ok((io, place)) => server.spawn(io, place),
+            Ok((io, slot)) => server.spawn(io, slot),
             Err(error) => {
                 tracing::warn!(%error, "admin listener cannot accept");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -53,14 +53,14 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) 
 
 async fn accept(
     listener: &Listener,
-    places: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> io::Result<(Stream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places)
+    let slot = Arc::clone(slots)
         .acquire_owned()
         .await
         .expect("the semaphore is never closed");
     let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    Ok((stream, slot))
 }
 
 struct Server {
@@ -70,26 +70,26 @@ struct Server {
 }
 
 impl Server {
-    fn spawn(&self, io: Stream, place: OwnedSemaphorePermit) {
+    fn spawn(&self, io: Stream, slot: OwnedSemaphorePermit) {
         let stop = self.stop.clone();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_DEADLINE)
+            .header_read_timeout(HEADER_TIMEOUT)
             .max_buf_size(64 << 10)
             .serve_connection(
                 TokioIo::new(io),
                 TowerToHyperService::new(self.router.clone()),
             );
         self.tasks.spawn(async move {
-            let _place = place;
+            let _slot = slot;
             let mut connection = std::pin::pin!(connection);
-            let end = tokio::time::timeout(LIFETIME, stop.cancelled());
+            let end = tokio::time::timeout(CONNECTION_LIFETIME, stop.cancelled());
             // Errors here are clients that left or sent no HTTP: they need no action.
             tokio::select! {
                 _ = connection.as_mut() => return,
                 _ = end => connection.as_mut().graceful_shutdown(),
             }
-            let _ = tokio::time::timeout(GRACE, connection).await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
         });
     }
 }

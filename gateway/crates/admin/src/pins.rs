@@ -70,7 +70,7 @@ pub enum PinError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct PinRequest {
     path: String,
     host: Option<String>,
     #[serde(deserialize_with = "size")]
@@ -129,10 +129,11 @@ pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery)
     }
 }
 
-async fn read(request: Request) -> Result<Wanted, Refusal> {
+async fn read(request: Request) -> Result<PinRequest, Refusal> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let body = ask::body(request).await?;
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    let wanted: PinRequest =
+        serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
     place::checked(&wanted.path).map_err(bad)?;
     if wanted.limit == 0 {
         return Err(bad(

@@ -30,7 +30,7 @@ pub trait Routes: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the route keeps its present profile.
-    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError>;
+    fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError>;
 }
 
 /// A route and its present profile.
@@ -50,18 +50,18 @@ pub struct RouteProfile {
 
 /// A requested change.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct ProfileChange {
     /// The route's path, as configured.
     pub path: String,
     /// The route's host; left out if the path is enough.
     pub host: Option<String>,
     /// The new profile.
-    pub to: To,
+    pub to: NewProfile,
 }
 
 /// A route's new profile.
 #[derive(Debug, Clone, PartialEq)]
-pub enum To {
+pub enum NewProfile {
     /// The profile of this name.
     Named(String),
     /// A profile of these keys.
@@ -72,7 +72,7 @@ pub enum To {
 
 /// The reason why a profile was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
+pub enum ProfileChangeError {
     /// There is no such route.
     #[error("no route has this path and host; GET /routes lists them")]
     NoRoute,
@@ -109,15 +109,17 @@ pub(super) async fn change(
         }
         Err(error) => {
             let status = match error {
-                ChangeError::NoRoute => StatusCode::NOT_FOUND,
-                ChangeError::Several | ChangeError::Wrong(_) => StatusCode::BAD_REQUEST,
+                ProfileChangeError::NoRoute => StatusCode::NOT_FOUND,
+                ProfileChangeError::Several | ProfileChangeError::Wrong(_) => {
+                    StatusCode::BAD_REQUEST
+                }
             };
             (status, format!("{error}\n")).into_response()
         }
     }
 }
 
-async fn read(query: &str, request: Request) -> Result<Change, Refusal> {
+async fn read(query: &str, request: Request) -> Result<ProfileChange, Refusal> {
     let over = request.method() == Method::PATCH;
     let body = ask::body(request).await?;
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
@@ -125,20 +127,24 @@ async fn read(query: &str, request: Request) -> Result<Change, Refusal> {
     let path = path.ok_or_else(|| bad("path is missing: say which route".to_owned()))?;
     let host = host.map(ask::host).transpose().map_err(bad)?;
     let body: Value = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
-    Ok(Change {
+    Ok(ProfileChange {
         path: path.to_owned(),
         host,
         to: asked(body, over).map_err(bad)?,
     })
 }
 
-fn asked(body: Value, over: bool) -> Result<To, String> {
+fn asked(body: Value, over: bool) -> Result<NewProfile, String> {
     let Some(name) = body.get("profile") else {
-        return Ok(if over { To::Over(body) } else { To::Keys(body) });
+        return Ok(if over {
+            NewProfile::Over(body)
+        } else {
+            NewProfile::Keys(body)
+        });
     };
     let alone = body.as_object().is_some_and(|keys| keys.len() == 1);
     match (name.as_str(), over, alone) {
-        (Some(name), false, true) => Ok(To::Named(name.to_owned())),
+        (Some(name), false, true) => Ok(NewProfile::Named(name.to_owned())),
         (None, ..) => Err("profile is a name".to_owned()),
         (_, true, _) => Err("a profile is not laid over another: PUT it".to_owned()),
         (_, _, false) => Err("either profile or keys of one: use extends".to_owned()),

@@ -37,24 +37,24 @@ use tidegate_engine::warm::{Warmed, Warmer};
 pub(super) const MAX_BODY: usize = 4 << 20;
 
 /// The longest path: a key of the greatest length, percent-encoded, below a long route.
-const LONGEST_PATH: usize = 8 << 10;
+const MAX_PATH: usize = 8 << 10;
 
 /// The time that one request may take; the listener's connections end after five minutes.
-const LONGEST: Duration = Duration::from_secs(240);
+const WARM_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Objects at a time: the default, and the maximum.
-const CONCURRENCY: usize = 4;
-const MOST_CONCURRENCY: usize = 64;
+const DEFAULT_CONCURRENCY: usize = 4;
+const MAX_CONCURRENCY: usize = 64;
 
 /// Lines that wait for a slow client.
-const LINES: usize = 64;
+const MAX_QUEUED_LINES: usize = 64;
 
 /// Objects on one page: the default, and the maximum.
-const PAGE: u16 = 1000;
+const MAX_PAGE: u16 = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct WarmRequest {
     paths: Vec<String>,
     host: Option<String>,
     #[serde(default, deserialize_with = "some_size")]
@@ -79,9 +79,9 @@ async fn page(admin: &Admin, query: &str) -> Result<Response, Response> {
         .transpose()
         .map_err(|_| bad("after is not text".to_owned()))?;
     let limit = match limit.map(str::parse) {
-        None => PAGE,
-        Some(Ok(limit)) if (1..=PAGE).contains(&limit) => limit,
-        Some(_) => return Err(bad(format!("limit is a number from 1 to {PAGE}"))),
+        None => MAX_PAGE,
+        Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => limit,
+        Some(_) => return Err(bad(format!("limit is a number from 1 to {MAX_PAGE}"))),
     };
     let below = admin
         .locate
@@ -123,13 +123,13 @@ pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Respon
         Ok(wanted) => wanted,
         Err((status, why)) => return (status, format!("{why}\n")).into_response(),
     };
-    let (tell, lines) = mpsc::channel::<Bytes>(LINES);
+    let (tell, lines) = mpsc::channel::<Bytes>(MAX_QUEUED_LINES);
     tokio::spawn(async move {
         tokio::select! {
             () = carry_out(&admin, wanted, &tell) => {}
             () = tell.closed() => {}
             () = admin.draining.cancelled() => {}
-            () = tokio::time::sleep(LONGEST) => {}
+            () = tokio::time::sleep(WARM_TIMEOUT) => {}
         }
     });
     let lines = stream::unfold(lines, |mut lines| async {
@@ -140,20 +140,21 @@ pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Respon
     (kind, Body::from_stream(lines)).into_response()
 }
 
-async fn read(request: Request) -> Result<Wanted, Refusal> {
+async fn read(request: Request) -> Result<WarmRequest, Refusal> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let body = ask::body(request).await?;
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    let wanted: WarmRequest =
+        serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
     for path in &wanted.paths {
         place::checked(path).map_err(bad)?;
-        if path.len() > LONGEST_PATH {
-            return Err(bad(format!("no path has more than {LONGEST_PATH} bytes")));
+        if path.len() > MAX_PATH {
+            return Err(bad(format!("no path has more than {MAX_PATH} bytes")));
         }
     }
     match (wanted.rate, wanted.concurrency) {
         (Some(0), _) => Err(bad("rate must be more than nothing".to_owned())),
-        (_, Some(n)) if n == 0 || n > MOST_CONCURRENCY => Err(bad(format!(
-            "concurrency is a number from 1 to {MOST_CONCURRENCY}"
+        (_, Some(n)) if n == 0 || n > MAX_CONCURRENCY => Err(bad(format!(
+            "concurrency is a number from 1 to {MAX_CONCURRENCY}"
         ))),
         _ => Ok(wanted),
     }
@@ -161,9 +162,9 @@ async fn read(request: Request) -> Result<Wanted, Refusal> {
 
 type Tell = mpsc::Sender<Bytes>;
 
-async fn carry_out(admin: &Admin, wanted: Wanted, tell: &Tell) {
+async fn carry_out(admin: &Admin, wanted: WarmRequest, tell: &Tell) {
     let warmer = Warmer::new(admin.engine.clone(), wanted.rate);
-    let at_a_time = wanted.concurrency.unwrap_or(CONCURRENCY);
+    let at_a_time = wanted.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
     let places = wanted.paths.into_iter().map(|path| Place {
         path,
         host: wanted.host.clone(),

@@ -5,21 +5,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use http::{HeaderName, HeaderValue};
 
-use super::settings::{Modified, Settings};
+use crate::settings::{Modified, Settings};
 use tidegate_engine::names::Facts;
 use tidegate_write::DraftSnapshot;
 
 /// The read size that programs are advised to use: the kernel's own step in a plain file system.
-const BLOCK: u32 = 128 << 10;
+const READ_BLOCK_SIZE: u32 = 128 << 10;
 
 /// The write size that programs are advised to use: as much as one request of the kernel carries.
-const DRAFT_BLOCK: u32 = 1 << 20;
+const WRITE_BLOCK_SIZE: u32 = 1 << 20;
 
 /// The metadata in which rclone, s3fs and others keep a file's time, in seconds with a fraction.
-pub(super) const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
+pub(crate) const MTIME_HEADER: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
 
 /// Returns a file's attributes.
-pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
+pub(crate) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     let blocks = facts.size.div_ceil(512);
     let time = modified(settings.modified, facts);
     FileAttr {
@@ -33,21 +33,21 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
 /// Returns the attributes of a file that is being written.
 pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
     let kept = match settings.modified {
-        Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
+        Modified::Metadata => drafted.header(&MTIME_HEADER).and_then(seconds),
         Modified::Written => None,
     };
     let time = kept.unwrap_or_else(|| drafted.modified.into());
     FileAttr {
         size: drafted.size,
         blocks: drafted.size.div_ceil(512),
-        blksize: DRAFT_BLOCK,
+        blksize: WRITE_BLOCK_SIZE,
         ctime: drafted.changed.into(),
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
     }
 }
 
 /// Formats a time as other programs keep it.
-pub(super) fn kept(time: SystemTime) -> HeaderValue {
+pub(crate) fn kept(time: SystemTime) -> HeaderValue {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = match since.subsec_nanos() {
         0 => since.as_secs().to_string(),
@@ -57,7 +57,7 @@ pub(super) fn kept(time: SystemTime) -> HeaderValue {
 }
 
 /// Returns a folder's attributes. A bucket has no times of folders: the mount's time is used.
-pub(super) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
+pub(crate) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
     plain(settings, ino, FileType::Directory, 0o777, mounted)
 }
 
@@ -77,7 +77,7 @@ fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemT
         uid: settings.uid,
         gid: settings.gid,
         rdev: 0,
-        blksize: BLOCK,
+        blksize: READ_BLOCK_SIZE,
         flags: 0,
     }
 }
@@ -85,7 +85,7 @@ fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemT
 fn modified(what: Modified, facts: &Facts) -> SystemTime {
     let kept = || {
         let version = facts.version.as_ref()?;
-        seconds(version.header(&KEPT)?)
+        seconds(version.header(&MTIME_HEADER)?)
     };
     let kept = match what {
         Modified::Metadata => kept(),

@@ -6,7 +6,7 @@ use tidegate_engine::Error;
 use tidegate_write::WriteError;
 
 /// Returns the number of a read error.
-pub(super) fn of(error: &Error) -> Errno {
+pub(crate) fn of(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
         Error::Forbidden => Errno::EACCES,
@@ -22,7 +22,7 @@ pub(super) fn of(error: &Error) -> Errno {
 }
 
 /// Returns the number, and logs the error unless the file is just missing.
-pub(super) fn logged(error: &Error, key: &str) -> Errno {
+pub(crate) fn logged(error: &Error, key: &str) -> Errno {
     match error {
         Error::NotFound => {}
         // These an operator has to repair. An origin that is down is logged once, not for each
@@ -36,7 +36,7 @@ pub(super) fn logged(error: &Error, key: &str) -> Errno {
 }
 
 /// Returns the number of a write error, which is logged unless the file just exists.
-pub(super) fn written(error: &WriteError, key: &str) -> Errno {
+pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
     if *error != WriteError::Exists {
         tracing::warn!(%error, key, "a file could not be written");
     }

@@ -10,13 +10,13 @@ use fuser::{Errno, FileAttr};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::folder::Folder;
-use super::handles::Handles;
-use super::late::Late;
-use super::metrics::Metrics;
-use super::nodes::{Node, Nodes, ROOT};
-use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
+use crate::folder::Folder;
+use crate::handles::Handles;
+use crate::lookup_backoff::LookupBackoff;
+use crate::metrics::Metrics;
+use crate::nodes::{Node, Nodes, ROOT_INO};
+use crate::settings::{Access, Modified, Settings, Writable};
 use tidegate_engine::names::{Answer, Entry, Facts};
 use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
 use tidegate_plan::folder::{MAX_NAME, is_name};
@@ -25,17 +25,18 @@ use tidegate_plan::{ObjectKey, OriginId};
 mod change;
 mod draft;
 mod folders;
+mod handle;
 mod open;
 mod write;
 
-use open::Handle;
-pub(super) use write::SetAttr;
+use handle::Handle;
+pub(crate) use write::SetAttr;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
-const PINNED: Duration = Duration::from_secs(1);
+const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);
 
 /// Notifications that are sent to the kernel unasked.
-pub(super) trait Kernel: Send + Sync + fmt::Debug {
+pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     /// Drops a node's pages and attributes. Returns whether that was done.
     fn drop_pages(&self, ino: u64) -> bool;
     /// Drops a name in a folder.
@@ -44,11 +45,11 @@ pub(super) trait Kernel: Send + Sync + fmt::Debug {
 
 /// One mount's files.
 #[derive(Debug)]
-pub(super) struct Files {
-    pub(super) settings: Settings,
-    pub(super) metrics: Metrics,
+pub(crate) struct Files {
+    pub(crate) settings: Settings,
+    pub(crate) metrics: Metrics,
     /// Makes all waiting requests, and all later ones, fail.
-    pub(super) stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
     engine: Engine,
     source: Arc<ReadContext>,
     /// The way to write, if the mount is writable.
@@ -57,17 +58,17 @@ pub(super) struct Files {
     open: Handles<Handle>,
     folders: Handles<Folder>,
     kernel: OnceLock<Arc<dyn Kernel>>,
-    late: Late,
+    lookup_backoff: LookupBackoff,
     mounted: SystemTime,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
-    pub(super) maps: AtomicBool,
+    pub(crate) maps: AtomicBool,
 }
 
 /// A node's attributes for the kernel, and how long it may rely on them.
-pub(super) type Shown = (FileAttr, Duration);
+pub(crate) type TimedAttr = (FileAttr, Duration);
 
 impl Files {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: Settings,
         engine: Engine,
         source: Arc<ReadContext>,
@@ -92,24 +93,24 @@ impl Files {
             open: Handles::default(),
             folders: Handles::default(),
             kernel: OnceLock::new(),
-            late: Late::default(),
+            lookup_backoff: LookupBackoff::default(),
             maps: AtomicBool::new(false),
             mounted,
         }
     }
 
     /// Sets the receiver of notifications.
-    pub(super) fn attach(&self, kernel: Arc<dyn Kernel>) {
+    pub(crate) fn attach(&self, kernel: Arc<dyn Kernel>) {
         let _ = self.kernel.set(kernel);
     }
 
     /// Returns whether the mount is writable.
-    pub(super) fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.writable.is_some()
     }
 
     /// Ends at once when the mount goes; `work` bounds its own waits.
-    pub(super) async fn until_stopped<T>(
+    pub(crate) async fn until_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Errno>>,
     ) -> Result<T, Errno> {
@@ -121,7 +122,7 @@ impl Files {
     }
 
     /// Ends within the deadline, and at once when the mount goes.
-    pub(super) async fn bounded<T>(
+    pub(crate) async fn bounded<T>(
         &self,
         work: impl Future<Output = Result<T, Errno>>,
     ) -> Result<T, Errno> {
@@ -134,20 +135,20 @@ impl Files {
         }
     }
 
-    pub(super) async fn look_up(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
+    pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
         let folder = self.folder_node(folder)?;
         let path = path_of(&folder, &name, Errno::ENOENT)?;
-        let answer = self.meaning(&path).await?;
+        let answer = self.resolve(&path).await?;
         let shown = self.tell(folder.ino, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
     }
 
     /// Resolves a path, drafts included.
-    async fn meaning(&self, path: &str) -> Result<Answer, Errno> {
+    async fn resolve(&self, path: &str) -> Result<Answer, Errno> {
         if let Some(drafted) = self.drafted(path) {
             return Ok(drafted);
         }
-        let asking = self.late.ask();
+        let lookup = self.lookup_backoff.begin();
         let answer = tokio::select! {
             biased;
             answer = self.engine.look_up(&self.source, path, self.headers()) => match answer {
@@ -155,36 +156,36 @@ impl Files {
                 Err(error) => {
                     if !error.excuses_stale() {
                         // The bucket has answered.
-                        asking.settled();
+                        lookup.succeed();
                     }
                     return Err(errno::logged(&error, path));
                 }
             },
-            () = self.late.refused() => {
-                asking.settled();
+            () = self.lookup_backoff.wait_while_refusing() => {
+                lookup.succeed();
                 return Err(Errno::EIO);
             }
         };
-        asking.settled();
+        lookup.succeed();
         match answer.entry {
-            Entry::Missing => Ok(self.drafted_below(path).unwrap_or(answer)),
+            Entry::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
             _ => Ok(answer),
         }
     }
 
     /// Returns whether attributes need more than a listing returns.
-    pub(super) fn headers(&self) -> bool {
+    pub(crate) fn headers(&self) -> bool {
         self.settings.modified == Modified::Metadata
     }
 
     /// Tells the kernel of a name once more.
-    pub(super) fn tell(
+    pub(crate) fn tell(
         &self,
         folder: u64,
         path: &str,
         entry: &Entry,
         fresh: Duration,
-    ) -> Option<Shown> {
+    ) -> Option<TimedAttr> {
         Some(match entry {
             Entry::Missing => return None,
             Entry::Folder => {
@@ -201,7 +202,7 @@ impl Files {
 
     /// Does the same for a name that was listed some time ago. The engine's present knowledge goes first; a name that
     /// it does not know must be looked up before it is used.
-    pub(super) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<Shown> {
+    pub(crate) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<TimedAttr> {
         match self.engine.known(&self.source, path) {
             Some(Answer { entry, fresh }) if entry != Entry::Missing => {
                 self.tell(folder, path, &entry, fresh)
@@ -210,7 +211,7 @@ impl Files {
         }
     }
 
-    fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> Shown {
+    fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> TimedAttr {
         if let Some(shown) = self.show_draft(node) {
             return shown;
         }
@@ -219,7 +220,7 @@ impl Files {
     }
 
     /// Returns the number of a name in a folder; the kernel is not told of it.
-    pub(super) fn number_of(&self, path: &str, is_folder: bool) -> u64 {
+    pub(crate) fn number_of(&self, path: &str, is_folder: bool) -> u64 {
         match is_folder {
             true => self.nodes.number_of(&format!("{path}/")),
             false => self.nodes.number_of(path),
@@ -227,18 +228,18 @@ impl Files {
     }
 
     /// Takes back a [`Files::tell`] whose result was not sent to the kernel.
-    pub(super) fn untell(&self, ino: u64) {
+    pub(crate) fn untell(&self, ino: u64) {
         if let Some(node) = self.nodes.get(ino) {
-            node.pages().untold();
+            node.pages().forget_shown();
         }
         self.forget(ino, 1);
     }
 
-    pub(super) fn forget(&self, ino: u64, times: u64) {
+    pub(crate) fn forget(&self, ino: u64, times: u64) {
         self.nodes.forget(ino, times);
     }
 
-    pub(super) async fn getattr(&self, ino: u64) -> Result<Shown, Errno> {
+    pub(crate) async fn getattr(&self, ino: u64) -> Result<TimedAttr, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if node.is_folder {
             let attr = attr::folder(&self.settings, ino, self.mounted);
@@ -249,12 +250,12 @@ impl Files {
         }
         // An open file must not depend on the origin.
         if let Some(pinned) = node.pages().pinned() {
-            return Ok((attr::file(&self.settings, ino, pinned), PINNED));
+            return Ok((attr::file(&self.settings, ino, pinned), PINNED_ATTR_TTL));
         }
         if !node.is_linked() {
             return Err(Errno::ESTALE);
         }
-        let answer = self.meaning(&node.key()).await?;
+        let answer = self.resolve(&node.key()).await?;
         match answer.entry {
             Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
             // The kernel asks before it opens, too: it is told to look again, as in `open`.
@@ -262,28 +263,28 @@ impl Files {
         }
     }
 
-    pub(super) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
+    pub(crate) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
         let node = self.folder_node(ino)?;
         let folder = Folder::new(node, self.engine.clone(), self.source.clone());
         Ok(self.folders.open(folder))
     }
 
-    pub(super) fn folder(&self, handle: u64) -> Result<Arc<Folder>, Errno> {
+    pub(crate) fn folder(&self, handle: u64) -> Result<Arc<Folder>, Errno> {
         self.folders.get(handle).ok_or(Errno::EBADF)
     }
 
-    pub(super) fn close_folder(&self, handle: u64) {
+    pub(crate) fn close_folder(&self, handle: u64) {
         self.folders.close(handle);
     }
 
     /// Returns an extended attribute. Asks the origin for the version if it is unknown.
-    pub(super) async fn getxattr(&self, ino: u64, name: OsString) -> Result<String, Errno> {
+    pub(crate) async fn getxattr(&self, ino: u64, name: OsString) -> Result<String, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         let name = name.to_str().filter(|name| xattr::is_ours(name));
         let (Some(name), false) = (name, node.is_folder) else {
             return Err(Errno::ENODATA);
         };
-        if name == xattr::PENDING {
+        if name == xattr::PENDING_XATTR {
             return Ok(self.pending(&node));
         }
         let object = match self.object(&node, Open::default()).await {
@@ -317,12 +318,12 @@ impl Files {
     }
 
     /// Returns the numbers of a folder and of its parent, for `.` and `..`.
-    pub(super) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
+    pub(crate) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
         [(folder.node.ino, "."), (folder.node.parent(), "..")]
     }
 
-    pub(super) fn folder_attr(&self, ino: u64) -> FileAttr {
-        attr::folder(&self.settings, ino.max(ROOT), self.mounted)
+    pub(crate) fn folder_attr(&self, ino: u64) -> FileAttr {
+        attr::folder(&self.settings, ino.max(ROOT_INO), self.mounted)
     }
 }
 

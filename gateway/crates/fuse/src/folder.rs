@@ -15,15 +15,15 @@ use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
 #[derive(Debug)]
-pub(super) struct Folder {
-    pub(super) node: Arc<Node>,
+pub(crate) struct Folder {
+    pub(crate) node: Arc<Node>,
     engine: Engine,
     source: Arc<ReadContext>,
-    stream: Mutex<Stream>,
+    stream: Mutex<ListingState>,
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct ListingState {
     /// The number of each page's first name, and where the page begins.
     begun: Vec<(u64, Option<PagePosition>)>,
     /// The drafts in the folder when the reading began.
@@ -36,20 +36,20 @@ struct Stream {
 
 /// Consecutive names of a folder.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(crate) struct NamePage {
     /// The number of the first.
     pub(super) first: u64,
     pub(super) names: Vec<(String, Entry)>,
     next: Option<PagePosition>,
 }
 
-impl Names {
+impl NamePage {
     fn end(&self) -> u64 {
         self.first + self.names.len() as u64
     }
 
     /// Returns the names from this number on.
-    pub(super) fn from(&self, number: u64) -> &[(String, Entry)] {
+    pub(crate) fn from(&self, number: u64) -> &[(String, Entry)] {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         self.names.get(skip..).unwrap_or_default()
@@ -57,7 +57,7 @@ impl Names {
 }
 
 impl Folder {
-    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<ReadContext>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, engine: Engine, source: Arc<ReadContext>) -> Self {
         Self {
             node,
             engine,
@@ -68,19 +68,19 @@ impl Folder {
 
     /// Starts reading from the beginning; if it was read before, with a fresh listing. `drafts`: names that the bucket
     /// may not have yet.
-    pub(super) async fn begin(&self, drafts: Vec<(String, Entry)>) {
+    pub(crate) async fn begin(&self, drafts: Vec<(String, Entry)>) {
         let mut stream = self.stream.lock().await;
         if stream.page.is_some() {
             self.engine.list_anew(&self.source, &self.node.key());
         }
-        *stream = Stream {
+        *stream = ListingState {
             drafts,
-            ..Stream::default()
+            ..ListingState::default()
         };
     }
 
     /// Returns names that include the one of this number, unless the folder ends before it.
-    pub(super) async fn at(&self, number: u64) -> Result<Arc<Names>, Error> {
+    pub(crate) async fn at(&self, number: u64) -> Result<Arc<NamePage>, Error> {
         let mut stream = self.stream.lock().await;
         loop {
             let place = match &stream.page {
@@ -91,11 +91,11 @@ impl Folder {
                 Some(page) => (page.end(), page.next.clone()),
                 None => (0, None),
             };
-            self.turn_to(&mut stream, place).await?;
+            self.fetch_page(&mut stream, place).await?;
         }
     }
 
-    async fn turn_to(
+    async fn fetch_page(
         &self,
         stream: &mut Stream,
         (first, place): (u64, Option<PagePosition>),
@@ -112,7 +112,7 @@ impl Folder {
             let ahead = self.list(Some(next.clone()));
             stream.ahead = Some(AbortOnDropHandle::new(tokio::spawn(ahead)));
         }
-        stream.page = Some(Arc::new(Names {
+        stream.page = Some(Arc::new(NamePage {
             first,
             names: page.names,
             next: page.next,
@@ -129,7 +129,7 @@ impl Folder {
     }
 }
 
-impl Stream {
+impl ListingState {
     /// Adds the drafts that no page had, behind the last page.
     fn add_drafts(&mut self, page: &mut NamePage) {
         for (name, _) in &page.names {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A table of open things. Numbers are never given twice.
 #[derive(Debug)]
-pub(super) struct Handles<T>(Mutex<Table<T>>);
+pub(crate) struct Handles<T>(Mutex<Table<T>>);
 
 #[derive(Debug)]
 struct Table<T> {
@@ -29,7 +29,7 @@ impl<T> Handles<T> {
             .expect("no code panics while it holds this lock")
     }
 
-    pub(super) fn open(&self, what: T) -> u64 {
+    pub(crate) fn open(&self, what: T) -> u64 {
         let mut table = self.table();
         table.last += 1;
         let number = table.last;
@@ -37,11 +37,11 @@ impl<T> Handles<T> {
         number
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<T>> {
         self.table().open.get(&number).cloned()
     }
 
-    pub(super) fn close(&self, number: u64) -> Option<Arc<T>> {
+    pub(crate) fn close(&self, number: u64) -> Option<Arc<T>> {
         self.table().open.remove(&number)
     }
 }

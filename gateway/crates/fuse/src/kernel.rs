@@ -19,8 +19,8 @@ use fuser::{
 };
 use tokio::runtime::Handle;
 
-use super::files::{Files, Kernel, SetAttr};
-use super::metrics::Operation;
+use crate::files::{Files, Kernel, SetAttr};
+use crate::metrics::Operation;
 
 mod listing;
 mod writing;
@@ -29,7 +29,7 @@ use listing::{fill, fill_plus, names};
 
 /// Requests that the kernel may have in flight on its own account, mainly read-ahead. Its default of 12 is less than a
 /// few readers keep busy.
-const BACKGROUND: u16 = 64;
+const MAX_BACKGROUND_REQUESTS: u16 = 64;
 
 /// The most bytes of one write: as much as the kernel sends at once.
 const MAX_WRITE: u32 = 1 << 20;
@@ -39,18 +39,18 @@ const GENERATION: Generation = Generation(0);
 
 /// The size that `statfs` reports: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and programs that look for
 /// free space find some.
-const BLOCKS: u64 = 1 << 38;
-const BLOCK: u32 = 4096;
+const STATFS_BLOCKS: u64 = 1 << 38;
+const STATFS_BLOCK_SIZE: u32 = 4096;
 
 /// Files as the kernel sees them.
 #[derive(Debug)]
-pub(super) struct Adapter {
+pub(crate) struct Adapter {
     files: Arc<Files>,
     runtime: Handle,
 }
 
 impl Adapter {
-    pub(super) fn new(files: Arc<Files>, runtime: Handle) -> Self {
+    pub(crate) fn new(files: Arc<Files>, runtime: Handle) -> Self {
         Self { files, runtime }
     }
 
@@ -133,7 +133,7 @@ impl Filesystem for Adapter {
         let _ = config.add_capabilities(given);
         let maps = given.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.files.maps.store(maps, Ordering::Relaxed);
-        let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_background(MAX_BACKGROUND_REQUESTS);
         Ok(())
     }
 
@@ -384,7 +384,16 @@ impl Filesystem for Adapter {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let files = 1 << 32;
-        reply.statfs(BLOCKS, BLOCKS, BLOCKS, files, files, BLOCK, 255, BLOCK);
+        reply.statfs(
+            STATFS_BLOCKS,
+            STATFS_BLOCKS,
+            STATFS_BLOCKS,
+            files,
+            files,
+            STATFS_BLOCK_SIZE,
+            255,
+            STATFS_BLOCK_SIZE,
+        );
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -413,9 +422,9 @@ fn send(value: &str, size: u32, reply: ReplyXattr) {
 
 /// Notifies the kernel through its device.
 #[derive(Debug)]
-pub(super) struct Told(pub(super) Notifier);
+pub(crate) struct KernelNotifier(pub(crate) Notifier);
 
-impl Kernel for Told {
+impl Kernel for KernelNotifier {
     fn drop_pages(&self, ino: u64) -> bool {
         self.0.inval_inode(INodeNo(ino), 0, 0).is_ok()
     }

@@ -5,12 +5,12 @@
 //! answer is answered on the thread that took it; every other one is answered by a task.
 //!
 //! ```text
-//!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     the nodes that the kernel knows: numbers, names
-//!             pages, names           dispatch   deadline  ├─ pages     the version whose pages the kernel may keep
-//!                                                         ├─ folder    names, page by page
-//!                                                         ├─ slot      the draft of a file, and its handles
-//!                                                         ├─ Engine    look_up, list, open, read_at
-//!                                                         └─ Writers   write_at, commit, rename, remove
+//!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes        the nodes that the kernel knows
+//!             pages, names           dispatch   deadline  │  ├─ pages       the version whose pages the kernel may keep
+//!                                                         │  └─ file_draft  the draft of a file, and its handles
+//!                                                         ├─ folder       names, page by page
+//!                                                         ├─ Engine       look_up, list, open, read_at
+//!                                                         └─ Writers      write_at, commit, rename, remove
 //! ```
 //!
 //! # The life of a read
@@ -28,10 +28,8 @@
 //!
 //! # Versions
 //!
-//! The kernel's page cache belongs to the node, not to the handle. `pages` ensures that it never
+//! The kernel's page cache belongs to the node, not to the handle. `nodes/pages` ensures that it never
 //! holds pages of two versions (ADR 0010).
-//!
-//! On mounts without writers, the kernel reads by itself the objects that are stored as plain files
 //!
 //! # Endings
 //!
@@ -42,23 +40,21 @@
 #![cfg(target_os = "linux")]
 
 mod attr;
-mod beneath;
 mod errno;
 mod files;
 mod folder;
+mod handle_users;
 mod handles;
 mod kernel;
-mod late;
+mod lookup_backoff;
 mod metrics;
+mod mount_point;
 mod nodes;
-mod pages;
-mod process;
 mod session;
 mod settings;
-mod slot;
 mod xattr;
 
-pub use beneath::{Beneath, beneath};
 pub use metrics::Metrics;
+pub use mount_point::{MountPointProblem, check_mount_point};
 pub use session::{MountError, Mounted, mount};
 pub use settings::{Access, Modified, Settings, Writable};

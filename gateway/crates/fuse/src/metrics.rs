@@ -11,7 +11,7 @@ use tidegate_telemetry::names;
 
 /// The kernel's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     LookUp,
     GetAttr,
     Open,
@@ -31,7 +31,7 @@ pub(super) enum Operation {
 }
 
 /// Every operation, in the order of their numbers.
-const WORDS: [&str; 16] = [
+const OPERATION_LABELS: [&str; 16] = [
     "look_up",
     "getattr",
     "open",
@@ -57,14 +57,14 @@ type Labels = [(&'static str, &'static str); 2];
 pub struct Metrics {
     operations: Family<Labels, Counter>,
     /// By operation, for success and failure: counters of every read are looked up once.
-    counters: Arc<[[Counter; 2]; WORDS.len()]>,
-    pub(super) handles: Gauge,
+    counters: Arc<[[Counter; 2]; OPERATION_LABELS.len()]>,
+    pub(crate) handles: Gauge,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let operations = Family::<Labels, Counter>::default();
-        let counters = WORDS.map(|operation| {
+        let counters = OPERATION_LABELS.map(|operation| {
             ["ok", "error"].map(|result| {
                 let labels = [("operation", operation), ("result", result)];
                 operations.get_or_create(&labels).clone()
@@ -85,7 +85,7 @@ impl Metrics {
         names::FUSE_HANDLES.register(registry, self.handles.clone());
     }
 
-    pub(super) fn done(&self, operation: Operation, failed: bool) {
+    pub(crate) fn done(&self, operation: Operation, failed: bool) {
         self.counters[operation as usize][usize::from(failed)].inc();
     }
 }

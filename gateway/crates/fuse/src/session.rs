@@ -16,11 +16,11 @@ use rustix::mount::UnmountFlags;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::beneath::beneath;
-use super::files::Files;
-use super::kernel::{Adapter, Told};
-use super::metrics::Metrics;
-use super::settings::{Access, Settings};
+use crate::files::Files;
+use crate::kernel::{Adapter, KernelNotifier};
+use crate::metrics::Metrics;
+use crate::mount_point::{check_mount_point, is_fuse};
+use crate::settings::{Access, Settings};
 use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 
 /// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
@@ -28,10 +28,10 @@ use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 const READ_AHEAD_KIB: u32 = 1024;
 
 /// The name that `mount` and `df` show.
-const NAME: &str = "tidegate";
+const FILE_SYSTEM_NAME: &str = "tidegate";
 
 /// The time for programs that were just told of an error to close their files.
-const LEAVING: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reason why a mount failed.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         path: path.clone(),
         error,
     };
-    warn_of_what_is_beneath(&path, files);
+    warn_of_mount_point(&path, files);
     let adapter = Adapter::new(files.clone(), runtime);
     let session = Session::new(
         adapter,
@@ -109,7 +109,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         &options(&files.settings, files.is_writable()),
     )
     .map_err(refused)?;
-    files.attach(Arc::new(Told(session.notifier())));
+    files.attach(Arc::new(KernelNotifier(session.notifier())));
     let (told, ended) = watch::channel(false);
     let (stop, place) = (files.stop.clone(), path.display().to_string());
     let run = move || {
@@ -134,9 +134,9 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
     })
 }
 
-fn warn_of_what_is_beneath(path: &Path, files: &Files) {
+fn warn_of_mount_point(path: &Path, files: &Files) {
     let writer = (files.settings.uid, files.settings.gid);
-    for found in beneath(path, files.is_writable().then_some(writer)) {
+    for found in check_mount_point(path, files.is_writable().then_some(writer)) {
         match found.root_only {
             true => tracing::info!("{}", found.text),
             false => tracing::warn!("{}", found.text),
@@ -156,8 +156,8 @@ fn options(settings: &Settings, writable: bool) -> Config {
         MountOption::NoSuid,
         MountOption::NoAtime,
         MountOption::DefaultPermissions,
-        MountOption::FSName(NAME.to_owned()),
-        MountOption::Subtype(NAME.to_owned()),
+        MountOption::FSName(FILE_SYSTEM_NAME.to_owned()),
+        MountOption::Subtype(FILE_SYSTEM_NAME.to_owned()),
     ];
     config.acl = match settings.allow_other {
         true => SessionACL::All,
@@ -188,30 +188,6 @@ fn clear(path: &Path) -> Result<PathBuf, MountError> {
         true => Err(MountError::Taken(whole)),
         false => Ok(whole),
     }
-}
-
-/// Returns whether a FUSE file system is mounted at this very path (proc_pid_mountinfo(5)).
-pub(super) fn is_fuse(path: &Path) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let wanted = path.to_string_lossy();
-    table.lines().any(|line| {
-        let place = line.split(' ').nth(4).map(unescaped);
-        let kind = line.split_once(" - ").map_or("", |(_, rest)| rest);
-        place.as_deref() == Some(&*wanted) && kind.starts_with("fuse")
-    })
-}
-
-/// Decodes the octal numbers that stand for spaces and the like in the table.
-fn unescaped(text: &str) -> String {
-    let escapes = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    escapes.iter().fold(text.to_owned(), |text, (code, sign)| {
-        text.replace(code, sign)
-    })
 }
 
 /// Unmounts, even if files are in use.
@@ -269,7 +245,10 @@ impl Mounted {
         if let Ok(Err(error)) = detached {
             tracing::warn!(path = %self.path.display(), %error, "cannot unmount");
         }
-        if tokio::time::timeout(LEAVING, self.ended()).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.ended())
+            .await
+            .is_err()
+        {
             let path = self.path.display();
             tracing::warn!(%path, "files of the mount are still held open, and fail from now on");
         }
@@ -290,6 +269,5 @@ mod tests {
             assert!(matches!(wrong, MountError::Folder { .. }), "{wrong}");
         }
         assert!(clear(folder.path()).is_ok());
-        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
     }
 }

@@ -5,24 +5,24 @@ use tidegate_plan::ByteRange;
 
 /// Every name. They are not listed: programs that copy listed attributes would ask for the version of each file, and
 /// not all files have all of them.
-const NAMES: [&str; 5] = [
+const XATTR_NAMES: [&str; 5] = [
     "user.tidegate.etag",
     "user.tidegate.version",
     "user.tidegate.content_type",
     "user.tidegate.cached",
-    PENDING,
+    PENDING_XATTR,
 ];
 
 /// The stage of uncommitted bytes; `no` if there are none.
-pub(super) const PENDING: &str = "user.tidegate.pending";
+pub(crate) const PENDING_XATTR: &str = "user.tidegate.pending";
 
 /// Returns whether it is one of these names: others are answered without a look at the file.
-pub(super) fn is_ours(name: &str) -> bool {
-    NAMES.contains(&name)
+pub(crate) fn is_ours(name: &str) -> bool {
+    XATTR_NAMES.contains(&name)
 }
 
 /// Returns the value of one of these names, if the file has it.
-pub(super) fn value(name: &str, object: &Object) -> Option<String> {
+pub(crate) fn value(name: &str, object: &Object) -> Option<String> {
     let version = object.version();
     match name.rsplit('.').next()? {
         "etag" => Some(version.etag.as_str().to_owned()),

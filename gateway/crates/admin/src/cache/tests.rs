@@ -10,8 +10,8 @@ use super::*;
 /// One disk, whose changes fail if the test says so.
 #[derive(Default)]
 pub(in super::super) struct OneDisk {
-    pub(in super::super) fails: Mutex<Option<ChangeError>>,
-    pub(in super::super) told: Mutex<Vec<Change>>,
+    pub(in super::super) fails: Mutex<Option<TierChangeError>>,
+    pub(in super::super) told: Mutex<Vec<TierChange>>,
 }
 
 impl Tiers for OneDisk {
@@ -40,7 +40,7 @@ impl Tiers for OneDisk {
         }
     }
 
-    fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>> {
+    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
         let fails = self.fails.lock().unwrap_or_else(PoisonError::into_inner);
         let result = fails.clone().map_or(Ok(()), Err);
         self.told.lock().expect("not poisoned").push(change);
@@ -79,14 +79,14 @@ async fn changes_what_is_said_and_only_with_the_token() {
     ] {
         assert_eq!(asked(&t.admin, disk, Some("s3cret"), body).await.0, 200);
     }
-    let to = |capacity, enabled| Change::Disk {
+    let to = |capacity, enabled| TierChange::Disk {
         path: "/c".into(),
         capacity,
         enabled,
     };
     let told = std::mem::take(&mut *t.tiers.told.lock().expect("not poisoned"));
     let expected = [
-        Change::Memory(1 << 20),
+        TierChange::Memory(1 << 20),
         to(Some(5), None),
         to(Some(2048), Some(false)),
     ];
@@ -110,8 +110,8 @@ async fn refuses_what_it_does_not_understand() {
     }
     assert!(t.tiers.told.lock().expect("not poisoned").is_empty());
     for (error, expected) in [
-        (ChangeError::NoSuch("none".to_owned()), 404),
-        (ChangeError::Refused("too small".to_owned()), 400),
+        (TierChangeError::NoSuch("none".to_owned()), 404),
+        (TierChangeError::Refused("too small".to_owned()), 400),
     ] {
         *t.tiers.fails.lock().expect("not poisoned") = Some(error.clone());
         let body = r#"{"path": "/c", "enabled": true}"#;

@@ -9,8 +9,8 @@ use super::*;
 /// One route, whose changes fail if the test says so.
 #[derive(Default)]
 pub(in super::super) struct OneRoute {
-    fails: Mutex<Option<ChangeError>>,
-    asked: Mutex<Vec<Change>>,
+    fails: Mutex<Option<ProfileChangeError>>,
+    asked: Mutex<Vec<ProfileChange>>,
 }
 
 fn books() -> RouteProfile {
@@ -28,7 +28,7 @@ impl Routes for OneRoute {
         vec![books()]
     }
 
-    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError> {
+    fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError> {
         self.asked
             .lock()
             .expect("not poisoned")
@@ -41,7 +41,7 @@ impl Routes for OneRoute {
 }
 
 impl OneRoute {
-    fn asked(&self) -> Vec<Change> {
+    fn asked(&self) -> Vec<ProfileChange> {
         std::mem::take(&mut *self.asked.lock().expect("not poisoned"))
     }
 }
@@ -82,23 +82,27 @@ async fn lists_what_each_route_has() {
 async fn changes_by_name_by_keys_and_over_what_is_there() {
     let routes = Arc::new(OneRoute::default());
     for (line, body, to) in [
-        ("PUT", r#"{"profile": "web"}"#, To::Named("web".to_owned())),
+        (
+            "PUT",
+            r#"{"profile": "web"}"#,
+            NewProfile::Named("web".to_owned()),
+        ),
         (
             "PUT",
             r#"{"extends": "web"}"#,
-            To::Keys(json!({ "extends": "web" })),
+            NewProfile::Keys(json!({ "extends": "web" })),
         ),
         (
             "PATCH",
             r#"{"streams": 4}"#,
-            To::Over(json!({ "streams": 4 })),
+            NewProfile::Over(json!({ "streams": 4 })),
         ),
     ] {
         let line = format!("{line} /routes/profile?path=/books/&host=a.example");
         let (status, said) = ask(&routes, &line, TOKEN, body).await;
         assert_eq!(status, 200, "{said}");
         assert!(said.contains(r#""read_ahead":"128MiB""#), "{said}");
-        let change = Change {
+        let change = ProfileChange {
             path: "/books/".to_owned(),
             host: Some("a.example".to_owned()),
             to,
@@ -147,10 +151,10 @@ async fn refuses_what_it_does_not_understand_and_whom_it_does_not_know() {
 async fn says_why_nothing_was_changed() {
     let routes = Arc::new(OneRoute::default());
     for (error, expected) in [
-        (ChangeError::NoRoute, 404),
-        (ChangeError::Several, 400),
+        (ProfileChangeError::NoRoute, 404),
+        (ProfileChangeError::Several, 400),
         (
-            ChangeError::Wrong("`streams`: must be at least 1".to_owned()),
+            ProfileChangeError::Wrong("`streams`: must be at least 1".to_owned()),
             400,
         ),
     ] {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use fuser::Errno;
 use futures_util::FutureExt as _;
 
-use super::super::errno;
-use super::{Files, Shown, path_of};
+use super::{Files, TimedAttr, path_of};
+use crate::errno;
 use tidegate_engine::names::Entry;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
@@ -17,7 +17,7 @@ use tidegate_write::PathLock;
 use tidegate_write::Writers;
 
 impl Files {
-    pub(super) fn writers(&self) -> Result<Writers, Errno> {
+    pub(crate) fn writers(&self) -> Result<Writers, Errno> {
         let writable = self.writable.as_ref();
         writable
             .map(|writable| writable.writers.clone())
@@ -25,7 +25,7 @@ impl Files {
     }
 
     /// Returns the folder of a name, and the name's path.
-    pub(super) fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
+    pub(crate) fn path_in(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
         let folder = self.folder_node(folder)?;
         Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
     }
@@ -53,14 +53,14 @@ impl Files {
             files.nodes.unlink(&path);
             Ok(())
         };
-        to_its_end(work).await
+        run_to_end(work).await
     }
 
     /// Makes a folder.
-    pub(crate) async fn mkdir(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
+    pub(crate) async fn mkdir(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
         let (writers, source) = (self.writers()?, self.source.clone());
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
-        if self.meaning(&path).await?.entry != Entry::Missing {
+        if self.resolve(&path).await?.entry != Entry::Missing {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
@@ -69,7 +69,7 @@ impl Files {
             let made = writers.make_folder(&source, &key).await;
             made.map_err(|error| errno::written(&error, key.as_str()))
         };
-        to_its_end(work).await?;
+        run_to_end(work).await?;
         let fresh = self.source.profile.load().ttl;
         let shown = self.tell(folder, &path, &Entry::Folder, fresh);
         shown.ok_or(Errno::EIO)
@@ -98,13 +98,13 @@ impl Files {
         keep: bool,
     ) -> Result<(), Errno> {
         self.writers()?;
-        let (_, old) = self.place(from.0, &from.1)?;
-        match self.bounded(self.meaning(&old)).await?.entry {
+        let (_, old) = self.path_in(from.0, &from.1)?;
+        match self.bounded(self.resolve(&old)).await?.entry {
             Entry::Missing => Err(Errno::ENOENT),
             Entry::Folder => self.rename_folder(from, to, keep).await,
             Entry::File(_) => {
                 // That may take long; programs can open the file meanwhile.
-                self.published(&key(&old)?).await?;
+                self.publish_draft(&key(&old)?).await?;
                 self.rename_file(from, to, keep).await
             }
         }
@@ -118,7 +118,7 @@ impl Files {
     ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let ([(_, from), (folder, to)], used) = self.use_names([&from, &to]).await?;
-        if keep && self.bounded(self.meaning(&to)).await?.entry != Entry::Missing {
+        if keep && self.bounded(self.resolve(&to)).await?.entry != Entry::Missing {
             return Err(Errno::EEXIST);
         }
         let (old, new) = (key(&from)?, key(&to)?);
@@ -128,9 +128,9 @@ impl Files {
         }
         let named = async { Ok(self.nodes.hold_names(&[&from, &to]).await) };
         let named = self.bounded(named).await?;
-        let nodes = self.nodes.having(&[&from]);
+        let nodes = self.nodes.with_keys(&[&from]);
         let is_open = nodes.values().any(|node| node.pages().is_open());
-        let before = self.at_hand(&old, is_open).await;
+        let before = self.current_version(&old, is_open).await;
         let files = self.clone();
         let work = async move {
             let _held = (named, used);
@@ -138,17 +138,17 @@ impl Files {
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // The known version may be older than the moved one, and has other bytes.
             let before = before.filter(|before| before.version().etag == etag);
-            let after = files.at_hand(&new, is_open).await;
+            let after = files.current_version(&new, is_open).await;
             files.tell_others(old);
             files.tell_others(new);
             files.moved(&from, (folder, &to), before.zip(after)).await;
             Ok(())
         };
-        to_its_end(work).await
+        run_to_end(work).await
     }
 
     /// Publishes the draft of a file, if there is one.
-    pub(super) async fn published(&self, key: &ObjectKey) -> Result<(), Errno> {
+    pub(crate) async fn publish_draft(&self, key: &ObjectKey) -> Result<(), Errno> {
         match self.writers()?.find(&self.source, key) {
             Some(writer) => self.progressing(&writer, writer.publish()).await,
             None => Ok(()),
@@ -162,7 +162,7 @@ impl Files {
         (folder, to): (u64, &str),
         version: Option<(Object, Object)>,
     ) {
-        let nodes = self.nodes.having(&[from, to]);
+        let nodes = self.nodes.with_keys(&[from, to]);
         let mut turns = Vec::new();
         for node in nodes.values() {
             turns.push(node.turn.lock().await);
@@ -170,19 +170,19 @@ impl Files {
         let node = self.nodes.rename(from, to, folder);
         if let (Some(node), Some((before, after))) = (node, version) {
             node.pages().moved(before.id(), after.id());
-            node.slot().moved(before.id(), after);
+            node.file_draft().moved(before.id(), after);
         }
     }
 
     /// Makes other mounts of the process forget their kernels' knowledge of a key that was changed here.
-    pub(super) fn tell_others(&self, key: ObjectKey) {
+    pub(crate) fn tell_others(&self, key: ObjectKey) {
         let origin = self.source.origin.id();
         self.engine.report_change(self, origin, Scope::Key(key));
     }
 
     /// Returns the version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a
     /// reader that holds it open for longer must find its bytes under the new key. Else the origin is not asked.
-    pub(super) async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
+    pub(crate) async fn current_version(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
         let how = Open {
             only_if_cached: !is_open,
             ..Open::default()
@@ -194,11 +194,11 @@ impl Files {
 }
 
 /// Parses a path as a key. One that is too long for a bucket gives `ENAMETOOLONG`.
-pub(super) fn key(path: &str) -> Result<ObjectKey, Errno> {
+pub(crate) fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }
 
-pub(super) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Errno>> + Send + 'static,
 ) -> Result<T, Errno> {
     tokio::spawn(work).await.unwrap_or(Err(Errno::EIO))

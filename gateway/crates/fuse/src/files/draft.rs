@@ -10,10 +10,10 @@ use fuser::Errno;
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::super::nodes::Node;
-use super::super::slot::{Entered, Purpose};
-use super::super::{attr, errno};
-use super::{Files, PINNED, Shown, key_of};
+use super::{Files, PINNED_ATTR_TTL, TimedAttr, key_of};
+use crate::nodes::Node;
+use crate::nodes::file_draft::{HandleEntry, Purpose};
+use crate::{attr, errno};
 use tidegate_engine::names::{Answer, Entry, Facts};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
@@ -21,33 +21,33 @@ use tidegate_write::{DraftSnapshot, OpenMode, Stage};
 use tidegate_write::{WriteError, Writer};
 
 /// A file of at most this size is opened to be filled.
-const LITTLE: u64 = 1 << 20;
+const MAX_FILL_SIZE: u64 = 1 << 20;
 
 /// An open handle's share in its node, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
-    pub(super) node: Arc<Node>,
-    pub(super) entered: Entered,
+pub(crate) struct HandleShare {
+    pub(crate) node: Arc<Node>,
+    pub(crate) entry: HandleEntry,
     /// The kernel has pages of another version, and could not be told in time: the answer to the open tells it to drop
     /// them.
-    pub(super) stale: bool,
+    pub(crate) stale: bool,
 }
 
-impl Share {
+impl HandleShare {
     /// Counts an opened handle; `follows`: it reads the draft that is there.
-    pub(super) fn new(node: &Arc<Node>, purpose: Purpose, follows: bool) -> Self {
-        let entered = node.slot().enter(purpose, follows);
+    pub(crate) fn new(node: &Arc<Node>, purpose: Purpose, follows: bool) -> Self {
+        let entry = node.file_draft().enter(purpose, follows);
         Self {
             node: node.clone(),
-            entered,
+            entry,
             stale: false,
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for HandleShare {
     fn drop(&mut self) {
-        let writer = self.node.slot().leave(self.entered);
+        let writer = self.node.file_draft().leave(self.entry);
         let mut pages = self.node.pages();
         if writer.is_some() && pages.is_draft() {
             pages.settle(None);
@@ -57,7 +57,7 @@ impl Drop for Share {
 
 impl Files {
     /// Returns the attributes of a path that is being written, or waits to be committed.
-    pub(super) fn drafted(&self, path: &str) -> Option<Answer> {
+    pub(crate) fn drafted(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let key = ObjectKey::new(path).ok()?;
         let drafted = writable.writers.snapshot(&self.source, &key)?;
@@ -68,14 +68,14 @@ impl Files {
     }
 
     /// Returns whether a draft exists below a path.
-    pub(super) fn drafted_below(&self, path: &str) -> Option<Answer> {
+    pub(crate) fn draft_below(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let below = writable
             .writers
             .snapshots_below(&self.source, &format!("{path}/"));
         (!below.is_empty()).then_some(Answer {
             entry: Entry::Folder,
-            fresh: PINNED,
+            fresh: PINNED_ATTR_TTL,
         })
     }
 
@@ -102,7 +102,7 @@ impl Files {
     }
 
     /// Returns the attributes that `stat` shows of a file that is being written.
-    pub(super) fn show_draft(&self, node: &Node) -> Option<Shown> {
+    pub(crate) fn show_draft(&self, node: &Node) -> Option<TimedAttr> {
         let drafted = self.draft_of(node)?;
         node.pages().show_draft(drafted.size);
         let attr = attr::drafted(&self.settings, node.ino, &drafted);
@@ -126,18 +126,18 @@ impl Files {
 
     /// Returns whether a draft has been written to and not closed yet. The close decides that it is complete and goes
     /// into the bucket.
-    pub(super) fn is_unfinished(&self, node: &Node) -> bool {
+    pub(crate) fn is_unfinished(&self, node: &Node) -> bool {
         let drafted = key_of(node).ok().and_then(|key| {
             let writers = &self.writable.as_ref()?.writers;
             writers.snapshot(&self.source, &key)
         });
         // For a draft that another mount began, nothing more is known.
-        let written = node.draft().is_none() || node.slot().writers() > 0;
+        let written = node.draft().is_none() || node.file_draft().writers() > 0;
         written && drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
     /// Returns the stage of a file on its way into the bucket.
-    pub(super) fn pending(&self, node: &Node) -> String {
+    pub(crate) fn pending(&self, node: &Node) -> String {
         let drafted = self.draft_of(node).filter(|drafted| drafted.dirty);
         let stage = drafted.map_or("no", |drafted| Stage::as_str(drafted.stage));
         stage.to_owned()
@@ -146,12 +146,12 @@ impl Files {
     /// Opens a draft of a file for a handle that writes; `may_pass`: it can do without the kernel's pages. The caller
     /// holds the path, and must end with [`Files::leave`]. Bounded by the deadline; if the file is just being
     /// published, it waits as long as that makes progress.
-    pub(super) async fn enter(
+    pub(crate) async fn enter(
         &self,
         node: &Arc<Node>,
         how: OpenMode,
         may_pass: bool,
-    ) -> Result<Writing, Errno> {
+    ) -> Result<OpenDraft, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let (key, writers) = (key_of(node)?, &writable.writers);
         // That may take long, and must not block a rename of the file.
@@ -197,13 +197,13 @@ impl Files {
             Some(turn) => turn,
             None => self.turn(node, &key).await?,
         };
-        let purpose = match may_pass && writer.size() <= LITTLE {
+        let purpose = match may_pass && writer.size() <= MAX_FILL_SIZE {
             true => Purpose::Fill,
             false => Purpose::Write,
         };
         let writer = Arc::new(writer);
         let share = self.begin(node, &writer, purpose).await?;
-        Ok(Writing { share, writer })
+        Ok(OpenDraft { share, writer })
     }
 
     /// Takes the turn of a node, if it has this key by then.
@@ -230,24 +230,24 @@ impl Files {
     }
 
     /// Makes all readers read the draft from now on; returns a handle's share in it. The turn is held.
-    pub(super) async fn begin(
+    pub(crate) async fn begin(
         &self,
         node: &Arc<Node>,
         writer: &Arc<Writer>,
         purpose: Purpose,
-    ) -> Result<Share, Errno> {
+    ) -> Result<HandleShare, Errno> {
         if !node.is_at(writer.key().as_str()) {
             // Renamed through another mount.
             return Err(Errno::ESTALE);
         }
         let base = self.base_of(node, writer).await?;
         let anew = !node.pages().is_draft();
-        let another = node.slot().hold(writer.clone(), anew);
+        let another = node.file_draft().hold(writer.clone(), anew);
         // Bytes that were written to it before, past this node, are in none of its pages.
         let base = base.filter(|_| !writer.is_dirty()).map(|base| base.id());
         let stale = node.pages().begin(base, writer.size());
         // Before any wait: a caller that gives up lets go of the draft.
-        let mut share = Share::new(node, purpose, true);
+        let mut share = HandleShare::new(node, purpose, true);
         if stale || (another && !anew) {
             share.stale = !self.drop_pages(node.ino).await;
         }
@@ -257,9 +257,9 @@ impl Files {
     /// Ends a draft that no handle writes any more. If all was committed, pages are of the committed version. Else it
     /// is published in the background, if the leaving handle `wrote`. The turn is held. `leaving`: handles that may
     /// write, and are being closed.
-    pub(super) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
+    pub(crate) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
         let Some(writer) = node.draft() else { return };
-        if node.slot().writers() > leaving {
+        if node.file_draft().writers() > leaving {
             return;
         }
         if writer.is_dirty() {
@@ -280,7 +280,7 @@ impl Files {
     }
 
     /// Closes a handle that writes. `complete`: no other handle has to close its bytes.
-    pub(super) async fn leave(&self, writing: Writing, complete: bool) {
+    pub(crate) async fn leave(&self, writing: OpenDraft, complete: bool) {
         let node = writing.share.node.clone();
         let _turn = node.turn.lock().await;
         self.settle(&node, 1, complete).await;
@@ -288,7 +288,7 @@ impl Files {
     }
 
     /// Waits for a writer's work, as long as a byte moves within each deadline. Ends at once when the mount goes.
-    pub(super) async fn progressing<T>(
+    pub(crate) async fn progressing<T>(
         &self,
         writer: &Writer,
         work: impl Future<Output = Result<T, WriteError>>,
@@ -314,9 +314,9 @@ impl Files {
 
 /// A handle's way to write.
 #[derive(Debug)]
-pub(super) struct Writing {
-    pub(super) share: Share,
-    pub(super) writer: Arc<Writer>,
+pub(crate) struct OpenDraft {
+    pub(crate) share: HandleShare,
+    pub(crate) writer: Arc<Writer>,
 }
 
 fn facts(drafted: &DraftSnapshot) -> Facts {

@@ -5,41 +5,41 @@ use std::sync::Arc;
 
 use fuser::Errno;
 
-use super::super::errno;
-use super::super::nodes::Node;
-use super::change::to_its_end;
+use super::change::run_to_end;
 use super::{Files, key_of};
+use crate::errno;
+use crate::nodes::Node;
 use tidegate_engine::names::Entry;
 use tidegate_engine::{InvalidationSubscriber as _, Object, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
 
 /// A name in a folder.
-pub(super) type Name = (u64, OsString);
+pub(crate) type Name = (u64, OsString);
 
 impl Files {
     /// Waits while the folder of a name is renamed, and then blocks such a rename. Returns the folder's number and the
     /// path that the name has then.
-    pub(super) async fn use_name(&self, name: &Name) -> Result<(u64, String, PathLock), Errno> {
+    pub(crate) async fn use_name(&self, name: &Name) -> Result<(u64, String, PathLock), Errno> {
         let ([(folder, path)], lock) = self.use_names([name]).await?;
         Ok((folder, path, lock))
     }
 
     /// Does the same for several names.
-    pub(super) async fn use_names<const N: usize>(
+    pub(crate) async fn use_names<const N: usize>(
         &self,
         names: [&Name; N],
     ) -> Result<([(u64, String); N], PathLock), Errno> {
         let writers = &self.writers()?;
-        let lock = |places: [(u64, String); N]| async move {
-            let paths = places.each_ref().map(|(_, path)| path.as_str());
+        let lock = |paths: [(u64, String); N]| async move {
+            let paths = paths.each_ref().map(|(_, path)| path.as_str());
             writers.use_paths(&self.source, &paths).await
         };
-        self.locked(|| self.places(names), lock).await
+        self.locked(|| self.paths(names), lock).await
     }
 
     /// Does the same for a file that has a node.
-    pub(super) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
+    pub(crate) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
         let writers = &self.writers()?;
         let lock = |key: ObjectKey| async move {
             let paths = [key.as_str()];
@@ -66,17 +66,17 @@ impl Files {
         }
     }
 
-    fn places<const N: usize>(&self, names: [&Name; N]) -> Result<[(u64, String); N], Errno> {
-        let mut places = std::array::from_fn(|_| (0, String::new()));
-        for (place, (folder, name)) in places.iter_mut().zip(names) {
-            *place = self.place(*folder, name)?;
+    fn paths<const N: usize>(&self, names: [&Name; N]) -> Result<[(u64, String); N], Errno> {
+        let mut paths = std::array::from_fn(|_| (0, String::new()));
+        for (place, (folder, name)) in paths.iter_mut().zip(names) {
+            *place = self.path_in(*folder, name)?;
         }
-        Ok(places)
+        Ok(paths)
     }
 
     /// Renames a folder and all that lies in it, up to the mount's limit. `keep`: fails if the new name exists; else an
     /// existing folder must be empty.
-    pub(super) async fn rename_folder(
+    pub(crate) async fn rename_folder(
         self: &Arc<Self>,
         from: Name,
         to: Name,
@@ -87,7 +87,7 @@ impl Files {
             return Err(Errno::EXDEV);
         }
         let writers = self.writers()?;
-        let [(_, old), _] = self.places([&from, &to])?;
+        let [(_, old), _] = self.paths([&from, &to])?;
         // That may take long, and blocks no open.
         for (key, _) in writers.snapshots_below(&self.source, &format!("{old}/")) {
             self.published(&key).await?;
@@ -97,7 +97,7 @@ impl Files {
             return Err(Errno::EINVAL);
         }
         let target = self
-            .bounded(self.meaning(new.trim_end_matches('/')))
+            .bounded(self.resolve(new.trim_end_matches('/')))
             .await?;
         match target.entry {
             Entry::Missing => {}
@@ -129,7 +129,7 @@ impl Files {
                 None => Ok(()),
             }
         };
-        to_its_end(work).await
+        run_to_end(work).await
     }
 
     /// Waits until no name in both folders is used. Returns the parent of the new folder, and the key prefixes of both.
@@ -140,7 +140,7 @@ impl Files {
     ) -> Result<(u64, [String; 2], FolderLock), Errno> {
         let writers = &self.writers()?;
         let find = || {
-            let [(_, old), (parent, new)] = self.places([from, to])?;
+            let [(_, old), (parent, new)] = self.paths([from, to])?;
             Ok((parent, [old + "/", new + "/"]))
         };
         let lock = |(_, folders): (u64, [String; 2])| async move {
@@ -157,7 +157,7 @@ impl Files {
         for node in self.nodes.within(folder).into_values() {
             let is_open = !node.is_folder && node.pages().is_open();
             if let (true, Ok(key)) = (is_open, key_of(&node))
-                && let Some(version) = self.at_hand(&key, true).await
+                && let Some(version) = self.current_version(&key, true).await
             {
                 open.push((node, version));
             }
@@ -183,7 +183,7 @@ impl Files {
             let key = node.key();
             let moved = copied.moved.iter().find(|it| it.from.as_str() == &*key);
             if let Some(moved) = moved.filter(|it| it.etag == before.version().etag)
-                && let Some(after) = self.at_hand(&moved.to, true).await
+                && let Some(after) = self.current_version(&moved.to, true).await
             {
                 successors.push((node, before, after));
             }
@@ -205,7 +205,7 @@ impl Files {
         }
         for (node, before, after) in successors {
             node.pages().moved(before.id(), after.id());
-            node.slot().moved(before.id(), after);
+            node.file_draft().moved(before.id(), after);
         }
     }
 }

@@ -9,105 +9,33 @@ use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use futures_util::StreamExt as _;
 use rustix::fs::OFlags;
 
-use super::super::errno;
-use super::super::nodes::Node;
-use super::super::pages::Opening;
-use super::super::slot::Purpose;
-use super::draft::Share;
-use super::write::{Pen, has};
+use super::draft::HandleShare;
+use super::handle::{Handle, PageUse, WriteHandle, has_flag};
 use super::{Files, key_of};
+use crate::errno;
+use crate::nodes::Node;
+use crate::nodes::file_draft::Purpose;
+use crate::nodes::pages::PageAction;
 use tidegate_engine::{Error, Object, Open};
 use tidegate_plan::{ByteRange, RangeSpec};
-use tidegate_write::Writer;
 
 /// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
 /// that reads only beginnings, as a library's scan does, costs a chunk a file.
-const WHOLE: u64 = 1 << 20;
+const WHOLE_READ_SIZE: u64 = 1 << 20;
 
 /// The time that bytes that came with an open wait to be read.
-const UNREAD: Duration = Duration::from_secs(5);
-
-/// A file, held open: on one version, or on a draft.
-#[derive(Debug)]
-pub(super) struct Handle {
-    pub(super) share: Share,
-    /// `None`: it follows the draft to its end.
-    object: Option<Object>,
-    /// Its way to write, if it may.
-    pub(super) pen: Option<Pen>,
-    _paged: Paged,
-}
-
-impl Handle {
-    /// Returns a handle that follows a draft, and may write; and the flags for the kernel.
-    pub(super) fn following(
-        share: Share,
-        object: Option<Object>,
-        pen: Option<Pen>,
-        past: bool,
-    ) -> (Self, FopenFlags) {
-        let past = past || share.entered.past;
-        let paged = Paged::following(&share.node);
-        let reply = match (past, share.stale) {
-            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
-            (false, true) => FopenFlags::empty(),
-            (false, false) => FopenFlags::FOPEN_KEEP_CACHE,
-        };
-        let handle = Self {
-            share,
-            object,
-            pen,
-            _paged: paged,
-        };
-        (handle, reply)
-    }
-
-    /// Returns a handle on a version.
-    fn on(share: Share, object: Object, paged: Paged) -> Self {
-        Self {
-            share,
-            object: Some(object),
-            pen: None,
-            _paged: paged,
-        }
-    }
-
-    /// Returns the draft that it reads, if any.
-    pub(super) fn draft(&self) -> Option<Arc<Writer>> {
-        let held = self.share.node.slot().followed(self.share.entered.born);
-        held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
-    }
-}
-
-/// The right to read a node's pages, until it is dropped. A handle that bypasses them has it as well: the kernel copies
-/// and maps through them all the same.
-#[derive(Debug)]
-struct Paged(Arc<Node>);
-
-impl Paged {
-    /// Returns the right of a handle that follows the draft.
-    fn following(node: &Arc<Node>) -> Self {
-        node.pages().follow();
-        Self(node.clone())
-    }
-}
-
-impl Drop for Paged {
-    fn drop(&mut self) {
-        self.0.pages().close();
-    }
-}
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The bytes of a read, in one piece.
 #[derive(Debug)]
-pub(crate) enum Data {
+pub(crate) enum ReadData {
     /// As the cache has them.
     Shared(Bytes),
     /// Joined from several chunks.
     Joined(Vec<u8>),
 }
 
-impl AsRef<[u8]> for Data {
+impl AsRef<[u8]> for ReadData {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Shared(bytes) => bytes,
@@ -141,7 +69,7 @@ impl Files {
         thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let node = self.file_node(ino)?;
-        if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
+        if flags.acc_mode() != OpenAccMode::O_RDONLY || has_flag(flags.0, OFlags::TRUNC) {
             return self.open_to_write(&node, flags, thread).await;
         }
         let opened = async {
@@ -164,7 +92,7 @@ impl Files {
         let size = node.pages().size();
         let first = match size {
             Some(0) => None,
-            Some(size) if size <= WHOLE => Some(size - 1),
+            Some(size) if size <= WHOLE_READ_SIZE => Some(size - 1),
             _ => Some(0),
         };
         let first = first.map(|last| RangeSpec::Bounded { first: 0, last });
@@ -181,14 +109,14 @@ impl Files {
             // It has another name by now, or none.
             return Err(Errno::ESTALE);
         }
-        let past = has(flags.0, OFlags::DIRECT);
+        let past = has_flag(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
-        let share = Share::new(node, Purpose::Read, follows);
+        let share = HandleShare::new(node, Purpose::Read, follows);
         let (handle, reply) = if follows {
             // A writer began meanwhile.
             Handle::following(share, Some(object), None, past)
         } else {
-            let (paged, reply) = self.see_to_pages(node, &object).await?;
+            let (paged, reply) = self.prepare_pages(node, &object).await?;
             (Handle::on(share, object, paged), reply)
         };
         let reply = match past {
@@ -211,7 +139,7 @@ impl Files {
         let _turn = node.turn.lock().await;
         self.settle(node, 0, false).await;
         let share = if node.pages().is_draft() {
-            Share::new(node, Purpose::Read, true)
+            HandleShare::new(node, Purpose::Read, true)
         } else {
             let key = key_of(node)?;
             let writers = &writable.writers;
@@ -222,24 +150,25 @@ impl Files {
             self.begin(node, &Arc::new(writer), Purpose::Read).await?
         };
         self.metrics.handles.inc();
-        let (handle, reply) = Handle::following(share, None, None, has(flags.0, OFlags::DIRECT));
+        let (handle, reply) =
+            Handle::following(share, None, None, has_flag(flags.0, OFlags::DIRECT));
         Ok(Some((self.open.open(handle), reply)))
     }
 
     /// Ensures that the kernel's pages are of this version. The turn is held.
-    async fn see_to_pages(
+    async fn prepare_pages(
         &self,
         node: &Arc<Node>,
         object: &Object,
-    ) -> Result<(Paged, FopenFlags), Errno> {
+    ) -> Result<(PageUse, FopenFlags), Errno> {
         let facts = object.facts();
         let opening = node.pages().open(object.id(), &facts);
-        if opening == Opening::Elsewhere {
+        if opening == PageAction::Elsewhere {
             return Err(self.replaced(node));
         }
-        let paged = Paged(node.clone());
+        let paged = PageUse(node.clone());
         // Counted before the handle is there: the next open that finds the file open keeps the pages.
-        let right = opening == Opening::Keep || self.drop_pages(node.ino).await;
+        let right = opening == PageAction::Keep || self.drop_pages(node.ino).await;
         let flags = match right {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
@@ -249,22 +178,22 @@ impl Files {
 
     /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error
     /// that makes the kernel look again, and find another node. The turn is held.
-    pub(super) fn replaced(&self, node: &Node) -> Errno {
-        let left = node.slot().stay();
+    pub(crate) fn replaced(&self, node: &Node) -> Errno {
+        let left = node.file_draft().release();
         drop(left);
         self.nodes.unlink_node(node);
         Errno::ESTALE
     }
 
     /// Drops pages in the background: while the kernel waits for an answer it may hold them.
-    pub(super) fn drop_pages_later(&self, ino: u64) {
+    pub(crate) fn drop_pages_later(&self, ino: u64) {
         if let Some(kernel) = self.kernel.get().cloned() {
             tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
         }
     }
 
     /// Drops pages. Returns whether that was done within half the deadline; if not, it is done later.
-    pub(super) async fn drop_pages(&self, ino: u64) -> bool {
+    pub(crate) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
         };
@@ -284,29 +213,34 @@ impl Files {
         if self.is_writable() {
             let node = handle.share.node.clone();
             let _turn = node.turn.lock().await;
-            let leaving = u32::from(handle.pen.is_some());
-            let wrote = handle.pen.as_ref().is_some_and(Pen::wrote);
+            let leaving = u32::from(handle.write_handle.is_some());
+            let wrote = handle.write_handle.as_ref().is_some_and(WriteHandle::wrote);
             self.settle(&node, leaving, wrote).await;
             drop(handle);
         }
     }
 
     /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
-    pub(crate) async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Data, Errno> {
+    pub(crate) async fn read(
+        &self,
+        handle: u64,
+        offset: u64,
+        size: u32,
+    ) -> Result<ReadData, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {
             // Bytes that have left the spool may have to be read back first.
             let read = writer.read_at(ByteRange::new(offset, end));
-            return Ok(Data::Shared(self.progressing(&writer, read).await?));
+            return Ok(ReadData::Shared(self.progressing(&writer, read).await?));
         }
         self.bounded(self.read_object(&handle, offset, end)).await
     }
 
-    async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
-        let (node, born) = (&handle.share.node, handle.share.entered.born);
+    async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<ReadData, Errno> {
+        let (node, born) = (&handle.share.node, handle.share.entry.born);
         let now = || {
-            let now = node.slot().read_by(handle.object.as_ref(), born);
+            let now = node.file_draft().read_by(handle.object.as_ref(), born);
             now.ok_or(Errno::EIO)
         };
         let object = now()?;
@@ -325,11 +259,16 @@ impl Files {
         }
     }
 
-    async fn read_version(&self, object: &Object, offset: u64, end: u64) -> Result<Data, Error> {
+    async fn read_version(
+        &self,
+        object: &Object,
+        offset: u64,
+        end: u64,
+    ) -> Result<ReadData, Error> {
         let size = object.version().size;
         let end = end.min(size);
         if offset >= end {
-            return Ok(Data::Shared(Bytes::new()));
+            return Ok(ReadData::Shared(Bytes::new()));
         }
         if end == size && size <= WHOLE {
             self.engine.record_whole_read(&self.source, object, WHOLE);
@@ -340,13 +279,13 @@ impl Files {
         while let Some(piece) = reader.next().await {
             let piece = piece?;
             if piece.len() == whole {
-                return Ok(Data::Shared(piece));
+                return Ok(ReadData::Shared(piece));
             }
             if joined.capacity() == 0 {
                 joined.reserve_exact(whole);
             }
             joined.extend_from_slice(&piece);
         }
-        Ok(Data::Joined(joined))
+        Ok(ReadData::Joined(joined))
     }
 }

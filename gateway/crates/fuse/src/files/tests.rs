@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fuser::{FileType, FopenFlags, OpenFlags};
 use prometheus_client::registry::Registry;
 
-use super::open::Data;
+use super::open::ReadData;
 use super::*;
 use tidegate_engine::{Assists, Budget, Parts};
 use tidegate_origin::fake::Fault;
@@ -19,6 +19,7 @@ use tidegate_write::{self, Commit, WritePath};
 
 mod folders;
 mod names;
+mod reading;
 mod writing;
 
 /// A kernel that records its notifications.
@@ -156,7 +157,7 @@ impl World {
 
     /// Looks a path up from the root on.
     async fn walk(&self, path: &str) -> FileAttr {
-        let mut at = ROOT;
+        let mut at = ROOT_INO;
         let mut last = None;
         for name in path.split('/') {
             let attr = self.look(at, name).await.expect(path);
@@ -199,101 +200,20 @@ async fn paths_are_keys_and_stat_shows_what_the_config_says() {
     let folder = world.walk("a/b").await;
     assert_eq!((folder.kind, folder.perm), (FileType::Directory, 0o750));
     for name in ["none", "a/b", "..", "a\0"] {
-        assert_eq!(world.look(ROOT, name).await, Err(Errno::ENOENT), "{name:?}");
+        assert_eq!(
+            world.look(ROOT_INO, name).await,
+            Err(Errno::ENOENT),
+            "{name:?}"
+        );
     }
     let long = "n".repeat(256);
-    assert_eq!(world.look(ROOT, &long).await, Err(Errno::ENAMETOOLONG));
+    assert_eq!(world.look(ROOT_INO, &long).await, Err(Errno::ENAMETOOLONG));
     assert_eq!(world.look(file.ino.0, "x").await, Err(Errno::ENOTDIR));
     assert_eq!(world.look(4711, "x").await, Err(Errno::ESTALE));
     let opened = world.files.open(folder.ino.0, OpenFlags(0), 0).await;
     assert_eq!(opened, Err(Errno::EISDIR));
     let written = world.files.open(file.ino.0, OpenFlags(1), 0).await;
     assert_eq!(written, Err(Errno::EROFS));
-}
-
-#[tokio::test]
-async fn reads_end_where_the_file_does() {
-    let world = World::new();
-    let bytes: Vec<u8> = (0..700_000_u32).map(|n| (n % 251) as u8).collect();
-    world.bucket.put("p/file", bytes.clone());
-    let (handle, _) = world.open(world.walk("file").await.ino.0).await;
-    for (offset, size) in [
-        (0, 10),
-        (0, 1 << 20),
-        (262_140, 8),
-        (699_999, 9),
-        (700_000, 1),
-    ] {
-        let read = world.files.read(handle, offset as u64, size as u32).await;
-        let read = read.expect("read");
-        let end = bytes.len().min(offset + size);
-        assert!(read.as_ref() == &bytes[offset..end], "{offset} {size}");
-    }
-    // A read within one chunk returns the chunk's bytes without a copy.
-    let inside = world.files.read(handle, 100, 1000).await.expect("read");
-    assert!(matches!(inside, Data::Shared(_)));
-    world.files.close(handle).await;
-    let closed = world.files.read(handle, 0, 1).await.map(drop);
-    assert_eq!(closed, Err(Errno::EBADF));
-}
-
-#[tokio::test]
-async fn an_open_file_stays_on_its_version() {
-    let world = World::with(
-        Profile {
-            ttl: Duration::ZERO,
-            stale_while_revalidate: Duration::ZERO,
-            ..Profile::web()
-        },
-        |_| {},
-    );
-    world.bucket.put("p/file", "old");
-    let ino = world.walk("file").await.ino.0;
-    let (old, flags) = world.open(ino).await;
-    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
-    assert_eq!(world.read(old).await.expect("read"), b"old");
-
-    world.bucket.put("p/file", "newer");
-    // The kernel cuts pages off by the size it is shown.
-    assert_eq!(world.walk("file").await.size, 3);
-    let refused = world.files.open(ino, OpenFlags(0), 0).await.map(drop);
-    assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
-    let there = world.walk("file").await;
-    assert_ne!(there.ino.0, ino);
-    assert_eq!(there.size, 5);
-    let (new, flags) = world.open(there.ino.0).await;
-    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
-    assert_eq!(world.read(new).await.expect("read"), b"newer");
-    assert_eq!(world.read(old).await.expect("read"), b"old");
-    let (attr, _) = world.files.getattr(ino).await.expect("attributes");
-    assert_eq!(attr.size, 3);
-    world.files.close(new).await;
-    world.files.close(old).await;
-    let ino = there.ino.0;
-
-    // No handle has it open: its pages are dropped.
-    world.bucket.put("p/file", "newest");
-    let (third, flags) = world.open(ino).await;
-    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
-    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
-    assert_eq!(world.read(third).await.expect("read"), b"newest");
-    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
-    let (_, flags) = world
-        .files
-        .open(ino, OpenFlags(direct), 0)
-        .await
-        .expect("open");
-    assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));
-}
-
-#[tokio::test]
-async fn a_file_whose_bytes_are_nowhere_is_an_error() {
-    let world = World::with(Profile::documents(), |_| {});
-    world.bucket.put("p/file", vec![1; 4 << 20]);
-    let (handle, _) = world.open(world.walk("file").await.ino.0).await;
-    world.bucket.put("p/file", vec![2; 4 << 20]);
-    let gone = world.files.read(handle, 3 << 20, 1000).await.map(drop);
-    assert_eq!(gone, Err(Errno::EIO));
 }
 
 #[tokio::test]
@@ -320,12 +240,12 @@ async fn every_request_ends() {
     world
         .bucket
         .set_faults([Fault::Latency(Duration::from_secs(3600))]);
-    let late = world.files.look_up(ROOT, "file".into());
+    let late = world.files.look_up(ROOT_INO, "file".into());
     let late = world.files.bounded(late).await.map(drop);
     assert_eq!(late, Err(Errno::EIO));
     let waiting = {
         let files = world.files.clone();
-        tokio::spawn(async move { files.bounded(files.look_up(ROOT, "file".into())).await })
+        tokio::spawn(async move { files.bounded(files.look_up(ROOT_INO, "file".into())).await })
     };
     tokio::task::yield_now().await;
     world.files.stop.cancel();
@@ -341,7 +261,7 @@ async fn what_the_origin_says_has_its_number() {
         (OriginError::NoSuchBucket, Errno::EIO),
     ] {
         world.bucket.set_faults([Fault::Refuse(error)]);
-        assert_eq!(world.look(ROOT, "file").await, Err(errno));
+        assert_eq!(world.look(ROOT_INO, "file").await, Err(errno));
     }
 }
 
@@ -354,9 +274,9 @@ async fn a_name_that_is_refused_keeps_nobody_from_others() {
     world
         .bucket
         .set_faults([slow.clone(), Fault::Refuse(OriginError::Forbidden)]);
-    assert_eq!(world.look(ROOT, "secret").await, Err(Errno::EACCES));
+    assert_eq!(world.look(ROOT_INO, "secret").await, Err(Errno::EACCES));
     world.bucket.set_faults([slow]);
-    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 1);
+    assert_eq!(world.look(ROOT_INO, "file").await.expect("there").size, 1);
 }
 
 #[tokio::test]
@@ -365,7 +285,7 @@ async fn a_folder_is_read_page_by_page_and_again_from_anywhere() {
     for n in 0..2500 {
         world.bucket.put(&format!("p/{n:04}"), "x");
     }
-    let handle = world.files.open_folder(ROOT).expect("the root");
+    let handle = world.files.open_folder(ROOT_INO).expect("the root");
     let folder = world.files.folder(handle).expect("open");
     let first = folder.at(0).await.expect("names");
     // The last file of a page waits, because a folder could take its name.
@@ -404,15 +324,18 @@ async fn attributes_come_from_the_listing() {
     for n in 0..100 {
         world.bucket.put(&format!("p/{n}"), vec![0; n]);
     }
-    let handle = world.files.open_folder(ROOT).expect("the root");
+    let handle = world.files.open_folder(ROOT_INO).expect("the root");
     let folder = world.files.folder(handle).expect("open");
     let names = folder.at(0).await.expect("names");
     for (name, entry) in names.from(0) {
         let path = format!("p/{name}");
-        let told = world.files.tell_listed(ROOT, &path, entry);
+        let told = world.files.tell_listed(ROOT_INO, &path, entry);
         let (attr, _) = told.expect("it is there");
         assert_eq!(attr.size.to_string(), *name);
-        assert_eq!(world.look(ROOT, name).await.expect("known").size, attr.size);
+        assert_eq!(
+            world.look(ROOT_INO, name).await.expect("known").size,
+            attr.size
+        );
     }
     assert_eq!((world.bucket.heads(), world.bucket.gets()), (0, 0));
     assert_eq!(world.bucket.lists(), 1);
@@ -453,71 +376,4 @@ async fn extended_attributes_say_what_is_known() {
     let heads = world.bucket.heads();
     assert_eq!(get("security.selinux").await, Err(Errno::ENODATA));
     assert_eq!(world.bucket.heads(), heads);
-}
-
-/// A library's scan: the first 64 KB of many files.
-#[tokio::test]
-async fn a_scan_starts_no_read_ahead() {
-    const FILES: u64 = 200;
-    let world = World::with(Profile::stream(), |_| {});
-    // More than comes whole.
-    let bytes = Bytes::from(vec![7; 5 << 18]);
-    for n in 0..FILES {
-        world.bucket.put(&format!("p/{n}"), bytes.clone());
-    }
-    let handle = world.files.open_folder(ROOT).expect("the root");
-    let folder = world.files.folder(handle).expect("open");
-    let names = folder.at(0).await.expect("names");
-    for (name, entry) in names.from(0) {
-        let path = format!("p/{name}");
-        let told = world.files.tell_listed(ROOT, &path, entry);
-        let ino = told.expect("it is there").0.ino.0;
-        let (file, _) = world.open(ino).await;
-        let read = world.files.read(file, 0, 64 << 10).await.expect("read");
-        assert_eq!(read.as_ref().len(), 64 << 10);
-        world.files.close(file).await;
-    }
-    // One request a file, for one chunk.
-    assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));
-    assert!(
-        world.bucket.bytes() <= FILES * (256 << 10),
-        "{}",
-        world.bucket.bytes()
-    );
-}
-
-/// A program that packs a folder of small files.
-#[tokio::test]
-async fn small_files_are_fetched_ahead_of_who_reads_one_after_another() {
-    const FILES: u64 = 20;
-    let world = World::new();
-    for n in 0..FILES {
-        world.bucket.put(&format!("p/{n:02}"), vec![n as u8; 8000]);
-    }
-    let handle = world.files.open_folder(ROOT).expect("the root");
-    let folder = world.files.folder(handle).expect("open");
-    let names = folder.at(0).await.expect("names");
-    for (n, (name, entry)) in names.from(0).iter().enumerate() {
-        let told = world.files.tell_listed(ROOT, &format!("p/{name}"), entry);
-        let ino = told.expect("it is there").0.ino.0;
-        let (file, _) = world.open(ino).await;
-        // In the pieces that a kernel asks for.
-        for piece in 0..2 {
-            let read = world.files.read(file, piece * 4096, 4096).await;
-            let read = read.expect("read");
-            assert!(read.as_ref().iter().all(|byte| usize::from(*byte) == n));
-        }
-        world.files.close(file).await;
-        if n == 2 {
-            // Three were read: three more are on their way without a request.
-            let arrived = async {
-                while world.bucket.gets() < 6 {
-                    tokio::task::yield_now().await;
-                }
-            };
-            let arrived = tokio::time::timeout(Duration::from_secs(30), arrived).await;
-            arrived.expect("fetched ahead");
-        }
-    }
-    assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));
 }

@@ -10,43 +10,17 @@ use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use http::HeaderValue;
 use rustix::fs::{FallocateFlags, OFlags};
 
-use super::super::attr;
-use super::super::nodes::Node;
-use super::super::process::Users;
-use super::super::settings::Modified;
 use super::change::key;
-use super::draft::Writing;
-use super::open::Handle;
-use super::{Files, Shown};
+use super::draft::OpenDraft;
+use super::handle::{Handle, WriteHandle, has_flag};
+use super::{Files, TimedAttr};
+use crate::attr;
+use crate::handle_users::HandleUsers;
+use crate::nodes::Node;
+use crate::settings::Modified;
 use tidegate_engine::names::Entry;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
-
-/// The writing half of a handle, beside its share in the node.
-#[derive(Debug)]
-pub(super) struct Pen {
-    pub(super) writer: Arc<Writer>,
-    /// The file's count of given times when this handle wrote last.
-    dated: AtomicU64,
-    /// The processes whose closes count.
-    users: Users,
-    /// Another handle was writing when this one was opened, and this one has written nothing yet: the bytes to publish
-    /// are not its own.
-    idle: AtomicBool,
-}
-
-impl Pen {
-    /// Notes that a process writes through it.
-    fn writes(&self, thread: u32) {
-        self.users.add(thread);
-        self.idle.store(false, Ordering::Relaxed);
-    }
-
-    /// Returns whether it has bytes of its own to publish.
-    pub(super) fn wrote(&self) -> bool {
-        !self.idle.load(Ordering::Relaxed)
-    }
-}
 
 /// The attributes that `setattr` is to change; mode and owner are accepted, and not kept.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +28,6 @@ pub(crate) struct SetAttr {
     pub(crate) size: Option<u64>,
     pub(crate) modified: Option<SystemTime>,
     pub(crate) handle: Option<u64>,
-}
-
-/// Returns whether a flag of open(2) is set.
-pub(super) fn has(flags: i32, flag: OFlags) -> bool {
-    i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
 }
 
 impl Files {
@@ -69,14 +38,14 @@ impl Files {
         name: OsString,
         flags: i32,
         thread: u32,
-    ) -> Result<(Shown, u64, FopenFlags), Errno> {
+    ) -> Result<(TimedAttr, u64, FopenFlags), Errno> {
         if !self.is_writable() {
             return Err(Errno::EROFS);
         }
         let (folder, path, _used) = self.use_name(&(folder, name)).await?;
         key(&path)?;
-        let exclusive = has(flags, OFlags::EXCL);
-        let meaning = self.bounded(self.meaning(&path)).await?;
+        let exclusive = has_flag(flags, OFlags::EXCL);
+        let meaning = self.bounded(self.resolve(&path)).await?;
         let how = match meaning.entry {
             Entry::Folder => return Err(Errno::EISDIR),
             Entry::File(_) if exclusive => return Err(Errno::EEXIST),
@@ -100,7 +69,7 @@ impl Files {
     }
 
     /// Opens an existing file for writing.
-    pub(super) async fn open_to_write(
+    pub(crate) async fn open_to_write(
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
@@ -123,17 +92,17 @@ impl Files {
     }
 
     /// Opens the handle. `O_DIRECT` bypasses the pages by itself, and keeps them right.
-    fn open_writing(&self, writing: Writing, thread: u32, idle: bool) -> (u64, FopenFlags) {
+    fn open_writing(&self, writing: OpenDraft, thread: u32, idle: bool) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
-        let users = Users::default();
+        let users = HandleUsers::default();
         users.add(thread);
-        let pen = Pen {
+        let write_handle = WriteHandle {
             writer: writing.writer,
             dated: AtomicU64::new(u64::MAX),
             users,
             idle: AtomicBool::new(idle),
         };
-        let (handle, reply) = Handle::following(writing.share, None, Some(pen), false);
+        let (handle, reply) = Handle::following(writing.share, None, Some(write_handle), false);
         (self.open.open(handle), reply)
     }
 
@@ -150,12 +119,13 @@ impl Files {
         let Some(handle) = self.open.get(handle) else {
             return false;
         };
-        let given = handle.share.node.slot().times_given();
-        let pen = handle.pen.as_ref();
-        let pen = pen.filter(|pen| pen.dated.load(Ordering::Relaxed) == given);
-        pen.is_some_and(|pen| {
-            pen.writes(thread);
-            pen.writer.write_now(offset, data)
+        let given = handle.share.node.file_draft().times_given();
+        let write_handle = handle.write_handle.as_ref();
+        let write_handle =
+            write_handle.filter(|write_handle| write_handle.dated.load(Ordering::Relaxed) == given);
+        write_handle.is_some_and(|write_handle| {
+            write_handle.writes(thread);
+            write_handle.writer.write_now(offset, data)
         })
     }
 
@@ -168,17 +138,21 @@ impl Files {
         append: bool,
     ) -> Result<u32, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
-        pen.writes(thread);
+        let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
+        write_handle.writes(thread);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
-            self.date(&handle.share.node, pen).await;
+            self.date(&handle.share.node, write_handle).await;
             match append {
-                true => pen.writer.append(data).await,
-                false => pen.writer.write_at(offset, data).await.map(|()| offset),
+                true => write_handle.writer.append(data).await,
+                false => write_handle
+                    .writer
+                    .write_at(offset, data)
+                    .await
+                    .map(|()| offset),
             }
         };
-        let at = self.progressing(&pen.writer, work).await?;
+        let at = self.progressing(&write_handle.writer, work).await?;
         if at != offset {
             // The kernel put the bytes where it believed the end was. It holds those pages until it has its answer.
             self.drop_pages_later(handle.share.node.ino);
@@ -187,24 +161,27 @@ impl Files {
     }
 
     /// Updates the time of a file that was given one, because it is written to later.
-    async fn date(&self, node: &Node, pen: &Pen) {
-        let given = node.slot().times_given();
-        if pen.dated.swap(given, Ordering::Relaxed) == given {
+    async fn date(&self, node: &Node, write_handle: &WriteHandle) {
+        let given = node.file_draft().times_given();
+        if write_handle.dated.swap(given, Ordering::Relaxed) == given {
             return;
         }
         if pen.writer.snapshot().header(&attr::KEPT).is_some() {
             let now = attr::kept(SystemTime::now());
-            pen.writer.set_header(attr::KEPT, now).await;
+            write_handle
+                .writer
+                .set_header(attr::MTIME_HEADER, now)
+                .await;
         }
     }
 
     /// Handles the close of one descriptor of a handle by a process.
     pub(crate) async fn flush(&self, handle: u64, thread: u32) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let Some(pen) = &handle.pen else {
+        let Some(write_handle) = &handle.write_handle else {
             return Ok(());
         };
-        if !pen.wrote() {
+        if !write_handle.wrote() {
             return Ok(());
         }
         // A shell duplicates a descriptor and closes the first before any write. The empty file is committed when the
@@ -212,11 +189,11 @@ impl Files {
         if !pen.writer.is_dirty() || pen.writer.snapshot().blank || !pen.users.have(thread) {
             return Ok(());
         }
-        self.commit(&pen.writer).await
+        self.commit(&write_handle.writer).await
     }
 
     /// Publishes the written bytes, or queues them for it.
-    pub(super) async fn commit(&self, writer: &Writer) -> Result<(), Errno> {
+    pub(crate) async fn commit(&self, writer: &Writer) -> Result<(), Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let commit = writable.commit;
         self.progressing(writer, writer.commit(commit)).await?;
@@ -234,7 +211,7 @@ impl Files {
     }
 
     /// Changes attributes, and returns the new ones.
-    pub(crate) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<Shown, Errno> {
+    pub(crate) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<TimedAttr, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if !self.is_writable() {
             return Err(Errno::EROFS);
@@ -256,9 +233,12 @@ impl Files {
         handle: Option<u64>,
     ) -> Result<(), Errno> {
         let handle = handle.and_then(|handle| self.open.get(handle));
-        if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
-            pen.idle.store(false, Ordering::Relaxed);
-            return self.cut(&pen.writer, size).await;
+        if let Some(write_handle) = handle
+            .as_ref()
+            .and_then(|handle| handle.write_handle.as_ref())
+        {
+            write_handle.idle.store(false, Ordering::Relaxed);
+            return self.cut(&write_handle.writer, size).await;
         }
         let how = if size == 0 {
             OpenMode::Create
@@ -291,8 +271,11 @@ impl Files {
     ) -> Result<(), Errno> {
         let value = attr::kept(time);
         let handle = handle.and_then(|handle| self.open.get(handle));
-        if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
-            return self.set_kept(node, &pen.writer, value).await;
+        if let Some(write_handle) = handle
+            .as_ref()
+            .and_then(|handle| handle.write_handle.as_ref())
+        {
+            return self.set_kept(node, &write_handle.writer, value).await;
         }
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
@@ -317,8 +300,8 @@ impl Files {
         value: HeaderValue,
     ) -> Result<(), Errno> {
         let set = async {
-            writer.set_header(attr::KEPT, value).await;
-            node.slot().give_time();
+            writer.set_header(attr::MTIME_HEADER, value).await;
+            node.file_draft().give_time();
             Ok(())
         };
         self.progressing(writer, set).await
@@ -333,7 +316,7 @@ impl Files {
         mode: i32,
     ) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
+        let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
         let keep = i32::try_from(FallocateFlags::KEEP_SIZE.bits()).unwrap_or(1);
         match mode {
             0 => {}
@@ -341,9 +324,9 @@ impl Files {
             _ => return Err(Errno::EOPNOTSUPP),
         }
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
-        pen.idle.store(false, Ordering::Relaxed);
-        match end > pen.writer.size() {
-            true => self.cut(&pen.writer, end).await,
+        write_handle.idle.store(false, Ordering::Relaxed);
+        match end > write_handle.writer.size() {
+            true => self.cut(&write_handle.writer, end).await,
             false => Ok(()),
         }
     }

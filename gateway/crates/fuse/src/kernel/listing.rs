@@ -5,31 +5,31 @@ use std::time::Duration;
 
 use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 
-use super::super::errno;
-use super::super::files::Files;
-use super::super::folder::{Folder, Names};
 use super::GENERATION;
+use crate::errno;
+use crate::files::Files;
+use crate::folder::{Folder, NamePage};
 use tidegate_engine::names::Entry;
 
 /// `.` and `..` come before the names.
-const DOTS: u64 = 2;
+const DOT_ENTRIES: u64 = 2;
 
 /// Returns the names from an offset on; none as long as only the dots are wanted.
-pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
+pub(crate) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<NamePage>, Errno> {
     let folder = files.folder(handle)?;
     if offset == 0 {
         folder.begin(files.drafts_in(&folder.node.key())).await;
     }
-    let names = folder.at(offset.saturating_sub(DOTS)).await;
+    let names = folder.at(offset.saturating_sub(DOT_ENTRIES)).await;
     names.map_err(|error| errno::logged(&error, &folder.node.key()))
 }
 
 /// Fills a listing. Each entry carries the offset of the next one.
-pub(super) fn fill(
+pub(crate) fn fill(
     files: &Files,
     handle: u64,
     offset: u64,
-    names: &Names,
+    names: &NamePage,
     mut reply: ReplyDirectory,
 ) {
     let Ok(folder) = files.folder(handle) else {
@@ -43,7 +43,7 @@ pub(super) fn fill(
         }
     }
     let key = folder.node.key();
-    for (name, entry) in names.from(at - DOTS) {
+    for (name, entry) in names.from(at - DOT_ENTRIES) {
         let is_folder = *entry == Entry::Folder;
         let kind = match is_folder {
             true => FileType::Directory,
@@ -59,11 +59,11 @@ pub(super) fn fill(
 }
 
 /// Does the same with attributes. The kernel is told of every name that fits, except the dots.
-pub(super) fn fill_plus(
+pub(crate) fn fill_plus(
     files: &Files,
     handle: u64,
     offset: u64,
-    names: &Names,
+    names: &NamePage,
     mut reply: ReplyDirectoryPlus,
 ) {
     let Ok(folder) = files.folder(handle) else {
@@ -78,7 +78,7 @@ pub(super) fn fill_plus(
         }
     }
     let key = folder.node.key();
-    for (name, entry) in names.from(at - DOTS) {
+    for (name, entry) in names.from(at - DOT_ENTRIES) {
         let path = format!("{key}{name}");
         at += 1;
         let told = files.tell_listed(folder.node.ino, &path, entry);
@@ -96,6 +96,6 @@ fn dots_from(
     folder: &Folder,
     offset: u64,
 ) -> impl Iterator<Item = (u64, &'static str)> {
-    let skip = usize::try_from(offset.min(DOTS)).unwrap_or(0);
+    let skip = usize::try_from(offset.min(DOT_ENTRIES)).unwrap_or(0);
     files.dots(folder).into_iter().skip(skip)
 }

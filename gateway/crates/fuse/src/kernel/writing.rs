@@ -9,9 +9,9 @@ use fuser::{
 };
 use rustix::fs::OFlags;
 
-use super::super::files::SetAttr;
-use super::super::metrics::Operation;
 use super::{Adapter, GENERATION};
+use crate::files::SetAttr;
+use crate::metrics::Operation;
 
 fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
     |done| match done {
@@ -21,7 +21,7 @@ fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
 }
 
 /// Converts a time of utimensat(2).
-pub(super) fn time(time: TimeOrNow) -> SystemTime {
+pub(crate) fn time(time: TimeOrNow) -> SystemTime {
     match time {
         TimeOrNow::SpecificTime(time) => time,
         TimeOrNow::Now => SystemTime::now(),
@@ -29,7 +29,7 @@ pub(super) fn time(time: TimeOrNow) -> SystemTime {
 }
 
 impl Adapter {
-    pub(super) fn created(
+    pub(crate) fn created(
         &self,
         (parent, name): (INodeNo, &OsStr),
         flags: i32,
@@ -46,7 +46,7 @@ impl Adapter {
         });
     }
 
-    pub(super) fn written(
+    pub(crate) fn written(
         &self,
         (handle, thread): (FileHandle, u32),
         offset: u64,
@@ -70,19 +70,19 @@ impl Adapter {
         });
     }
 
-    pub(super) fn flushed(&self, handle: FileHandle, thread: u32, reply: ReplyEmpty) {
+    pub(crate) fn flushed(&self, handle: FileHandle, thread: u32, reply: ReplyEmpty) {
         let files = self.files.clone();
         let work = async move { files.flush(handle.0, thread).await };
         self.answer_long(Operation::Flush, work, empty(reply));
     }
 
-    pub(super) fn synced(&self, handle: FileHandle, reply: ReplyEmpty) {
+    pub(crate) fn synced(&self, handle: FileHandle, reply: ReplyEmpty) {
         let files = self.files.clone();
         let work = async move { files.fsync(handle.0).await };
         self.answer_long(Operation::Fsync, work, empty(reply));
     }
 
-    pub(super) fn set(&self, ino: INodeNo, set: SetAttr, reply: ReplyAttr) {
+    pub(crate) fn set(&self, ino: INodeNo, set: SetAttr, reply: ReplyAttr) {
         let files = self.files.clone();
         let work = async move { files.setattr(ino.0, set).await };
         self.answer_long(Operation::SetAttr, work, |done| match done {
@@ -91,7 +91,7 @@ impl Adapter {
         });
     }
 
-    pub(super) fn allocated(
+    pub(crate) fn allocated(
         &self,
         handle: FileHandle,
         (offset, length): (u64, u64),
@@ -103,13 +103,13 @@ impl Adapter {
         self.answer_long(Operation::Allocate, work, empty(reply));
     }
 
-    pub(super) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    pub(crate) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.unlink(parent.0, name).await };
         self.answer(Operation::Unlink, work, empty(reply));
     }
 
-    pub(super) fn folder_made(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    pub(crate) fn folder_made(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.mkdir(parent.0, name).await };
         self.answer(Operation::MkDir, work, |done| match done {
@@ -118,13 +118,13 @@ impl Adapter {
         });
     }
 
-    pub(super) fn folder_removed(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    pub(crate) fn folder_removed(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.rmdir(parent.0, name).await };
         self.answer(Operation::RmDir, work, empty(reply));
     }
 
-    pub(super) fn renamed(
+    pub(crate) fn renamed(
         &self,
         from: (INodeNo, &OsStr),
         to: (INodeNo, &OsStr),

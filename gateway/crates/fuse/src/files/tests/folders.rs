@@ -23,7 +23,7 @@ impl World {
     }
 
     async fn rename_top(&self, from: &str, to: &str) -> Result<(), Errno> {
-        let (from, to) = (name(ROOT, from), name(ROOT, to));
+        let (from, to) = (name(ROOT_INO, from), name(ROOT_INO, to));
         self.files.rename(from, to, false).await
     }
 
@@ -84,13 +84,13 @@ async fn a_folder_is_renamed_with_all_that_is_in_it() {
         .expect("created");
     world.fill(fresh, 0, "new").await;
 
-    assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
     let before = world.costs();
     assert_eq!(world.rename_top("old", "new").await, Ok(()));
     // The bytes written into `b` go into the bucket with the byte before them.
     let after = world.costs();
     assert_eq!(after, (before.0, before.1 + 3, before.2 + 1));
-    assert_eq!(world.look(ROOT, "old").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT_INO, "old").await, Err(Errno::ENOENT));
     assert!(world.has_no("p/old/"));
     assert_eq!(world.stored_text("p/older"), "beside");
     // The nodes are the same, and handles go on.
@@ -138,12 +138,12 @@ async fn what_posix_refuses_is_refused() {
     assert_eq!(world.rename_top("none", "new").await, Err(Errno::ENOENT));
     let into = world
         .files
-        .rename(name(ROOT, "old"), name(old, "sub"), false)
+        .rename(name(ROOT_INO, "old"), name(old, "sub"), false)
         .await;
     assert_eq!(into, Err(Errno::EINVAL));
     let kept = world
         .files
-        .rename(name(ROOT, "old"), name(ROOT, "empty"), true)
+        .rename(name(ROOT_INO, "old"), name(ROOT_INO, "empty"), true)
         .await;
     assert_eq!(kept, Err(Errno::EEXIST));
     // A file that is in no bucket yet fills a folder as well.
@@ -189,7 +189,7 @@ async fn a_rename_that_fails_loses_nothing() {
         for n in 0.. {
             let world = World::with_a_folder();
             world.walk("old").await;
-            assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+            assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
             let before = world.asked();
             for _ in 0..n {
                 world.bucket.fail_next([]);
@@ -252,7 +252,7 @@ async fn what_another_process_changes_meanwhile_stays() {
         assert_eq!(renamed, Err(Errno::ESTALE), "{key}");
         assert_eq!(world.stored_text(key), bytes);
         assert!(world.has_no("p/new"));
-        assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+        assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
     }
 }
 

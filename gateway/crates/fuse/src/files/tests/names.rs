@@ -37,11 +37,11 @@ impl World {
     }
 
     /// Returns the numbers of HEADs, LISTs and GETs.
-    pub(super) fn costs(&self) -> (u64, u64, u64) {
+    pub(crate) fn costs(&self) -> (u64, u64, u64) {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
 
-    pub(super) async fn scan(&self, folder: u64) -> Vec<String> {
+    pub(crate) async fn scan(&self, folder: u64) -> Vec<String> {
         let handle = self.files.open_folder(folder).expect("a folder");
         let read = self.files.folder(handle).expect("open");
         read.begin(self.files.drafts_in(&read.node.key())).await;
@@ -98,8 +98,12 @@ impl World {
 async fn uploads_ask_nothing_of_a_folder_that_was_made_here() {
     for commit in [Commit::Close, Commit::Background] {
         let world = World::closing(commit);
-        assert_eq!(world.look(ROOT, "2026").await, Err(Errno::ENOENT));
-        let (year, _) = world.files.mkdir(ROOT, "2026".into()).await.expect("made");
+        assert_eq!(world.look(ROOT_INO, "2026").await, Err(Errno::ENOENT));
+        let (year, _) = world
+            .files
+            .mkdir(ROOT_INO, "2026".into())
+            .await
+            .expect("made");
         let (month, _) = world
             .files
             .mkdir(year.ino.0, "11".into())
@@ -157,7 +161,7 @@ async fn a_scan_lists_each_folder_once_and_asks_each_file_once() {
             .bucket
             .put(&format!("p/author/book/{n}.m4b"), vec![7; 2 << 20]);
     }
-    assert_eq!(world.scan(ROOT).await, ["author"]);
+    assert_eq!(world.scan(ROOT_INO).await, ["author"]);
     let author = world.walk("author").await.ino.0;
     assert_eq!(world.scan(author).await, ["book"]);
     let book = world.walk("author/book").await.ino.0;
@@ -210,9 +214,9 @@ async fn of_two_that_make_a_folder_one_finds_it_made() {
         let name = format!("{n}");
         world.bucket.fail_from("put", [late.clone()], []);
         let make = async || {
-            let made = world.files.mkdir(ROOT, name.clone().into()).await;
+            let made = world.files.mkdir(ROOT_INO, name.clone().into()).await;
             if made.is_err() {
-                let folder = world.look(ROOT, &name).await.expect("it is there");
+                let folder = world.look(ROOT_INO, &name).await.expect("it is there");
                 assert_eq!(folder.kind, FileType::Directory);
                 world.put(folder.ino.0, "file").await;
             }
@@ -220,12 +224,12 @@ async fn of_two_that_make_a_folder_one_finds_it_made() {
         };
         // A third caller looks the name up while it is missing: that answer is not kept.
         let look = async {
-            let found = world.look(ROOT, &name).await.map(drop);
+            let found = world.look(ROOT_INO, &name).await.map(drop);
             assert_eq!(found, Err(Errno::ENOENT));
         };
         let (one, other, ()) = tokio::join!(make(), make(), look);
         assert_eq!((one, other), (Ok(()), Err(Errno::EEXIST)));
-        let folder = world.look(ROOT, &name).await.expect("made").ino.0;
+        let folder = world.look(ROOT_INO, &name).await.expect("made").ino.0;
         assert_eq!(world.scan(folder).await, ["file"]);
     }
     let puts = world.bucket.writes().into_iter();
@@ -238,7 +242,7 @@ async fn a_folder_that_could_not_be_made_can_be_made_by_the_next() {
     let world = World::closing(Commit::Close);
     let down = Fault::Refuse(OriginError::Unavailable("down"));
     world.bucket.fail_from("put", [down], []);
-    let make = || world.files.mkdir(ROOT, "new".into());
+    let make = || world.files.mkdir(ROOT_INO, "new".into());
     let (one, other) = tokio::join!(make(), make());
     assert_eq!(one.map(drop), Err(Errno::EIO));
     assert_eq!(other.map(drop), Ok(()));

@@ -12,7 +12,7 @@ const US: u32 = 0;
 
 impl World {
     async fn create(&self, name: &str) -> (u64, u64) {
-        let created = self.files.create(ROOT, name.into(), 0, US).await;
+        let created = self.files.create(ROOT_INO, name.into(), 0, US).await;
         let ((attr, _), handle, _) = created.expect("created");
         (attr.ino.0, handle)
     }
@@ -59,7 +59,7 @@ async fn everybody_reads_the_draft_and_then_what_was_committed() {
     assert!(world.ear.heard().is_empty(), "the pages are of the base");
     world.write(writer, 6, " and after").await;
     assert_eq!(world.text(reader).await, "before and after");
-    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 16);
+    assert_eq!(world.look(ROOT_INO, "file").await.expect("there").size, 16);
     assert_eq!(world.stored("p/file").expect("there"), "before");
     world.done(writer).await;
     assert_eq!(world.stored("p/file").expect("there"), "before and after");
@@ -93,7 +93,7 @@ async fn a_version_from_elsewhere_has_a_node_of_its_own_when_it_is_written_to() 
 #[tokio::test]
 async fn a_new_file_costs_a_request() {
     let world = World::writable();
-    let made = world.files.mkdir(ROOT, "new".into()).await;
+    let made = world.files.mkdir(ROOT_INO, "new".into()).await;
     let folder = made.expect("made").0.ino.0;
     let before = world.requests();
     for name in ["a", "b"] {
@@ -121,7 +121,7 @@ async fn what_was_closed_is_read_without_a_request() {
     let (reader, _) = world.open(ino).await;
     assert_eq!(world.text(reader).await, "12345");
     world.files.close(reader).await;
-    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 5);
+    assert_eq!(world.look(ROOT_INO, "file").await.expect("there").size, 5);
     assert_eq!(world.requests(), before);
 }
 
@@ -130,24 +130,24 @@ async fn names_change_at_once() {
     let world = World::writable();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "1").await;
-    let folder = world.files.mkdir(ROOT, "f".into()).await;
+    let folder = world.files.mkdir(ROOT_INO, "f".into()).await;
     let folder = folder.expect("made").0.ino.0;
     world.done(handle).await;
     let rename = |from, to, keep| world.files.rename(from, to, keep);
-    let file = || (ROOT, OsString::from("file"));
+    let file = || (ROOT_INO, OsString::from("file"));
     let moved = || (folder, OsString::from("moved"));
     assert_eq!(rename(file(), moved(), true).await, Ok(()));
-    assert_eq!(world.look(ROOT, "file").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT_INO, "file").await, Err(Errno::ENOENT));
     let there = world.look(folder, "moved").await.expect("there");
     assert_eq!((there.ino.0, there.size), (ino, 1));
     assert_eq!(world.stored("p/f/moved").expect("there"), "1");
     let (_, other) = world.create("file").await;
     world.write(other, 0, "22").await;
     assert_eq!(rename(file(), moved(), true).await, Err(Errno::EEXIST));
-    let top = (ROOT, OsString::from("f"));
+    let top = (ROOT_INO, OsString::from("f"));
     assert_eq!(rename(top, file(), false).await, Err(Errno::ENOTDIR));
     assert_eq!(
-        world.files.rmdir(ROOT, "f".into()).await,
+        world.files.rmdir(ROOT_INO, "f".into()).await,
         Err(Errno::ENOTEMPTY)
     );
     assert_eq!(rename(file(), moved(), false).await, Ok(()));
@@ -157,8 +157,8 @@ async fn names_change_at_once() {
     assert_eq!(world.stored("p/file"), None);
     assert_eq!(world.files.unlink(folder, "moved".into()).await, Ok(()));
     assert_eq!(world.look(folder, "moved").await, Err(Errno::ENOENT));
-    assert_eq!(world.files.rmdir(ROOT, "f".into()).await, Ok(()));
-    assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
+    assert_eq!(world.files.rmdir(ROOT_INO, "f".into()).await, Ok(()));
+    assert_eq!(world.look(ROOT_INO, "f").await, Err(Errno::ENOENT));
 }
 
 /// The known version of a file may be older than the one that a rename moves. A reader of the older one does not read
@@ -167,17 +167,20 @@ async fn names_change_at_once() {
 async fn a_rename_moves_what_is_there_not_what_is_known() {
     let world = World::writable();
     world.bucket.put("p/old", "remembered");
-    let ino = world.look(ROOT, "old").await.expect("there").ino.0;
+    let ino = world.look(ROOT_INO, "old").await.expect("there").ino.0;
     let (handle, _) = world.open(ino).await;
     assert_eq!(world.text(handle).await, "remembered");
     world.bucket.put("p/old", "from elsewhere");
     let (old, new) = (OsString::from("old"), OsString::from("new"));
-    let renamed = world.files.rename((ROOT, old), (ROOT, new), false).await;
+    let renamed = world
+        .files
+        .rename((ROOT_INO, old), (ROOT_INO, new), false)
+        .await;
     assert_eq!(renamed, Ok(()));
     assert_eq!(world.stored("p/new").expect("there"), "from elsewhere");
     assert_eq!(world.text(handle).await, "remembered", "it is cached");
     world.files.close(handle).await;
-    let there = world.look(ROOT, "new").await.expect("there");
+    let there = world.look(ROOT_INO, "new").await.expect("there");
     assert_eq!((there.ino.0, there.size), (ino, 14));
     world.ear.heard();
     let (handle, _) = world.open(ino).await;
@@ -191,7 +194,7 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
     let (_, handle) = world.create("empty").await;
     assert_eq!(world.files.flush(handle, US).await, Ok(()));
     assert_eq!(world.stored("p/empty"), None);
-    assert_eq!(world.look(ROOT, "empty").await.expect("there").size, 0);
+    assert_eq!(world.look(ROOT_INO, "empty").await.expect("there").size, 0);
     world.files.close(handle).await;
     let writers = &world.files.writable.as_ref().expect("writable").writers;
     writers.settled().await;
@@ -202,7 +205,7 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
 async fn only_who_writes_says_that_it_is_complete() {
     let world = World::writable();
     let (init, us) = (1, std::process::id());
-    let created = world.files.create(ROOT, "file".into(), 0, us).await;
+    let created = world.files.create(ROOT_INO, "file".into(), 0, us).await;
     let (_, handle, _) = created.expect("created");
     let written = world.files.write((handle, us), 0, "half".into(), false);
     assert_eq!(written.await, Ok(4));
@@ -227,10 +230,10 @@ async fn what_may_not_be_written_is_refused() {
     world.bucket.put("p/file", "x");
     let ino = world.walk("file").await.ino.0;
     assert_eq!(world.files.open(ino, WRITE, US).await, Err(Errno::EROFS));
-    let created = world.files.create(ROOT, "new".into(), 0, US).await;
+    let created = world.files.create(ROOT_INO, "new".into(), 0, US).await;
     assert_eq!(created.map(|(_, handle, _)| handle), Err(Errno::EROFS));
     assert_eq!(
-        world.files.unlink(ROOT, "file".into()).await,
+        world.files.unlink(ROOT_INO, "file".into()).await,
         Err(Errno::EROFS)
     );
 }
@@ -278,7 +281,7 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     assert_eq!(world.files.flush(handle, US).await, Ok(()));
     let (version, bytes) = world.bucket.object("p/file").expect("there");
     assert_eq!(bytes, "ha");
-    assert_eq!(version.header(&attr::KEPT), Some("1600000000"));
+    assert_eq!(version.header(&attr::MTIME_HEADER), Some("1600000000"));
     // The file is open, but all of it is in the bucket: no close is missing.
     set(Some(1), None).await.expect("cut");
     assert_eq!(world.stored("p/file").expect("there"), "h");
@@ -301,7 +304,7 @@ async fn what_is_written_after_a_time_was_given_has_a_later_one() {
     };
     let kept = || {
         let (version, _) = world.bucket.object("p/file").expect("there");
-        version.header(&attr::KEPT).map(str::to_owned)
+        version.header(&attr::MTIME_HEADER).map(str::to_owned)
     };
     world.files.setattr(ino, set).await.expect("set");
     assert_eq!(world.files.flush(handle, US).await, Ok(()));
@@ -321,18 +324,20 @@ async fn a_listing_that_is_under_way_brings_nothing_old_back() {
     for name in ["changed", "other", "purged", "removed"] {
         world.bucket.put(&format!("p/{name}"), "12345");
     }
-    let handle = world.files.open_folder(ROOT).expect("the root");
+    let handle = world.files.open_folder(ROOT_INO).expect("the root");
     let folder = world.files.folder(handle).expect("open");
     let names = folder.at(0).await.expect("names");
     let ino = world.walk("changed").await.ino.0;
     let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
     world.write(writer, 5, "67890").await;
     world.done(writer).await;
-    assert_eq!(world.files.unlink(ROOT, "removed".into()).await, Ok(()));
+    assert_eq!(world.files.unlink(ROOT_INO, "removed".into()).await, Ok(()));
     world.purge("p/purged").await;
     let told = |name: &str| {
         let (_, entry) = names.from(0).iter().find(|(it, _)| it == name)?;
-        let (attr, fresh) = world.files.tell_listed(ROOT, &format!("p/{name}"), entry)?;
+        let (attr, fresh) = world
+            .files
+            .tell_listed(ROOT_INO, &format!("p/{name}"), entry)?;
         Some((attr.size, fresh))
     };
     let most = Profile::web().ttl;
@@ -348,7 +353,7 @@ async fn a_listing_that_is_under_way_brings_nothing_old_back() {
 async fn a_folder_that_is_read_again_from_its_beginning_is_as_it_is_then() {
     let world = World::writable();
     world.bucket.put("p/one", "1");
-    let handle = world.files.open_folder(ROOT).expect("the root");
+    let handle = world.files.open_folder(ROOT_INO).expect("the root");
     let folder = world.files.folder(handle).expect("open");
     let names = async || {
         folder.begin(world.files.drafts_in("p/")).await;
@@ -375,7 +380,7 @@ async fn a_file_that_was_deleted_elsewhere_can_be_created() {
     world.bucket.delete("p/log");
     let opened = world.files.open(ino, WRITE, US).await;
     assert_eq!(opened, Err(Errno::ESTALE));
-    assert_eq!(world.look(ROOT, "log").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT_INO, "log").await, Err(Errno::ENOENT));
     let (_, handle) = world.create("log").await;
     world.write(handle, 0, "after").await;
     world.done(handle).await;
@@ -387,10 +392,10 @@ async fn a_reader_goes_along_with_every_rename() {
     let world = World::writable();
     let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
     world.bucket.put("p/one", bytes.clone());
-    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let ino = world.look(ROOT_INO, "one").await.expect("there").ino.0;
     let (handle, _) = world.open(ino).await;
     for (from, to) in [("one", "two"), ("two", "three"), ("three", "four")] {
-        let (from, to) = ((ROOT, from.into()), (ROOT, to.into()));
+        let (from, to) = ((ROOT_INO, from.into()), (ROOT_INO, to.into()));
         assert_eq!(world.files.rename(from, to, false).await, Ok(()));
     }
     let read = world.files.read(handle, 5 << 20, 1000).await;

@@ -5,7 +5,7 @@ use super::*;
 impl World {
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = Result<(), Errno>> + 'static {
         let (files, from, to) = (self.files.clone(), from.into(), to.into());
-        async move { files.rename((ROOT, from), (ROOT, to), false).await }
+        async move { files.rename((ROOT_INO, from), (ROOT_INO, to), false).await }
     }
 
     /// Waits until no draft waits for the bucket any more.
@@ -38,8 +38,8 @@ async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed()
     let opened = world.files.open(ino, TRUNCATE, US).await;
     assert_eq!(opened, Err(Errno::ESTALE));
     assert_eq!(renamed.await.expect("no panic"), Ok(()));
-    assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
-    assert_eq!(world.look(ROOT, "g").await.expect("there").ino.0, ino);
+    assert_eq!(world.look(ROOT_INO, "f").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT_INO, "g").await.expect("there").ino.0, ino);
     world.settled().await;
     assert_eq!(world.stored("p/g").expect("there"), "old");
     assert_eq!(world.stored("p/f"), None);
@@ -56,7 +56,7 @@ async fn who_begins_to_write_during_a_removal_finds_it_gone() {
     let ino = world.walk("f").await.ino.0;
     world.bucket.fail_next([LONG]);
     let files = world.files.clone();
-    let removed = tokio::spawn(async move { files.unlink(ROOT, "f".into()).await });
+    let removed = tokio::spawn(async move { files.unlink(ROOT_INO, "f".into()).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let opened = world.files.open(ino, TRUNCATE, US).await;
     assert_eq!(opened, Err(Errno::ESTALE));
@@ -98,7 +98,10 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
 #[tokio::test]
 async fn who_goes_past_the_pages_keeps_another_version_from_them() {
     let world = World::writable();
-    let created = world.files.create(ROOT, "file".into(), WRITE.0, US).await;
+    let created = world
+        .files
+        .create(ROOT_INO, "file".into(), WRITE.0, US)
+        .await;
     let ((attr, _), filler, _) = created.expect("created");
     let ino = attr.ino.0;
     world.write(filler, 0, "one").await;
@@ -201,7 +204,7 @@ async fn a_read_during_a_rename_finds_its_bytes() {
     let world = World::writable();
     let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
     world.bucket.put("p/one", bytes.clone());
-    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let ino = world.look(ROOT_INO, "one").await.expect("there").ino.0;
     let (handle, _) = world.open(ino).await;
     // Two HEADs and the copy between them, another HEAD, and the deletion.
     for _ in 0..4 {
@@ -227,7 +230,7 @@ async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
     let ino = world.walk("f").await.ino.0;
     let slow = Fault::Latency(Duration::from_secs(40));
     world.bucket.fail_next([slow]);
-    let removed = world.files.unlink(ROOT, "f".into());
+    let removed = world.files.unlink(ROOT_INO, "f".into());
     assert_eq!(world.files.bounded(removed).await, Err(Errno::EIO));
     tokio::time::sleep(Duration::from_secs(20)).await;
     let (there, handle) = world.create("f").await;
@@ -239,7 +242,7 @@ async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
 async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
     let world = World::writable();
     let name = "n".repeat(250);
-    let mut folder = ROOT;
+    let mut folder = ROOT_INO;
     for _ in 0..4 {
         let made = world.files.mkdir(folder, name.clone().into()).await;
         folder = made.expect("made").0.ino.0;

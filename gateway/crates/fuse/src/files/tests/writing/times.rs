@@ -5,12 +5,14 @@ use super::*;
 impl World {
     /// Returns the attributes that a listing shows of a name.
     async fn listed(&self, wanted: &str) -> FileAttr {
-        let handle = self.files.open_folder(ROOT).expect("the root");
+        let handle = self.files.open_folder(ROOT_INO).expect("the root");
         let names = self.files.folder(handle).expect("open").at(0).await;
         let names = names.expect("names");
         let all = names.from(0).iter();
         let (name, entry) = all.clone().find(|(name, _)| name == wanted).expect(wanted);
-        let told = self.files.tell_listed(ROOT, &format!("p/{name}"), entry);
+        let told = self
+            .files
+            .tell_listed(ROOT_INO, &format!("p/{name}"), entry);
         told.expect("it is there").0
     }
 
@@ -77,7 +79,7 @@ async fn a_rename_keeps_the_time_and_takes_no_ctime_back() {
     let (modified, _) = world.times("old", "the beginning").await;
     let renamed = world
         .files
-        .rename((ROOT, "old".into()), (ROOT, "new".into()), false);
+        .rename((ROOT_INO, "old".into()), (ROOT_INO, "new".into()), false);
     assert_eq!(renamed.await, Ok(()));
     let (kept, changed) = world.times("new", "the rename").await;
     assert_eq!(kept, modified);

@@ -7,14 +7,12 @@ use std::path::Path;
 
 use rustix::fs::IFlags;
 
-use super::session::is_fuse;
-
 /// Names that a warning lists.
-const NAMES: usize = 3;
+const MAX_LISTED_NAMES: usize = 3;
 
 /// A problem of a folder that is mounted on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beneath {
+pub struct MountPointProblem {
     /// The problem, in one sentence.
     pub text: String,
     /// Whether only root's programs could do harm.
@@ -24,7 +22,7 @@ pub struct Beneath {
 /// Checks the folder beneath a mount point. Finds nothing if the folder is missing, or is mounted on now, for then the
 /// mount hides it. `writer`: user and group of the programs that write to the mount, if it is writable.
 #[must_use]
-pub fn beneath(path: &Path, writer: Option<(u32, u32)>) -> Vec<Beneath> {
+pub fn check_mount_point(path: &Path, writer: Option<(u32, u32)>) -> Vec<MountPointProblem> {
     let Ok(path) = &fs::canonicalize(path) else {
         return vec![];
     };
@@ -36,16 +34,16 @@ pub fn beneath(path: &Path, writer: Option<(u32, u32)>) -> Vec<Beneath> {
     files(path).into_iter().chain(writable).collect()
 }
 
-fn files(path: &Path) -> Option<Beneath> {
+fn files(path: &Path) -> Option<MountPointProblem> {
     let mut names: Vec<_> = fs::read_dir(path)
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
         .collect();
     names.sort();
-    let more = names.len().saturating_sub(NAMES);
+    let more = names.len().saturating_sub(MAX_LISTED_NAMES);
     let shown: Vec<_> = names
         .iter()
-        .take(NAMES)
+        .take(MAX_LISTED_NAMES)
         .map(|name| name.escape_debug().to_string())
         .collect();
     let (path, shown) = (path.display(), shown.join(", "));
@@ -53,7 +51,7 @@ fn files(path: &Path) -> Option<Beneath> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!names.is_empty()).then(|| Beneath {
+    (!names.is_empty()).then(|| MountPointProblem {
         text: format!(
             "there are files beneath the mount point {path}, which a mount hides: {shown}{more}; \
              unmount, and move them away or copy them into the mount"
@@ -62,7 +60,11 @@ fn files(path: &Path) -> Option<Beneath> {
     })
 }
 
-fn writable(path: &Path, folder: &fs::Metadata, (uid, gid): (u32, u32)) -> Option<Beneath> {
+fn writable(
+    path: &Path,
+    folder: &fs::Metadata,
+    (uid, gid): (u32, u32),
+) -> Option<MountPointProblem> {
     let flags = fs::File::open(path)
         .ok()
         .and_then(|folder| rustix::fs::ioctl_getflags(folder).ok());
@@ -88,12 +90,36 @@ fn writable(path: &Path, folder: &fs::Metadata, (uid, gid): (u32, u32)) -> Optio
             format!("`chown root {shown}`, `chmod 0555 {shown}` and `chattr +i {shown}`"),
         ),
     };
-    Some(Beneath {
+    Some(MountPointProblem {
         text: format!(
             "while {shown} is not mounted, {who} could write beneath it, onto the local disk: {cure} \
              keep them from it"
         ),
         root_only,
+    })
+}
+
+/// Returns whether a FUSE file system is mounted at this very path (proc_pid_mountinfo(5)).
+pub(crate) fn is_fuse(path: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let wanted = path.to_string_lossy();
+    table.lines().any(|line| {
+        let place = line.split(' ').nth(4).map(unescaped);
+        let kind = line.split_once(" - ").map_or("", |(_, rest)| rest);
+        place.as_deref() == Some(&*wanted) && kind.starts_with("fuse")
+    })
+}
+
+/// Decodes the octal numbers that stand for spaces and the like in the table.
+fn unescaped(text: &str) -> String {
+    let escapes = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    escapes.iter().fold(text.to_owned(), |text, (code, sign)| {
+        text.replace(code, sign)
     })
 }
 
@@ -114,28 +140,36 @@ mod tests {
         let (uid, gid) = (own.uid(), own.gid());
         let stranger = (uid + 1, gid + 1);
         mode(0o755);
-        let found = beneath(folder.path(), Some((uid, gid)));
+        let found = check_mount_point(folder.path(), Some((uid, gid)));
         let [one] = &found[..] else {
             panic!("{found:?}")
         };
         assert!(!one.root_only && one.text.contains("chmod 0555"), "{one:?}");
         for (bits, who) in [(0o757, stranger), (0o775, (uid + 1, gid))] {
             mode(bits);
-            let found = beneath(folder.path(), Some(who));
+            let found = check_mount_point(folder.path(), Some(who));
             assert!(matches!(&found[..], [one] if !one.root_only), "{found:?}");
         }
         mode(0o755);
-        let found = beneath(folder.path(), Some(stranger));
+        let found = check_mount_point(folder.path(), Some(stranger));
         assert!(found.iter().all(|one| one.root_only), "{found:?}");
-        assert_eq!(beneath(folder.path(), None), []);
-        assert_eq!(beneath(&folder.path().join("none"), Some(stranger)), []);
+        assert_eq!(check_mount_point(folder.path(), None), []);
+        assert_eq!(
+            check_mount_point(&folder.path().join("none"), Some(stranger)),
+            []
+        );
         for name in ["d", "b", "a", "c"] {
             fs::write(folder.path().join(name), "x").expect("written");
         }
-        let found = beneath(folder.path(), None);
+        let found = check_mount_point(folder.path(), None);
         assert!(
             matches!(&found[..], [one] if one.text.contains(": a, b, c and 1 more;")),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn decodes_the_mount_table() {
+        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
     }
 }

@@ -8,18 +8,18 @@ use std::sync::{Mutex, PoisonError};
 
 /// The processes that opened a handle, or wrote through it.
 #[derive(Debug, Default)]
-pub(super) struct Users(Mutex<Known>);
+pub(crate) struct HandleUsers(Mutex<KnownProcesses>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownProcesses {
     /// Thread numbers, as the kernel sends them.
     threads: Vec<u32>,
     processes: Vec<u32>,
 }
 
-impl Users {
+impl HandleUsers {
     /// Notes that this thread uses the handle.
-    pub(super) fn add(&self, thread: u32) {
+    pub(crate) fn add(&self, thread: u32) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.threads.contains(&thread) {
             return;
@@ -32,7 +32,7 @@ impl Users {
     }
 
     /// Returns whether a thread is of one of these processes. An unknown thread (0) counts as one.
-    pub(super) fn have(&self, thread: u32) -> bool {
+    pub(crate) fn have(&self, thread: u32) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         thread == 0
             || known.threads.contains(&thread)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_any_of_its_threads() {
-        let (users, process) = (Users::default(), std::process::id());
+        let (users, process) = (HandleUsers::default(), std::process::id());
         let own = std::fs::read_link("/proc/thread-self").expect("a link");
         let thread = own.file_name().and_then(|name| name.to_str());
         let thread = thread.and_then(|name| name.parse().ok()).expect("a number");

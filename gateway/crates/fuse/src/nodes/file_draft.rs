@@ -16,7 +16,7 @@ use tidegate_write::Writer;
 
 /// The state of a file's draft and handles: see the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(crate) struct FileDraft {
     writer: Option<Arc<Writer>>,
     /// The version that it was committed as last.
     settled: Option<Object>,
@@ -36,7 +36,7 @@ pub(super) struct Slot {
 
 /// The purpose that a handle is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Read,
     /// It writes, and may read.
     Write,
@@ -46,38 +46,38 @@ pub(super) enum Purpose {
 
 /// The state that a handle is given when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entered {
+pub(crate) struct HandleEntry {
     /// The number of drafts begun before it.
-    pub(super) born: u64,
+    pub(crate) born: u64,
     /// It must bypass the kernel's pages.
-    pub(super) past: bool,
+    pub(crate) past: bool,
     writes: bool,
 }
 
-impl Slot {
+impl FileDraft {
     /// Returns the draft, if one is held.
-    pub(super) fn writer(&self) -> Option<Arc<Writer>> {
+    pub(crate) fn writer(&self) -> Option<Arc<Writer>> {
         self.writer.clone()
     }
 
     /// Returns the number of times that the file was given a time. A writer compares it to see a change.
-    pub(super) fn times_given(&self) -> u64 {
+    pub(crate) fn times_given(&self) -> u64 {
         self.times_given
     }
 
     /// Counts that the file was given a time.
-    pub(super) fn give_time(&mut self) {
+    pub(crate) fn give_time(&mut self) {
         self.times_given += 1;
     }
 
     /// Returns the draft, if a handle of this birth reads it.
-    pub(super) fn followed(&self, born: u64) -> Option<Arc<Writer>> {
+    pub(crate) fn followed(&self, born: u64) -> Option<Arc<Writer>> {
         self.writer.clone().filter(|_| self.begun > born)
     }
 
     /// Returns the version that a handle of this birth reads: the one that it was opened on, or the commit of the draft
     /// that it followed, under the name that this has now.
-    pub(super) fn read_by(&self, opened: Option<&Object>, born: u64) -> Option<Object> {
+    pub(crate) fn read_by(&self, opened: Option<&Object>, born: u64) -> Option<Object> {
         let followed = self.begun > born;
         let on = if followed {
             self.settled.as_ref()
@@ -88,24 +88,24 @@ impl Slot {
     }
 
     /// Notes the version that the draft was committed as.
-    pub(super) fn settle(&mut self, object: Option<Object>) {
+    pub(crate) fn settle(&mut self, object: Option<Object>) {
         self.settled = object;
     }
 
     /// Lets go of the draft because the name has another node. Handles that followed it stay on its commit.
-    pub(super) fn stay(&mut self) -> Option<Arc<Writer>> {
+    pub(crate) fn release(&mut self) -> Option<Arc<Writer>> {
         self.writer.take()
     }
 
     /// Holds a draft. `anew`: no handle wrote before. Returns whether it replaces another draft.
-    pub(super) fn hold(&mut self, writer: Arc<Writer>, anew: bool) -> bool {
+    pub(crate) fn hold(&mut self, writer: Arc<Writer>, anew: bool) -> bool {
         self.begun += u64::from(anew);
         let before = self.writer.replace(writer.clone());
         before.is_some_and(|before| !before.is_of_one(&writer))
     }
 
     /// Counts an opened handle; `follows`: it reads the draft that is there.
-    pub(super) fn enter(&mut self, purpose: Purpose, follows: bool) -> Entered {
+    pub(crate) fn enter(&mut self, purpose: Purpose, follows: bool) -> HandleEntry {
         let alone = purpose == Purpose::Fill && self.handles == 0;
         let past = alone || self.past > 0;
         let writes = purpose != Purpose::Read;
@@ -116,14 +116,14 @@ impl Slot {
             true => self.begun.saturating_sub(1),
             false => self.begun,
         };
-        Entered { born, past, writes }
+        HandleEntry { born, past, writes }
     }
 
     /// Counts a closed handle. With the last one, the draft is returned and let go.
-    pub(super) fn leave(&mut self, entered: Entered) -> Option<Arc<Writer>> {
+    pub(crate) fn leave(&mut self, entry: HandleEntry) -> Option<Arc<Writer>> {
         self.handles -= 1;
-        self.writers -= u32::from(entered.writes);
-        self.past -= u32::from(entered.writes && entered.past);
+        self.writers -= u32::from(entry.writes);
+        self.past -= u32::from(entry.writes && entry.past);
         match self.handles {
             0 => {
                 self.moved.clear();
@@ -135,12 +135,12 @@ impl Slot {
     }
 
     /// Returns the number of open handles that write.
-    pub(super) fn writers(&self) -> u32 {
+    pub(crate) fn writers(&self) -> u32 {
         self.writers
     }
 
     /// Notes the object that a version of the file became by a rename.
-    pub(super) fn moved(&mut self, from: VersionId, to: Object) {
+    pub(crate) fn moved(&mut self, from: VersionId, to: Object) {
         if self.handles == 0 {
             return;
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn who_fills_a_file_alone_goes_past_the_pages_and_so_does_who_joins() {
-        let mut slot = Slot::default();
+        let mut slot = FileDraft::default();
         let first = slot.enter(Purpose::Fill, true);
         let reader = slot.enter(Purpose::Read, true);
         let second = slot.enter(Purpose::Write, true);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn who_finds_a_file_open_uses_the_pages() {
-        let mut slot = Slot::default();
+        let mut slot = FileDraft::default();
         let writer = slot.enter(Purpose::Write, true);
         let second = slot.enter(Purpose::Fill, true);
         assert!(!writer.past && !second.past);

@@ -9,11 +9,9 @@
 //!   copies (`sendfile`) or maps. So handles that bypass them count as well.
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A handle on another
 //!   version has them dropped first.
-//! - The kernel reads some files by itself, past these pages (`passthrough`), and then wants all handles of a node so:
-//!   the first one decides.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: writes go through the pages, or
-//!   past them while there are none (`slot`). When a draft begins, pages are dropped unless they are of the version
-//!   that it is based on. When it ends with a commit, they are of the committed version, and stay.
+//!   past them while there are none (`file_draft`). When a draft begins, pages are dropped unless they are of the
+//!   version that it is based on. When it ends with a commit, they are of the committed version, and stay.
 
 use std::time::Duration;
 
@@ -22,9 +20,9 @@ use tidegate_plan::{ETag, Timestamp, VersionId};
 
 /// The kernel's pages of one file. See the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     /// The version that pages may be of.
-    of: Of,
+    owner: PageOwner,
     /// Open handles, all of them on `of`.
     handles: u32,
     pinned: Option<Facts>,
@@ -36,7 +34,7 @@ pub(super) struct Pages {
 
 /// The version that pages may be of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Of {
+enum PageOwner {
     /// There are none.
     #[default]
     Nothing,
@@ -50,7 +48,7 @@ enum Of {
 
 /// The treatment of the kernel's pages at an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(crate) enum PageAction {
     /// The kernel's pages and attributes are right.
     Keep,
     /// The kernel must drop pages and attributes first.
@@ -61,34 +59,40 @@ pub(super) enum Opening {
 
 impl Pages {
     /// Counts an opened handle on version `id`. Not while there is a draft.
-    pub(super) fn open(&mut self, id: VersionId, facts: &Facts) -> Opening {
+    pub(crate) fn open(&mut self, id: VersionId, facts: &Facts) -> PageAction {
         debug_assert!(!self.is_draft(), "such a handle follows the draft");
-        let same = self.of == Of::Version(id);
+        let same = self.owner == PageOwner::Version(id);
         if self.handles > 0 && !same {
-            return Opening::Elsewhere;
+            return PageAction::Elsewhere;
         }
         let right = match self.told {
             // If a version was written through these pages, only the length can be wrong.
             Some((size, _)) if same && self.written => size == facts.size,
-            known => (same || self.of == Of::Nothing) && known == Some(told(facts)),
+            known => {
+                (same || self.owner == PageOwner::Nothing) && known == Some(size_and_time(facts))
+            }
         };
-        let opening = if right { Opening::Keep } else { Opening::Drop };
-        if self.of != Of::Version(id) {
+        let opening = if right {
+            PageAction::Keep
+        } else {
+            PageAction::Drop
+        };
+        if self.owner != PageOwner::Version(id) {
             self.written = false;
         }
-        self.of = Of::Version(id);
+        self.owner = PageOwner::Version(id);
         self.handles += 1;
         self.pinned = Some(facts.clone());
         opening
     }
 
     /// Counts an opened handle that follows the draft: the kernel's pages are right.
-    pub(super) fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         self.handles += 1;
     }
 
     /// Returns whether handles are open on another version, by ETag. A version that was purged is not another one.
-    pub(super) fn holds_another(&self, than: &ETag) -> bool {
+    pub(crate) fn holds_another(&self, than: &ETag) -> bool {
         let held = self.pinned.as_ref().and_then(|it| it.etag.as_ref());
         held.is_some_and(|held| held != than)
     }
@@ -96,52 +100,52 @@ impl Pages {
     /// Begins a draft of this size: from now on readers read it. Returns whether the kernel must drop its pages first,
     /// because they are not of `base`, the version that the draft begins as, or its attributes, because they have
     /// another size: the kernel seeks by that.
-    pub(super) fn begin(&mut self, base: Option<VersionId>, size: u64) -> bool {
+    pub(crate) fn begin(&mut self, base: Option<VersionId>, size: u64) -> bool {
         let believed = self.size().unwrap_or(size);
-        let stale = match self.of {
-            Of::Draft => false,
-            Of::Nothing => believed != size,
-            Of::Version(of) => base != Some(of) || believed != size,
-            Of::Unknown => true,
+        let stale = match self.owner {
+            PageOwner::Draft => false,
+            PageOwner::Nothing => believed != size,
+            PageOwner::Version(of) => base != Some(of) || believed != size,
+            PageOwner::Unknown => true,
         };
-        self.of = Of::Draft;
+        self.owner = PageOwner::Draft;
         self.pinned = None;
         stale
     }
 
     /// Ends a draft. If it was committed, pages are of that version.
-    pub(super) fn settle(&mut self, committed: Option<(VersionId, Facts)>) {
+    pub(crate) fn settle(&mut self, committed: Option<(VersionId, Facts)>) {
         let Some((id, facts)) = committed else {
-            self.of = Of::Unknown;
+            self.owner = PageOwner::Unknown;
             self.told = None;
             return;
         };
-        self.of = Of::Version(id);
-        self.told = Some(told(&facts));
+        self.owner = PageOwner::Version(id);
+        self.told = Some(size_and_time(&facts));
         self.written = true;
         self.pinned = (self.handles > 0).then_some(facts);
     }
 
     /// Notes that a version was renamed, and so has another identity, with the same bytes.
-    pub(super) fn moved(&mut self, from: VersionId, to: VersionId) {
-        if self.of == Of::Version(from) {
-            self.of = Of::Version(to);
+    pub(crate) fn moved(&mut self, from: VersionId, to: VersionId) {
+        if self.owner == PageOwner::Version(from) {
+            self.owner = PageOwner::Version(to);
             self.written = true;
         }
     }
 
     /// Returns whether handles are open that use the pages.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.handles > 0
     }
 
     /// Returns whether there is a draft.
-    pub(super) fn is_draft(&self) -> bool {
-        self.of == Of::Draft
+    pub(crate) fn is_draft(&self) -> bool {
+        self.owner == PageOwner::Draft
     }
 
     /// Counts a closed handle.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {
             self.pinned = None;
@@ -149,38 +153,40 @@ impl Pages {
     }
 
     /// Returns the attributes that an open handle pins.
-    pub(super) fn pinned(&self) -> Option<&Facts> {
+    pub(crate) fn pinned(&self) -> Option<&Facts> {
         self.pinned.as_ref()
     }
 
     /// Returns the size that the kernel was told last.
-    pub(super) fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.told.map(|(size, _)| size)
     }
 
     /// Notes that the kernel is told the length of the draft.
-    pub(super) fn show_draft(&mut self, size: u64) {
+    pub(crate) fn show_draft(&mut self, size: u64) {
         self.told = Some((size, None));
     }
 
     /// Takes back a [`Pages::show`] that was not sent: the kernel's knowledge is now unknown.
-    pub(super) fn untold(&mut self) {
+    pub(crate) fn forget_shown(&mut self) {
         self.told = Some((u64::MAX, None));
     }
 
     /// Returns the attributes to send for a file with the present `facts`, and how long they hold.
-    pub(super) fn show(&mut self, facts: &Facts, fresh: Duration) -> (Facts, Duration) {
+    pub(crate) fn show(&mut self, facts: &Facts, fresh: Duration) -> (Facts, Duration) {
         let (shown, fresh) = match &self.pinned {
             // Once the old version's handles are closed, the new one shows.
-            Some(pinned) if told(pinned) != told(facts) => (pinned.clone(), Duration::ZERO),
+            Some(pinned) if size_and_time(pinned) != size_and_time(facts) => {
+                (pinned.clone(), Duration::ZERO)
+            }
             _ => (facts.clone(), fresh),
         };
-        self.told = Some(told(&shown));
+        self.told = Some(size_and_time(&shown));
         (shown, fresh)
     }
 }
 
-fn told(facts: &Facts) -> (u64, Option<Timestamp>) {
+fn size_and_time(facts: &Facts) -> (u64, Option<Timestamp>) {
     (facts.size, facts.modified)
 }
 
@@ -206,41 +212,41 @@ mod tests {
     fn pages_stay_while_the_version_stands() {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Keep);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Keep);
         pages.close();
         pages.close();
-        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Keep);
         pages.close();
-        assert_eq!(pages.open(B, &facts(1)), Opening::Drop);
+        assert_eq!(pages.open(B, &facts(1)), PageAction::Drop);
     }
 
     #[test]
     fn two_versions_never_meet_in_pages() {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
-        assert_eq!(pages.open(B, &facts(2)), Opening::Elsewhere);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Keep);
+        assert_eq!(pages.open(B, &facts(2)), PageAction::Elsewhere);
         assert_eq!(pages.show(&facts(2), LONG), (facts(1), Duration::ZERO));
         assert_eq!(pages.show(&facts(1), LONG), (facts(1), LONG));
         pages.close();
         assert_eq!(pages.show(&facts(2), LONG), (facts(2), LONG));
-        assert_eq!(pages.open(B, &facts(2)), Opening::Drop);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
+        assert_eq!(pages.open(B, &facts(2)), PageAction::Drop);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Elsewhere);
     }
 
     #[test]
     fn what_the_kernel_was_told_wrong_is_dropped() {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
-        assert_eq!(pages.open(B, &facts(2)), Opening::Drop);
+        assert_eq!(pages.open(B, &facts(2)), PageAction::Drop);
     }
 
     #[test]
     fn what_was_written_stays_in_the_pages() {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Keep);
         assert!(!pages.begin(Some(A), 1), "they are of the base");
         pages.follow();
         assert!(pages.is_draft() && pages.pinned().is_none());
@@ -248,8 +254,8 @@ mod tests {
         pages.close();
         pages.settle(Some((B, facts(5))));
         assert_eq!(pages.pinned(), Some(&facts(5)), "the reader went along");
-        assert_eq!(pages.open(B, &facts(5)), Opening::Keep);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
+        assert_eq!(pages.open(B, &facts(5)), PageAction::Keep);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Elsewhere);
         pages.close();
         pages.close();
         // Its time of writing is known only now; the bytes are the same.
@@ -257,9 +263,9 @@ mod tests {
             modified: Some(Timestamp(9)),
             ..facts(5)
         };
-        assert_eq!(pages.open(B, &dated), Opening::Keep);
+        assert_eq!(pages.open(B, &dated), PageAction::Keep);
         pages.close();
-        assert_eq!(pages.open(A, &facts(1)), Opening::Drop);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Drop);
     }
 
     #[test]
@@ -272,7 +278,7 @@ mod tests {
         assert!(pages.begin(Some(A), 1), "nobody knows what they are of");
         pages.settle(None);
         pages.show(&facts(1), LONG);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Drop);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Drop);
     }
 
     #[test]
@@ -306,14 +312,14 @@ mod tests {
             let mut pages = Pages::default();
             pages.show(&facts(1), LONG);
             pages.show(&facts(2), LONG);
-            pages.untold();
+            pages.forget_shown();
             pages
         };
-        assert_eq!(untold().open(A, &facts(2)), Opening::Drop);
+        assert_eq!(untold().open(A, &facts(2)), PageAction::Drop);
         assert!(untold().begin(Some(A), 2));
         let mut again = untold();
         again.show(&facts(2), LONG);
-        assert_eq!(again.open(A, &facts(2)), Opening::Keep);
+        assert_eq!(again.open(A, &facts(2)), PageAction::Keep);
     }
 
     #[test]
@@ -322,8 +328,8 @@ mod tests {
         pages.show(&facts(1), LONG);
         pages.open(A, &facts(1));
         pages.moved(A, B);
-        assert_eq!(pages.open(B, &facts(1)), Opening::Keep);
+        assert_eq!(pages.open(B, &facts(1)), PageAction::Keep);
         pages.moved(A, A);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
+        assert_eq!(pages.open(A, &facts(1)), PageAction::Elsewhere);
     }
 }

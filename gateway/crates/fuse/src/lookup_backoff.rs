@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The divisor of a failure's duration that gives the time for which it counts.
-const SHARE: u32 = 10;
+const BACKOFF_DIVISOR: u32 = 10;
 
 /// The time until which look-ups are refused.
 #[derive(Debug, Default)]
-pub(super) struct Late(Mutex<Option<Instant>>);
+pub(crate) struct LookupBackoff(Mutex<Option<Instant>>);
 
-impl Late {
+impl LookupBackoff {
     /// Starts a look-up; the caller says when it succeeded.
-    pub(super) fn ask(&self) -> Asking<'_> {
-        Asking {
-            late: self,
+    pub(crate) fn begin(&self) -> PendingLookup<'_> {
+        PendingLookup {
+            backoff: self,
             since: Instant::now(),
         }
     }
 
     /// Returns while look-ups are refused, else never.
-    pub(super) async fn refused(&self) {
+    pub(crate) async fn wait_while_refusing(&self) {
         let until = *self.until();
         if until.is_none_or(|until| until <= Instant::now()) {
             std::future::pending::<()>().await;
@@ -41,23 +41,23 @@ impl Late {
 
 /// A look-up. If it is dropped unsettled, because it failed or was given up, it counts as a failure.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
-    late: &'a Late,
+pub(crate) struct PendingLookup<'a> {
+    backoff: &'a LookupBackoff,
     since: Instant,
 }
 
-impl Asking<'_> {
+impl PendingLookup<'_> {
     /// Notes that it was answered, or was not needed at all.
-    pub(super) fn settled(mut self) {
+    pub(crate) fn succeed(mut self) {
         self.since = Instant::now();
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingLookup<'_> {
     fn drop(&mut self) {
-        let pause = self.since.elapsed() / SHARE;
+        let pause = self.since.elapsed() / BACKOFF_DIVISOR;
         if pause > Duration::from_millis(1) {
-            *self.late.until() = Some(Instant::now() + pause);
+            *self.backoff.until() = Some(Instant::now() + pause);
         }
     }
 }
@@ -71,24 +71,24 @@ mod tests {
 
     use super::*;
 
-    fn refuses(late: &Late) -> bool {
-        pin!(late.refused()).now_or_never().is_some()
+    fn refuses(backoff: &LookupBackoff) -> bool {
+        pin!(backoff.wait_while_refusing()).now_or_never().is_some()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_late_failure_counts_for_a_while_and_a_quick_one_or_a_success_does_not() {
-        let late = Late::default();
-        drop(late.ask());
-        assert!(!refuses(&late));
-        let asking = late.ask();
+        let backoff = LookupBackoff::default();
+        drop(backoff.begin());
+        assert!(!refuses(&backoff));
+        let lookup = backoff.begin();
         advance(Duration::from_secs(10)).await;
-        asking.settled();
-        assert!(!refuses(&late));
-        let asking = late.ask();
+        lookup.succeed();
+        assert!(!refuses(&backoff));
+        let lookup = backoff.begin();
         advance(Duration::from_secs(10)).await;
-        drop(asking);
-        assert!(refuses(&late));
+        drop(lookup);
+        assert!(refuses(&backoff));
         advance(Duration::from_secs(1)).await;
-        assert!(!refuses(&late));
+        assert!(!refuses(&backoff));
     }
 }

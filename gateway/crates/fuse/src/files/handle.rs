@@ -1,0 +1,119 @@
+//! The handles of open files: each on a version, or on the draft that it follows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fuser::FopenFlags;
+use rustix::fs::OFlags;
+
+use super::draft::HandleShare;
+use crate::handle_users::HandleUsers;
+use crate::nodes::Node;
+use tidegate_engine::Object;
+use tidegate_write::Writer;
+
+/// A file, held open: on one version, or on a draft.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) share: HandleShare,
+    /// `None`: it follows the draft to its end.
+    pub(super) object: Option<Object>,
+    /// Its way to write, if it may.
+    pub(crate) write_handle: Option<WriteHandle>,
+    _paged: PageUse,
+}
+
+impl Handle {
+    /// Returns a handle that follows a draft, and may write; and the flags for the kernel.
+    pub(crate) fn following(
+        share: HandleShare,
+        object: Option<Object>,
+        write_handle: Option<WriteHandle>,
+        past: bool,
+    ) -> (Self, FopenFlags) {
+        let past = past || share.entry.past;
+        let paged = PageUse::following(&share.node);
+        let reply = match (past, share.stale) {
+            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
+            (false, true) => FopenFlags::empty(),
+            (false, false) => FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        let handle = Self {
+            share,
+            object,
+            write_handle,
+            _paged: paged,
+        };
+        (handle, reply)
+    }
+
+    /// Returns a handle on a version.
+    pub(super) fn on(share: HandleShare, object: Object, paged: PageUse) -> Self {
+        Self {
+            share,
+            object: Some(object),
+            write_handle: None,
+            _paged: paged,
+        }
+    }
+
+    /// Returns the draft that it reads, if any.
+    pub(crate) fn draft(&self) -> Option<Arc<Writer>> {
+        let held = self.share.node.file_draft().followed(self.share.entry.born);
+        held.or_else(|| {
+            self.write_handle
+                .as_ref()
+                .map(|write_handle| write_handle.writer.clone())
+        })
+    }
+}
+
+/// The right to read a node's pages, until it is dropped. A handle that bypasses them has it as well: the kernel copies
+/// and maps through them all the same.
+#[derive(Debug)]
+pub(super) struct PageUse(pub(super) Arc<Node>);
+
+impl PageUse {
+    /// Returns the right of a handle that follows the draft.
+    fn following(node: &Arc<Node>) -> Self {
+        node.pages().follow();
+        Self(node.clone())
+    }
+}
+
+impl Drop for PageUse {
+    fn drop(&mut self) {
+        self.0.pages().close();
+    }
+}
+
+/// The writing half of a handle, beside its share in the node.
+#[derive(Debug)]
+pub(crate) struct WriteHandle {
+    pub(crate) writer: Arc<Writer>,
+    /// The file's count of given times when this handle wrote last.
+    pub(super) dated: AtomicU64,
+    /// The processes whose closes count.
+    pub(super) users: HandleUsers,
+    /// Another handle was writing when this one was opened, and this one has written nothing yet: the bytes to publish
+    /// are not its own.
+    pub(super) idle: AtomicBool,
+}
+
+impl WriteHandle {
+    /// Notes that a process writes through it.
+    pub(super) fn writes(&self, thread: u32) {
+        self.users.add(thread);
+        self.idle.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether it has bytes of its own to publish.
+    pub(crate) fn wrote(&self) -> bool {
+        !self.idle.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns whether a flag of open(2) is set.
+pub(crate) fn has_flag(flags: i32, flag: OFlags) -> bool {
+    i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
+}
