@@ -63,7 +63,7 @@ impl Tiers for OperatorTiers {
     }
 }
 
-async fn apply(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
+async fn apply(tiering: Arc<dyn Tiering>, change: TierChange) -> Result<(), TierChangeError> {
     let (path, capacity, enabled) = match change {
         TierChange::Memory(capacity) => {
             return blocking(move || tiering.resize_memory(capacity)).await;
@@ -87,7 +87,7 @@ async fn apply(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeEr
 
 async fn blocking(
     change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
-) -> Result<(), ChangeError> {
+) -> Result<(), TierChangeError> {
     match timeout(CHANGE_TIMEOUT, spawn_blocking(change)).await {
         Ok(Ok(done)) => done.map_err(store_error),
         Ok(Err(error)) => Err(refusal(error)),
@@ -97,7 +97,7 @@ async fn blocking(
     }
 }
 
-fn store_error(error: TieringError) -> ChangeError {
+fn store_error(error: TieringError) -> TierChangeError {
     let words = error.to_string();
     match error {
         TieringError::NoDisk(_) => TierChangeError::NoSuch(words),
@@ -106,8 +106,8 @@ fn store_error(error: TieringError) -> ChangeError {
 }
 
 /// Returns the refusal for a panic, or the end of the runtime.
-fn refusal(error: impl ToString) -> ChangeError {
-    ChangeError::Refused(error.to_string())
+fn refusal(error: impl ToString) -> TierChangeError {
+    TierChangeError::Refused(error.to_string())
 }
 
 fn disk_report(disk: DiskReport) -> Disk {

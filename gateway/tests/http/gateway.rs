@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
 use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
-use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};

@@ -31,7 +31,7 @@ pub(crate) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
 }
 
 /// Returns the attributes of a file that is being written.
-pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
+pub(crate) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
     let kept = match settings.modified {
         Modified::Metadata => drafted.header(&MTIME_HEADER).and_then(seconds),
         Modified::Written => None,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::nodes::Node;
-use tidegate_engine::names::{Entry, NamePage, PagePosition};
+use crate::nodes::Node;
+use tidegate_engine::names::{self, Entry, PagePosition};
 use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
@@ -28,8 +28,8 @@ struct ListingState {
     begun: Vec<(u64, Option<PagePosition>)>,
     /// The drafts in the folder when the reading began.
     drafts: Vec<(String, Entry)>,
-    page: Option<Arc<Names>>,
-    ahead: Option<AbortOnDropHandle<Result<NamePage, Error>>>,
+    page: Option<Arc<NamePage>>,
+    ahead: Option<AbortOnDropHandle<Result<names::NamePage, Error>>>,
     /// Names of drafts that the pages already had.
     met: HashSet<String>,
 }
@@ -38,8 +38,8 @@ struct ListingState {
 #[derive(Debug)]
 pub(crate) struct NamePage {
     /// The number of the first.
-    pub(super) first: u64,
-    pub(super) names: Vec<(String, Entry)>,
+    pub(crate) first: u64,
+    pub(crate) names: Vec<(String, Entry)>,
     next: Option<PagePosition>,
 }
 
@@ -97,7 +97,7 @@ impl Folder {
 
     async fn fetch_page(
         &self,
-        stream: &mut Stream,
+        stream: &mut ListingState,
         (first, place): (u64, Option<PagePosition>),
     ) -> Result<(), Error> {
         let mut page = match stream.ahead.take() {
@@ -123,7 +123,7 @@ impl Folder {
     fn list(
         &self,
         from: Option<PagePosition>,
-    ) -> impl Future<Output = Result<NamePage, Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<names::NamePage, Error>> + Send + 'static {
         let (engine, source, node) = (self.engine.clone(), self.source.clone(), self.node.clone());
         async move { engine.list(&source, &node.key(), from).await }
     }
@@ -131,7 +131,7 @@ impl Folder {
 
 impl ListingState {
     /// Adds the drafts that no page had, behind the last page.
-    fn add_drafts(&mut self, page: &mut NamePage) {
+    fn add_drafts(&mut self, page: &mut names::NamePage) {
         for (name, _) in &page.names {
             if self.drafts.iter().any(|(draft, _)| draft == name) {
                 self.met.insert(name.clone());

@@ -109,13 +109,13 @@ impl Files {
         Some((attr, Duration::ZERO))
     }
 
-    pub(super) fn draft_of(&self, node: &Node) -> Option<DraftSnapshot> {
+    pub(crate) fn draft_of(&self, node: &Node) -> Option<DraftSnapshot> {
         if let Some(writer) = node.draft() {
             return Some(writer.snapshot());
         }
         let writable = self.writable.as_ref()?;
         if !node.is_linked() {
-            return node.slot().writer().map(|writer| writer.snapshot());
+            return node.file_draft().writer().map(|writer| writer.snapshot());
         }
         // Another mount of this process writes it, while a version is held open here.
         if node.pages().pinned().is_some() {
@@ -271,7 +271,7 @@ impl Files {
         }
         let base = writer.base().await;
         let drafted = writer.snapshot();
-        node.slot().settle(base.clone());
+        node.file_draft().settle(base.clone());
         node.pages().settle(base.map(|base| {
             let mut facts = base.facts();
             facts.modified = facts.modified.or(Some(drafted.modified));

@@ -90,7 +90,7 @@ impl Files {
         let [(_, old), _] = self.paths([&from, &to])?;
         // That may take long, and blocks no open.
         for (key, _) in writers.snapshots_below(&self.source, &format!("{old}/")) {
-            self.published(&key).await?;
+            self.publish_draft(&key).await?;
         }
         let (parent, [old, new], lock) = self.lock_folders(&from, &to).await?;
         if new.starts_with(&old) {

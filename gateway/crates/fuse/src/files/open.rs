@@ -103,7 +103,7 @@ impl Files {
         };
         let key = node.key();
         let object = self.object(node, how).await?;
-        object.release_after(UNREAD);
+        object.release_after(UNREAD_TIMEOUT);
         let _turn = node.turn.lock().await;
         if !node.is_at(&key) {
             // It has another name by now, or none.
@@ -270,8 +270,9 @@ impl Files {
         if offset >= end {
             return Ok(ReadData::Shared(Bytes::new()));
         }
-        if end == size && size <= WHOLE {
-            self.engine.record_whole_read(&self.source, object, WHOLE);
+        if end == size && size <= WHOLE_READ_SIZE {
+            self.engine
+                .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);

@@ -49,7 +49,7 @@ impl Files {
         let how = match meaning.entry {
             Entry::Folder => return Err(Errno::EISDIR),
             Entry::File(_) if exclusive => return Err(Errno::EEXIST),
-            Entry::File(_) if !has(flags, OFlags::TRUNC) => OpenMode::Change,
+            Entry::File(_) if !has_flag(flags, OFlags::TRUNC) => OpenMode::Change,
             Entry::Missing if exclusive => OpenMode::CreateNew,
             Entry::File(_) | Entry::Missing => OpenMode::Create,
         };
@@ -75,7 +75,7 @@ impl Files {
         flags: OpenFlags,
         thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
-        let how = match has(flags.0, OFlags::TRUNC) {
+        let how = match has_flag(flags.0, OFlags::TRUNC) {
             true => OpenMode::Create,
             false => OpenMode::Change,
         };
@@ -166,7 +166,12 @@ impl Files {
         if write_handle.dated.swap(given, Ordering::Relaxed) == given {
             return;
         }
-        if pen.writer.snapshot().header(&attr::KEPT).is_some() {
+        if write_handle
+            .writer
+            .snapshot()
+            .header(&attr::MTIME_HEADER)
+            .is_some()
+        {
             let now = attr::kept(SystemTime::now());
             write_handle
                 .writer
@@ -186,7 +191,10 @@ impl Files {
         }
         // A shell duplicates a descriptor and closes the first before any write. The empty file is committed when the
         // handle goes.
-        if !pen.writer.is_dirty() || pen.writer.snapshot().blank || !pen.users.have(thread) {
+        if !write_handle.writer.is_dirty()
+            || write_handle.writer.snapshot().blank
+            || !write_handle.users.have(thread)
+        {
             return Ok(());
         }
         self.commit(&write_handle.writer).await
