@@ -16,6 +16,7 @@ mod mounts;
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
 #[path = "app/no_mounts.rs"]
 mod mounts;
+mod parts;
 mod pins;
 mod profiles;
 mod routes;

@@ -10,7 +10,6 @@ mod bucket;
 mod condition;
 mod operations;
 mod seal;
-mod uploads;
 
 use std::fmt;
 use std::io::{self, Read as _};

@@ -4,24 +4,23 @@
 //! order.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use prometheus_client::registry::Registry;
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
-use super::{locate, pins, profiles, routes, settings, tiers, writing};
-use crate::doctor::Origins;
+use super::parts::{GatewayParts, assemble, close_on_error};
+use super::{locate, pins, profiles, settings, tiers, writing};
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::{Assists, Budget, Engine, Parts};
+use tidegate_engine::Engine;
 use tidegate_http::{ClientMemory, Frontend, Route};
-use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
+use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
@@ -219,19 +218,6 @@ fn tiers_and_pins(
     (tiers, pins)
 }
 
-/// Waits for a part to start. If it fails, closes the engine, which has open files by then.
-pub(super) async fn close_on_error<T>(
-    engine: &Engine,
-    deadline: Duration,
-    starting: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let started = starting.await;
-    if started.is_err() {
-        engine.close(deadline).await;
-    }
-    started
-}
-
 /// Logs the addresses of the listeners.
 fn announce(sockets: &Sockets) -> anyhow::Result<()> {
     for listener in &sockets.http {
@@ -239,55 +225,6 @@ fn announce(sockets: &Sockets) -> anyhow::Result<()> {
     }
     tracing::info!(address = %sockets.admin.address()?, "admin listener");
     Ok(())
-}
-
-/// The parts under every frontend.
-pub(super) struct GatewayParts {
-    pub(super) engine: Engine,
-    pub(super) write_path: Arc<WritePath>,
-    pub(super) stores: Stores,
-    /// In the configuration's order.
-    pub(super) routes: Vec<Route>,
-    locator: Arc<locate::Locator>,
-    pub(super) registry: Registry,
-    client_memory: Arc<ClientMemory>,
-    /// Runs requests to origins and disks as long as it is kept.
-    pub(super) background: FetchRuntime,
-}
-
-/// Puts together the parts under every frontend.
-pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<GatewayParts> {
-    let mut registry = Registry::with_prefix(exposition::PREFIX);
-    let origins = connect(config, env, &mut registry).await?;
-    let routes = routes::routes(config, env, &origins)?;
-    let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
-    let (budget, client_memory) = split_budget(config.cache.budget);
-    let background = FetchRuntime::start()?;
-    // The last step that can fail, for from here on there are open parts to close.
-    let (engine, stores, registry) =
-        engine(config, origins, budget, background.handle(), registry).await?;
-    Ok(GatewayParts {
-        write_path: WritePath::new(&engine),
-        engine,
-        stores,
-        routes,
-        locator,
-        registry,
-        client_memory,
-        background,
-    })
-}
-
-/// Connects to each origin once, however many routes lead to it.
-async fn connect(
-    config: &Config,
-    env: &Environment,
-    registry: &mut Registry,
-) -> anyhow::Result<Origins> {
-    let metrics = tidegate_origin::Metrics::default();
-    let origins = routes::connect(config, env, &metrics).await?;
-    metrics.register(registry);
-    Ok(origins)
 }
 
 /// Returns the hosts that the admin listener answers to.
@@ -306,51 +243,12 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
     Ok(Some(Arc::new(token)))
 }
 
-/// Opens the stores and the engine over them; returns both, and the registry with their metrics.
-async fn engine(
-    config: &Config,
-    origins: Origins,
-    budget: Budget,
-    runtime: Option<Handle>,
-    mut registry: Registry,
-) -> anyhow::Result<(Engine, Stores, Registry)> {
-    let settings = settings::stores(config)?;
-    let geometry = settings.geometry;
-    // Opening reads the disks, and so may block.
-    let opened = tokio::task::spawn_blocking(move || {
-        let stores = tidegate_cache::open(&settings, &mut registry);
-        stores.map(|stores| (stores, registry))
-    });
-    let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
-    let engine = Engine::new(Parts {
-        assists: Assists::default(),
-        chunks: stores.chunks.clone(),
-        meta: stores.meta.clone(),
-        geometry,
-        budget,
-        clock: Arc::new(|| Timestamp::from(SystemTime::now())),
-        runtime,
-        origins: origins.into_iter().collect(),
-    });
-    engine.register(&mut registry);
-    Ok((engine, stores, registry))
-}
-
 /// Returns all metrics: those of the components, which are in `registry`, and of the process.
 fn exposition(engine: &Engine, registry: Registry) -> Exposition {
     let (fetched, delivered) = (engine.clone(), engine.clone());
     let of_process =
         exposition::registry(move || fetched.traffic().0, move || delivered.traffic().1);
     Exposition::default().with(of_process).with(registry)
-}
-
-/// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
-/// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
-/// clients into slow ones.
-fn split_budget(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
-    let pinned = budget.0 / 4;
-    let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
-    (Budget::new(budget.0 - pinned), Arc::new(client_memory))
 }
 
 #[cfg(test)]

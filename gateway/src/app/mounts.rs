@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
 use super::fetch_runtime::FetchRuntime;
-use super::gateway::{self, GatewayParts};
+use super::parts::{self, GatewayParts};
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
@@ -154,12 +154,12 @@ impl SingleMount {
             mut registry,
             background,
             ..
-        } = gateway::assemble(config, env).await?;
+        } = parts::assemble(config, env).await?;
         let drain = config.http.drain.into();
         let shared = (&engine, &write_path);
         let mounts = [mount];
         let starting = start(config, env, &mounts, shared, &routes, &mut registry);
-        let (mounted, writers) = gateway::close_on_error(&engine, drain, starting).await?;
+        let (mounted, writers) = parts::close_on_error(&engine, drain, starting).await?;
         Ok(Self {
             engine,
             mounted,

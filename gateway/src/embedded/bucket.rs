@@ -28,7 +28,9 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::condition::{Conditions, satisfy, unsatisfiable};
 use super::seal::Seals;
-use super::uploads::Uploads;
+mod uploads;
+
+use uploads::Uploads;
 
 /// The number of locks that the keys share: enough that they seldom collide.
 const LOCK_COUNT: usize = 64;
@@ -39,7 +41,7 @@ pub(super) struct Bucket {
     files: FileSystem,
     root: PathBuf,
     seals: Seals,
-    pub(super) uploads: Uploads,
+    uploads: Uploads,
     locks: [RwLock<()>; LOCK_COUNT],
 }
 

@@ -17,7 +17,7 @@ use s3s::dto::{
 };
 use s3s::{S3 as _, S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use super::bucket::{Bucket, must_be_plain};
+use super::{Bucket, must_be_plain};
 
 /// The bucket and key of each upload under way; uploads end with the process.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Uploads {
 }
 
 impl Bucket {
-    pub(super) async fn create(
+    pub(in crate::embedded) async fn create(
         &self,
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
@@ -50,7 +50,7 @@ impl Bucket {
         Ok(response)
     }
 
-    pub(super) async fn part(
+    pub(in crate::embedded) async fn part(
         &self,
         request: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
@@ -58,7 +58,7 @@ impl Bucket {
         self.files().upload_part(request).await
     }
 
-    pub(super) async fn copy_part(
+    pub(in crate::embedded) async fn copy_part(
         &self,
         request: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
@@ -77,7 +77,7 @@ impl Bucket {
 
     /// Completes the upload even if the client disconnects. s3s-fs forgets the upload first and
     /// joins its parts then; if it stopped in between, both would be lost.
-    pub(super) async fn complete(
+    pub(in crate::embedded) async fn complete(
         self: Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
@@ -102,7 +102,7 @@ impl Bucket {
         Ok(response)
     }
 
-    pub(super) async fn abort(
+    pub(in crate::embedded) async fn abort(
         &self,
         request: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
@@ -113,7 +113,7 @@ impl Bucket {
         Ok(response)
     }
 
-    pub(super) async fn list_uploads(
+    pub(in crate::embedded) async fn list_uploads(
         &self,
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {

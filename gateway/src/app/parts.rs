@@ -1,0 +1,120 @@
+//! The parts under every frontend: origins, stores, and the engine over them.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
+
+use super::fetch_runtime::FetchRuntime;
+use super::{locate, routes, settings};
+use crate::doctor::Origins;
+use tidegate_cache::Stores;
+use tidegate_config::{Config, Environment};
+use tidegate_engine::{Assists, Budget, Engine, Parts};
+use tidegate_http::{ClientMemory, Route};
+use tidegate_plan::{ByteSize, Timestamp};
+use tidegate_telemetry::exposition;
+use tidegate_write::WritePath;
+
+/// The parts under every frontend.
+pub(super) struct GatewayParts {
+    pub(super) engine: Engine,
+    pub(super) write_path: Arc<WritePath>,
+    pub(super) stores: Stores,
+    /// In the configuration's order.
+    pub(super) routes: Vec<Route>,
+    pub(super) locator: Arc<locate::Locator>,
+    pub(super) registry: Registry,
+    pub(super) client_memory: Arc<ClientMemory>,
+    /// Runs requests to origins and disks as long as it is kept.
+    pub(super) background: FetchRuntime,
+}
+
+/// Puts together the parts under every frontend.
+pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<GatewayParts> {
+    let mut registry = Registry::with_prefix(exposition::PREFIX);
+    let origins = connect(config, env, &mut registry).await?;
+    let routes = routes::routes(config, env, &origins)?;
+    let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
+    let (budget, client_memory) = split_budget(config.cache.budget);
+    let background = FetchRuntime::start()?;
+    // The last step that can fail, for from here on there are open parts to close.
+    let (engine, stores, registry) =
+        engine(config, origins, budget, background.handle(), registry).await?;
+    Ok(GatewayParts {
+        write_path: WritePath::new(&engine),
+        engine,
+        stores,
+        routes,
+        locator,
+        registry,
+        client_memory,
+        background,
+    })
+}
+
+/// Connects to each origin once, however many routes lead to it.
+async fn connect(
+    config: &Config,
+    env: &Environment,
+    registry: &mut Registry,
+) -> anyhow::Result<Origins> {
+    let metrics = tidegate_origin::Metrics::default();
+    let origins = routes::connect(config, env, &metrics).await?;
+    metrics.register(registry);
+    Ok(origins)
+}
+
+/// Opens the stores and the engine over them; returns both, and the registry with their metrics.
+async fn engine(
+    config: &Config,
+    origins: Origins,
+    budget: Budget,
+    runtime: Option<Handle>,
+    mut registry: Registry,
+) -> anyhow::Result<(Engine, Stores, Registry)> {
+    let settings = settings::stores(config)?;
+    let geometry = settings.geometry;
+    // Opening reads the disks, and so may block.
+    let opened = tokio::task::spawn_blocking(move || {
+        let stores = tidegate_cache::open(&settings, &mut registry);
+        stores.map(|stores| (stores, registry))
+    });
+    let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
+    let engine = Engine::new(Parts {
+        assists: Assists::default(),
+        chunks: stores.chunks.clone(),
+        meta: stores.meta.clone(),
+        geometry,
+        budget,
+        clock: Arc::new(|| Timestamp::from(SystemTime::now())),
+        runtime,
+        origins: origins.into_iter().collect(),
+    });
+    engine.register(&mut registry);
+    Ok((engine, stores, registry))
+}
+
+/// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
+/// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
+/// clients into slow ones.
+fn split_budget(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
+    let pinned = budget.0 / 4;
+    let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
+    (Budget::new(budget.0 - pinned), Arc::new(client_memory))
+}
+
+/// Waits for a part to start. If it fails, closes the engine, which has open files by then.
+pub(super) async fn close_on_error<T>(
+    engine: &Engine,
+    deadline: Duration,
+    starting: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let started = starting.await;
+    if started.is_err() {
+        engine.close(deadline).await;
+    }
+    started
+}
