@@ -1,6 +1,6 @@
 //! The profiles of the routes, which may be exchanged while the gateway runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tidegate_admin::profile::{
     NewProfile, ProfileChange, ProfileChangeError, RouteProfile, Routes,
@@ -9,6 +9,7 @@ use tidegate_config::Config;
 use tidegate_engine::ReadContext;
 use tidegate_http::Route;
 use tidegate_plan::Profile;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Every route, and the configuration to read a profile for it.
 pub(super) struct Profiles {
@@ -87,7 +88,7 @@ impl Profiles {
 
 impl Routes for Profiles {
     fn list(&self) -> Vec<RouteProfile> {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock().recover();
         let names = names.iter().cloned().enumerate();
         names
             .map(|(index, name)| self.route_profile(index, name))
@@ -97,7 +98,7 @@ impl Routes for Profiles {
     fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError> {
         let index = self.find(change)?;
         let source = &self.routes[index].1;
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock().recover();
         let (name, profile) = self.read(&change.to, &source.profile.load())?;
         source.profile.store(Arc::new(profile));
         names[index].clone_from(&name);

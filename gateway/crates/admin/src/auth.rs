@@ -1,6 +1,6 @@
 //! Authorization of changes, by the admin token.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::Admin;
 use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The listener's token, and the wrong tokens that were shown lately. All callers count as one client: they come from
 /// this machine, or through a proxy.
@@ -40,7 +41,7 @@ impl Guard {
     }
 
     fn wrong(&self) -> MutexGuard<'_, WrongTokens> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wrong.lock().recover()
     }
 
     /// Logs a wrong token and waits as long as its answer has to; returns whether it had a slot to wait in.

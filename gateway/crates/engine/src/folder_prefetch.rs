@@ -12,6 +12,7 @@ use crate::{Coverage, Engine, Object, Open, ReadContext};
 use tidegate_plan::folder_prefetch::{FolderRun, SmallFile};
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of remembered readers; one more dispermits the one that read longest ago.
 const MAX_READERS: usize = 32;
@@ -39,9 +40,7 @@ impl Drop for FolderReader {
 
 impl FolderReaders {
     fn lock(&self) -> MutexGuard<'_, Vec<FolderReader>> {
-        self.readers
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.readers.lock().recover()
     }
 }
 

@@ -49,6 +49,7 @@ use tidegate_cache::{ChunkStore, MetaStore};
 use tidegate_origin::Origin;
 use tidegate_plan::admission::SecondUse;
 use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 pub mod budget;
 pub mod error;
@@ -353,23 +354,16 @@ impl Core {
 
     /// Returns the measured speed of an origin.
     pub(crate) fn origin_rate(&self, origin: OriginId) -> Arc<OriginRate> {
-        let mut rates = self
-            .origin_rates
-            .lock()
-            .expect("no code panics while it holds this lock");
+        let mut rates = self.origin_rates.lock().recover();
         rates.entry(origin).or_default().clone()
     }
 
     pub(crate) fn fetches(&self) -> MutexGuard<'_, HashMap<VersionId, Weak<VersionFetches>>> {
-        self.fetches
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.fetches.lock().recover()
     }
 
     pub(crate) fn resolves(&self) -> MutexGuard<'_, HashMap<ObjectId, PendingResolve>> {
-        self.resolves
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.resolves.lock().recover()
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Mutex as AsyncMutex;
@@ -20,6 +20,7 @@ use super::names::Facts;
 use super::{Engine, Object};
 use tidegate_cache::Entry;
 use tidegate_plan::{ETag, ObjectId, OriginId, Timestamp, Version};
+use tidegate_telemetry::locks::Recover as _;
 
 mod log;
 
@@ -118,7 +119,7 @@ impl TimeTableState {
 
 impl TimeTable {
     fn lock(&self) -> MutexGuard<'_, TimeTableState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 
     /// Creates a table for origins, each with the bucket that it is an identity of.

@@ -29,6 +29,7 @@ use crate::fetch::options::FetchOptions;
 use tidegate_cache::{Admit, ChunkKey, Tier};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Coding, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 mod encoder;
 mod head;
@@ -73,9 +74,7 @@ impl Default for Variants {
 
 impl Variants {
     fn flights(&self) -> MutexGuard<'_, HashMap<VersionId, Encoding>> {
-        self.flights
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.flights.lock().recover()
     }
 }
 

@@ -5,7 +5,7 @@
 //! waits, and a chunk that a disk refuses all the same is offered again.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,6 +21,7 @@ use tidegate_cache::{Admit, ChunkKey};
 use tidegate_plan::pacer::Pacer;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
+use tidegate_telemetry::locks::Recover as _;
 
 pub mod keys;
 
@@ -195,7 +196,7 @@ impl Warmer {
         let Some(pacer) = &self.pacer else {
             return MAX_PIECE;
         };
-        let pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
+        let pacer = pacer.lock().recover();
         pacer.piece(PIECE_TIME).min(MAX_PIECE)
     }
 
@@ -275,7 +276,7 @@ impl Warmer {
             return;
         };
         let wait = {
-            let mut pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pacer = pacer.lock().recover();
             pacer.wait(self.began.elapsed(), bytes)
         };
         sleep(wait).await;

@@ -4,7 +4,8 @@
 //! its parent has open until it runs another program. Only a close by a process that opened the file, or wrote to it
 //! through this handle, says that the written bytes are complete.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The processes that opened a handle, or wrote through it.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ struct KnownProcesses {
 impl HandleUsers {
     /// Notes that this thread uses the handle.
     pub(crate) fn add(&self, thread: u32) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().recover();
         if known.threads.contains(&thread) {
             return;
         }
@@ -33,7 +34,7 @@ impl HandleUsers {
 
     /// Returns whether a thread is of one of these processes. An unknown thread (0) counts as one.
     pub(crate) fn have(&self, thread: u32) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock().recover();
         thread == 0
             || known.threads.contains(&thread)
             || known.processes.contains(&process_of(thread))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tidegate_telemetry::locks::Recover as _;
 
 /// A table of open things. Numbers are never given twice.
 #[derive(Debug)]
@@ -24,9 +25,7 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     fn table(&self) -> MutexGuard<'_, Table<T>> {
-        self.0
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.0.lock().recover()
     }
 
     pub(crate) fn open(&self, what: T) -> u64 {

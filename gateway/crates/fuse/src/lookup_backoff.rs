@@ -5,9 +5,10 @@
 //! killed. So a slow failure counts for all of them: for a tenth of the time that it took, look-ups that need the
 //! origin are refused at once. Known names are still answered.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use tidegate_telemetry::locks::Recover as _;
 use tokio::time::Instant;
 
 /// The divisor of a failure's duration that gives the time for which it counts.
@@ -35,7 +36,7 @@ impl LookupBackoff {
     }
 
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 }
 

@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use self::file_draft::FileDraft;
 use self::pages::Pages;
 use tidegate_plan::OriginId;
+use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::Writer;
 
 /// The number of the folder that is mounted (`FUSE_ROOT_ID`).
@@ -69,9 +70,7 @@ impl Node {
     }
 
     fn location(&self) -> MutexGuard<'_, NodeLocation> {
-        self.location
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.location.lock().recover()
     }
 
     /// Returns the object's key, or the prefix of the folder's keys. For a removed file, its last key.
@@ -96,15 +95,11 @@ impl Node {
     }
 
     pub(crate) fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.pages.lock().recover()
     }
 
     pub(crate) fn file_draft(&self) -> MutexGuard<'_, FileDraft> {
-        self.file_draft
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.file_draft.lock().recover()
     }
 
     /// Returns the draft, as long as readers of the node read it.
@@ -176,9 +171,7 @@ impl Nodes {
     }
 
     fn known(&self) -> MutexGuard<'_, NodeTable> {
-        self.known
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.known.lock().recover()
     }
 
     pub(crate) fn get(&self, ino: u64) -> Option<Arc<Node>> {

@@ -1,13 +1,14 @@
 //! Locks of folders that are being renamed. Meanwhile no mount of this process creates, opens for
 //! writing, removes or renames anything below them: a file that came in between would stay behind.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use super::Writers;
 use tidegate_engine::ReadContext;
 use tidegate_plan::OriginId;
+use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation. Clones share one table.
 #[derive(Debug, Default, Clone)]
@@ -68,7 +69,7 @@ impl LockedPaths {
 
 impl FolderLocks {
     fn table(&self) -> MutexGuard<'_, FolderLockTable> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock().recover()
     }
 
     /// Waits until `try_to` returns a value.

@@ -5,11 +5,12 @@
 //! taken before this lock, never after. Of two keys, the smaller one is locked first.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use tidegate_plan::ObjectId;
+use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +35,7 @@ struct KeyLockEntry {
 
 impl KeyLocks {
     fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AsyncMutex<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 
     /// Waits in turn for a key. Each earlier holder ends in bounded time.

@@ -35,7 +35,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +48,7 @@ use tidegate_engine::{Engine, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
+use tidegate_telemetry::locks::Recover as _;
 
 mod assemble;
 mod begin;
@@ -197,7 +198,7 @@ impl Drafts {
         let table = self.writings.lock();
         Table {
             count: &self.path.drafted,
-            table: table.unwrap_or_else(PoisonError::into_inner),
+            table: table.recover(),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! order (`flush`).
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
 
@@ -22,6 +22,7 @@ use crate::spool::journal::Begin;
 use tidegate_engine::ReadContext;
 use tidegate_engine::written::PartChunks;
 use tidegate_plan::{Extents, ObjectId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
 pub(super) struct SharedDraft {
@@ -77,7 +78,7 @@ impl SharedDraft {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, DraftState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 
     pub(super) fn id(&self) -> ObjectId {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
@@ -18,6 +18,7 @@ use s3s::dto::{
 use s3s::{S3 as _, S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use super::{Bucket, must_be_plain};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The bucket and key of each upload under way; uploads end with the process.
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ pub(super) struct Uploads(Mutex<HashMap<String, (String, String)>>);
 
 impl Uploads {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 
     fn must_have(&self, id: &str) -> S3Result<()> {

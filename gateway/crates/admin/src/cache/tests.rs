@@ -1,11 +1,12 @@
 //! The endpoints, against tiers that record their calls.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
 use super::super::tests::{asked, running};
 use super::*;
+use tidegate_telemetry::locks::Recover as _;
 
 /// One disk, whose changes fail if the test says so.
 #[derive(Default)]
@@ -41,7 +42,7 @@ impl Tiers for OneDisk {
     }
 
     fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
-        let fails = self.fails.lock().unwrap_or_else(PoisonError::into_inner);
+        let fails = self.fails.lock().recover();
         let result = fails.clone().map_or(Ok(()), Err);
         self.told.lock().expect("not poisoned").push(change);
         Box::pin(std::future::ready(result))

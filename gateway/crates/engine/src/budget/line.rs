@@ -1,13 +1,14 @@
 //! The line for memory: serves clients in turn, one request at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
 use tidegate_origin::client;
 use tidegate_plan::Client;
 use tidegate_plan::lanes::{DEMAND, Lanes};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The line of requests for memory.
 #[derive(Debug, Default)]
@@ -82,7 +83,7 @@ impl Line {
     }
 
     fn state(&self) -> MutexGuard<'_, LineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 }
 

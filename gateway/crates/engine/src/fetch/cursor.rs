@@ -14,6 +14,7 @@ use super::origin_rate::OriginRate;
 use super::part::{FetchSource, Lease, Part};
 use tidegate_plan::ByteRange;
 use tidegate_plan::readahead::{Limits, ReadAhead};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time that a cursor outlives its last reader: the pause of players between two requests.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -71,10 +72,7 @@ impl Cursors {
         at: u64,
         limits: Option<Limits>,
     ) -> Option<Arc<Cursor>> {
-        let mut cursors = self
-            .0
-            .lock()
-            .expect("no code panics while it holds this lock");
+        let mut cursors = self.0.lock().recover();
         cursors.retain(|cursor| cursor.strong_count() > 0);
         let near = cursors
             .iter()
@@ -121,9 +119,7 @@ impl Cursor {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, CursorState> {
-        self.state
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.state.lock().recover()
     }
 
     fn join(&self, range: ByteRange, at: u64) -> bool {

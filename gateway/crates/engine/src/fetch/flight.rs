@@ -12,6 +12,7 @@ use super::part::Part;
 use crate::Error;
 use crate::budget::Charge;
 use tidegate_cache::direct::BufferPool;
+use tidegate_telemetry::locks::Recover as _;
 
 /// One chunk under way. See the module's head.
 ///
@@ -77,9 +78,7 @@ impl Flight {
     }
 
     fn state(&self) -> MutexGuard<'_, FlightState> {
-        self.state
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.state.lock().recover()
     }
 
     /// Charges the chunk's memory to `charge` until the flight is dropped.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tidegate_plan::tiering::ConnectionEstimate;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The weight of the newest measurement in an average.
 const NEWEST_WEIGHT: f64 = 0.2;
@@ -28,9 +29,7 @@ fn mix(old: Option<f64>, new: f64) -> Option<f64> {
 
 impl OriginRate {
     fn averages(&self) -> std::sync::MutexGuard<'_, Averages> {
-        self.0
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.0.lock().recover()
     }
 
     /// Records the time to a request's first byte.

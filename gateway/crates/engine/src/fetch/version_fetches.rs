@@ -18,6 +18,7 @@ use tidegate_cache::{Admit, ChunkKey, PinId, Tier};
 use tidegate_origin::Origin;
 use tidegate_origin::client::run_for_client;
 use tidegate_plan::{ObjectId, Version, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The fetches under way of one version. See the module's head.
 #[derive(Debug)]
@@ -67,9 +68,7 @@ impl VersionFetches {
     }
 
     pub(crate) fn flights(&self) -> Flights<'_> {
-        self.flights
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.flights.lock().recover()
     }
 
     pub(crate) fn key(&self, index: u32) -> ChunkKey {

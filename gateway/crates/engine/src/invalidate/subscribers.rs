@@ -2,12 +2,13 @@
 //! and of each other's changes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use futures_util::future::{BoxFuture, join_all};
 
 use crate::{Core, Engine};
 use tidegate_plan::{ObjectKey, OriginId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The keys that a purge covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(crate) struct InvalidationSubscribers(Mutex<Vec<Weak<dyn InvalidationSubscri
 
 impl InvalidationSubscribers {
     fn all_live(&self) -> Vec<Arc<dyn InvalidationSubscriber>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock().recover();
         all.retain(|one| one.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
     }
@@ -51,7 +52,7 @@ impl Engine {
     /// Tells `subscriber` of every purge from now on.
     pub fn subscribe(&self, subscriber: Weak<dyn InvalidationSubscriber>) {
         let subscribers = &self.core.subscribers.0;
-        let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = subscribers.lock().recover();
         all.push(subscriber);
     }
 

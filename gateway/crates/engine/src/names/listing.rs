@@ -20,6 +20,7 @@ use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_origin::{After, List, Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_listed, is_name};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The number of pages for which a reader waits for names in order before it reads past the table.
 const MAX_EMPTY_PAGES: u32 = 4;
@@ -42,9 +43,7 @@ struct PendingPage {
 
 impl Listings {
     fn lock(&self) -> MutexGuard<'_, HashMap<PageKey, PendingPage>> {
-        self.0
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.0.lock().recover()
     }
 }
 

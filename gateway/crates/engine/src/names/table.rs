@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::Facts;
 use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
+use tidegate_telemetry::locks::Recover as _;
 
 mod folders;
 mod purge;
@@ -77,9 +78,7 @@ struct NameGenerations {
 
 impl Table {
     fn lock(&self) -> MutexGuard<'_, NameGenerations> {
-        self.generations
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.generations.lock().recover()
     }
 
     pub(super) fn epoch(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A pinned version: the state that all readers of an open object share.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::Core;
 use crate::fetch::options::FetchOptions;
@@ -11,6 +11,7 @@ use tidegate_cache::Record;
 use tidegate_origin::Origin;
 use tidegate_plan::ObjectId;
 use tidegate_plan::readahead::Limits;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The state that all readers of an open object share.
 #[derive(Debug)]
@@ -59,13 +60,13 @@ impl Pinned {
 
     /// Holds the bytes that came with the version; `None` releases them.
     pub(crate) fn hold_first(&self, first: Option<Arc<Lease>>) {
-        let mut held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.first.lock().recover();
         *held = first;
     }
 
     /// Returns the lease on the bytes that came with the version, while it is held.
     pub(crate) fn first_lease(&self) -> Option<Arc<Lease>> {
-        let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.first.lock().recover();
         held.clone()
     }
 

@@ -6,12 +6,13 @@
 //! means that the object's headers were changed since, and must be requested.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::Core;
 use tidegate_cache::Record;
 use tidegate_plan::{ETag, Timestamp, Version, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a
 /// forgotten version costs a HEAD.
@@ -49,7 +50,7 @@ struct WriteSpans {
 
 impl Unconfirmed {
     fn lock(&self) -> MutexGuard<'_, WriteSpans> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 
     /// Notes the time at which the store wrote a version.

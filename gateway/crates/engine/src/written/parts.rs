@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
@@ -20,6 +20,7 @@ use crate::budget::Charge;
 use tidegate_cache::{Admit, ChunkKey};
 use tidegate_origin::{CompletedPart, RunningSum, Sums};
 use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,
 /// because they are read first, and the rest need not be copied.
@@ -64,7 +65,7 @@ impl PartChunks {
     }
 
     fn lock(&self) -> MutexGuard<'_, PartsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 
     /// Prepares to send a part, in place of an earlier one of its number. `None`: its chunks are
@@ -234,7 +235,7 @@ impl SendAttempt {
 
 impl PartCopy {
     fn sent(&self) -> MutexGuard<'_, SendAttempt> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sent.lock().recover()
     }
 
     /// Begins a try from the part's first byte. Returns the number of the try.
@@ -259,7 +260,7 @@ impl PartCopy {
     /// Takes its reservations, once.
     fn take_room(&self) -> Option<(Reserved, Charge)> {
         let room = self.room.lock();
-        room.unwrap_or_else(PoisonError::into_inner).take()
+        room.recover().take()
     }
 }
 

@@ -11,11 +11,12 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use bytes::{Buf, Bytes};
 use hyper::rt::Executor;
 use prometheus_client::metrics::gauge::Gauge;
+use tidegate_telemetry::locks::Recover as _;
 use tokio::task::AbortHandle;
 
 /// The task of a stream, known a moment after it was begun.
@@ -148,7 +149,7 @@ pub(crate) struct StreamCheck {
 
 impl ConnectionStreams {
     fn watched(&self) -> MutexGuard<'_, VecDeque<WatchedStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 
     /// Adds a stream that begins now.

@@ -1,13 +1,14 @@
 //! Delayed answers to wrong tokens (`plan/wrong_tokens` sets the delay).
 
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::time::{Instant, sleep};
 
 use crate::request_error::RequestError;
 use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The clients of this frontend that have shown wrong tokens.
 #[derive(Debug)]
@@ -50,6 +51,6 @@ impl TokenGuard {
     }
 
     fn lock(&self) -> MutexGuard<'_, WrongTokens> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock().recover()
     }
 }

@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
 use tidegate_plan::ByteRange;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of waiting blocks. A slow disk must slow its writers, not the caller that
 /// closes the file.
@@ -48,13 +49,13 @@ impl BlockQueue {
 
 impl Behind {
     fn queue(&self) -> MutexGuard<'_, BlockQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().recover()
     }
 
     /// Waits until the current block was written or has failed.
     fn wait<'a>(&self, queue: MutexGuard<'a, BlockQueue>) -> MutexGuard<'a, BlockQueue> {
         let waited = self.changed.wait(queue);
-        waited.unwrap_or_else(PoisonError::into_inner)
+        waited.recover()
     }
 
     /// Returns whether a block could not be written. Does not block.

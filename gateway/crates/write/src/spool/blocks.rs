@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
@@ -12,6 +12,7 @@ use tidegate_cache::direct::BufferPool;
 use tidegate_engine::budget::{Budget, Charge};
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum size of a single write.
 pub(super) const BLOCK_BYTES: u64 = 1 << 20;
@@ -90,7 +91,7 @@ enum OnDisk {
 
 impl Blocks {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Block>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 
     /// Records a block that was just written, in place of earlier ones.

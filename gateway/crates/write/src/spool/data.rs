@@ -17,7 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use bytes::{Buf as _, Bytes};
 use tokio::runtime::Handle;
@@ -29,6 +29,7 @@ use super::tail::Tail;
 use tidegate_cache::direct::{self, PAGE_SIZE};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
+use tidegate_telemetry::locks::Recover as _;
 
 mod cached;
 mod flush;
@@ -181,7 +182,7 @@ impl Data {
     }
 
     fn end(&self) -> MutexGuard<'_, DataEnd> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+        self.end.lock().recover()
     }
 
     /// Locks the end if it is free. Does not block.

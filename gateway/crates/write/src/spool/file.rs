@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -21,6 +21,7 @@ use super::replay::Replayed;
 use super::slots::{Slots, remove_file};
 use tidegate_origin::{Body, OriginError, Sums};
 use tidegate_plan::ByteRange;
+use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -339,7 +340,7 @@ impl SpoolFile {
 
     /// Removes the edition before, durably.
     fn remove_before(&self) -> io::Result<()> {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.before.lock().recover();
         if let Some(file) = &*before {
             file.try_to_remove()?;
         }
@@ -357,7 +358,7 @@ impl SpoolFile {
     }
 
     fn journal(&self) -> MutexGuard<'_, JournalFile> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        self.journal.lock().recover()
     }
 }
 

@@ -12,10 +12,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::JOURNAL_EXTENSION;
 use super::journal::BLANK_HEAD;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Files created at once, with one sync of their names.
 const CREATED_AT_ONCE: usize = 8;
@@ -79,7 +80,7 @@ impl Slots {
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<Arc<NamedFile>>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock().recover()
     }
 
     /// Returns a blank file, whose name is durable. Blocks.
@@ -88,7 +89,7 @@ impl Slots {
         let held = match waiting {
             Some(held) => held,
             None => {
-                let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                let _one = self.making.lock().recover();
                 // Another caller may have created some meanwhile.
                 let waiting = self.spare().pop();
                 waiting.map_or_else(|| self.make(), Ok)?

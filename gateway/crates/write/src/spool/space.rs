@@ -1,7 +1,8 @@
 //! The used room of the spool, and the writers that wait for some.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use tidegate_telemetry::locks::Recover as _;
 use tokio::sync::watch;
 
 /// The bytes of a spool.
@@ -23,7 +24,7 @@ impl Space {
     }
 
     fn lock(&self) -> MutexGuard<'_, u64> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().recover()
     }
 
     /// Returns the maximum size, in bytes.

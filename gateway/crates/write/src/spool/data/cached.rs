@@ -2,12 +2,13 @@
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Data;
 use tidegate_plan::{ByteRange, Extents};
+use tidegate_telemetry::locks::Recover as _;
 
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ impl Data {
     }
 
     pub(super) fn cached(&self) -> MutexGuard<'_, Cached> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().recover()
     }
 
     /// Returns once a range permanently reads as it was written. The kernel reports a failed write
