@@ -47,7 +47,7 @@ pub(super) struct Phase {
     attempt: Attempt,
 }
 
-/// How the content relates to the version in the bucket.
+/// The relation of the content to the version in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Content {
     /// It is that version.
@@ -62,7 +62,7 @@ enum Content {
     Discarded { changed: bool, lost: bool },
 }
 
-/// What a `fsync` or `close` has promised: the spool's journal has a draft that counts after a
+/// The promise of a `fsync` or `close`: the journal in the spool has a draft that counts after a
 /// crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Promise {
@@ -74,7 +74,7 @@ enum Promise {
     Behind,
 }
 
-/// What writers did since the last close.
+/// The writes since the last close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum SinceClose {
     #[default]

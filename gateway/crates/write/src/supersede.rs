@@ -10,7 +10,7 @@ use tidegate_engine::names::Facts;
 use tidegate_engine::{Core, records};
 use tidegate_plan::ObjectId;
 
-/// What is known of a key after its change.
+/// The knowledge of a key after its change.
 pub(super) enum ChangedKey {
     /// Nothing: the next reader asks the bucket.
     Unknown,

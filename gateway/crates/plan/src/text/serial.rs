@@ -1,5 +1,5 @@
-//! How sizes, lengths of time and addresses stand in a configuration or an answer: as text, a size also
-//! as a number. Behind the feature `serde`.
+//! The text form of sizes, lengths of time and addresses in a configuration or an answer; a size is also read from a
+//! number. Behind the feature `serde`.
 
 use std::borrow::Cow;
 use std::fmt;
