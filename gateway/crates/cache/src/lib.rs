@@ -246,7 +246,8 @@ pub struct Record {
 pub enum Entry {
     /// The key has this version.
     Present(Arc<Record>),
-    /// The origin said that the key does not exist: a negative entry. Kept in memory only.
+    /// The origin said that the key does not exist: a *negative entry*, which counts for `negative_ttl`. Kept in memory
+    /// only. A refusal (401, 403) makes no entry.
     Missing {
         /// The time at which the origin said so.
         since: Timestamp,
@@ -274,7 +275,8 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Stores an entry: at once in memory, durably about a second later.
     fn put(&self, id: &ObjectId, entry: Entry);
 
-    /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
+    /// Forgets the entry of a key: nothing is known of it afterwards. A key that the origin says is missing gets
+    /// [`Entry::Missing`] instead.
     fn remove(&self, id: &ObjectId);
 
     /// Returns the number of the last purge that covers the key, 0 if none does. It is part of every

@@ -211,7 +211,8 @@ impl Meta {
     /// Puts an entry into the cache and, unless it is nothing new, into the queue.
     fn put_queued(&self, journal: &Journal, queue: &mut ChangeQueue, id: &ObjectId, entry: Entry) {
         let Entry::Present(record) = &entry else {
-            // A flood of keys that never existed removes nothing.
+            // A negative entry is not written: it removes the row of the key, if there may be one. So a flood of keys
+            // that never existed writes nothing.
             let rowless = self.cache.is_rowless(id) && queue.pending(id).is_none();
             if self.cache.put(id, entry, None) && !rowless {
                 journal.push(queue, id, RecordChange::Remove, Urgency::News);

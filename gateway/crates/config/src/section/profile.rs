@@ -32,13 +32,13 @@ pub struct Overlay {
     /// Whether `ttl` overrules the object's own `Cache-Control`.
     #[schemars(extend("examples" = [false]))]
     pub force_ttl: Option<bool>,
-    /// The time after that in which a stale answer is given while it is being confirmed.
+    /// The time after `ttl` in which a stale answer is given while it is being confirmed.
     #[schemars(extend("examples" = ["10m"]))]
     pub stale_while_revalidate: Option<Period>,
     /// The time in which a stale answer is given while the origin fails.
     #[schemars(extend("examples" = ["24h"]))]
     pub stale_if_error: Option<Period>,
-    /// The time that a missing object is remembered as missing.
+    /// The time that a missing object or name is remembered as missing; also the `max-age` of a 404.
     #[schemars(extend("examples" = ["5s"]))]
     pub negative_ttl: Option<Period>,
     /// Most pages of 1,000 names that a mount lists of a folder to find names in it; 0: none.

@@ -212,7 +212,8 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
     let found = match ask(&core, &source, &id, known_version, first, bare, quiet).await {
         Ok(found) => found,
         Err(error) => {
-            // A bare 404 answers the caller that accepts it, but is no ground for a negative entry.
+            // A HEAD's 404 has no body that would name a missing bucket. It answers a caller that accepts that (`bare`), but
+            // makes no negative entry.
             if error == OriginError::NotFound && (first.is_some() || !bare) {
                 entry.install(Some(Entry::Missing { since: asked }));
                 pins::release(&core, &id, known);
