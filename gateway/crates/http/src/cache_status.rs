@@ -43,9 +43,9 @@ pub(crate) enum CacheResult {
     Stale,
     /// The origin confirmed the version, the bytes were cached.
     Revalidated,
-    /// The version was cached, some of its bytes were not.
+    /// The version was known or confirmed, and some of the answer's bytes were not cached.
     Partial,
-    /// The origin sent the bytes.
+    /// The origin sent the bytes, or some of them together with the version.
     Miss,
     /// The cache had no part in it.
     None,

@@ -1,7 +1,7 @@
 //! The headers that all answers of one version on one route share, made once.
 //!
 //! A hot object's answer then costs a copy of them (their values are counted references) and the
-//! three headers that differ. They are kept by the address of their version, which they hold alive,
+//! headers that differ (`Frontend::finish`). They are kept by the address of their version, which they hold alive,
 //! so that an address never means another version.
 
 use std::sync::Arc;
