@@ -1,7 +1,7 @@
 //! The client on whose behalf an origin gets a request.
 //!
 //! The client changes neither the request nor its answer: it only decides which request waits. So the task carries it
-//! past every decorator to the place where requests queue ([`super::limit`]).
+//! past every decorator to the place where requests queue (`decorators::limit`).
 
 use tidegate_plan::Client;
 
