@@ -3,7 +3,7 @@
 //! Each wrong token of a client makes the next answer to one wait twice as long. A right token never waits, whatever
 //! other clients behind the same address have tried. Memory, waiting answers and log lines are bounded. Beyond the
 //! bound of waiting answers a wrong token is answered at once with 429, and only the token's length still protects
-//! ([`MIN_TOKEN`](crate::token::MIN_TOKEN)).
+//! ([`MIN_TOKEN`](crate::MIN_TOKEN)).
 
 use std::collections::HashMap;
 use std::time::Duration;
