@@ -179,7 +179,7 @@ async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::
     };
     tokio::select! {
         () = signals.recv() => tracing::info!("unmounting"),
-        () = single.wait_ended() => tracing::info!("somebody unmounted"),
+        () = single.wait_ended() => tracing::info!("the folder was unmounted"),
     }
     stop_in_order(single.stop(), &mut signals).await
 }

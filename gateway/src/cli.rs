@@ -115,11 +115,10 @@ pub enum Command {
 
     /// Fetch objects into the cache ahead of use
     ///
-    /// Warms the objects below PATH in the bucket, the paths of a list, or those of an access log, the most requested
-    /// first (nginx's `combined` format, or Tidegate's own; GETs with a 2xx or 304). Asks the running gateway through
-    /// its admin listener (`admin.listen`, `admin.token`), which reads behind all requests that a reader waits for,
-    /// into the tiers that the profile names; if it says `disk = "second"`, to disk at once. Cached bytes are skipped,
-    /// so that it can be run again at any time.
+    /// Warms the objects below PATH in the bucket, or the paths of a list. Asks the running gateway through its admin
+    /// listener (`admin.listen`, `admin.token`), which reads behind all requests that a reader waits for, into the
+    /// tiers that the profile names; if it says `disk = "second"`, to disk at once. Cached bytes are skipped, so that
+    /// it can be run again at any time.
     #[command(after_long_help = EXIT_CODES)]
     Warm(WarmArgs),
 

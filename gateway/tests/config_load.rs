@@ -164,6 +164,26 @@ fn warned(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_module_that_events_had_before_the_crates_is_called_by_its_new_name() {
+    let cases = [
+        ("store::disk", "tidegate::store", "tidegate_cache"),
+        ("engine::upload", "tidegate::engine", "tidegate_write"),
+        ("http", "tidegate::http", "tidegate_http"),
+    ];
+    for (module, old, new) in cases {
+        let text = format!("[log]\nlevel = \"info,tidegate::{module}=debug\"\n");
+        assert_eq!(
+            warned(&text),
+            [format!(
+                "t.toml:2:9: `log.level`: `{old}` is called `{new}` now"
+            )]
+        );
+    }
+    let kept = "[log]\nlevel = \"info,tidegate::access=warn,tidegate_engine=debug\"\n";
+    assert_eq!(warned(kept), Vec::<String>::new());
+}
+
+#[test]
 fn a_window_is_cut_where_only_one_of_both_is_written() {
     let origin = "[[origin]]\nname = \"a\"\nbucket = \"a\"\n";
     let written = format!("{origin}[profile.web]\nread_ahead = \"1GiB\"\n");

@@ -17,7 +17,7 @@ use gateway::Whole;
 const HEAD: &str = "\
 # Metrics
 
-Generated from `gateway/crates/telemetry/src/names.rs` and `list.rs` there; edit those.
+Generated from `gateway/crates/telemetry/src/names/` and `list.rs` beside it; edit those.
 
 `GET /metrics` on the admin listener answers OpenMetrics text, which Prometheus scrapes. Units are
 base units and part of the name. A counter is scraped with `_total` behind it, a histogram as

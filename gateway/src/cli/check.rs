@@ -92,7 +92,7 @@ fn mount_warnings(_: &Config) -> Vec<String> {
     vec![]
 }
 
-/// Returns the mounts, and the folders of their spool and plain files.
+/// Returns the mounts, and the folder of their spool.
 fn mounts(config: &Config, env: &Environment) -> Vec<String> {
     let mount = |mount: &Mount| {
         let host = mount.host.as_deref().unwrap_or_default();

@@ -1,8 +1,7 @@
 //! `tidegate warm`: fills the cache of a running gateway ahead of use, through its admin listener.
 //!
-//! Paths come in batches, from the bucket's own listing, a list, or access logs. Each batch is requested until every
-//! path of it is answered, for one request ends after some minutes at the latest. After each batch the state file
-//! records the progress.
+//! Paths come in batches, from the bucket's own listing or a list. Each batch is requested until every path of it is
+//! answered, for one request ends after some minutes at the latest. Run again, it fetches only what is not cached.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

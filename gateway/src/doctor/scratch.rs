@@ -17,6 +17,7 @@ use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 
 use tidegate_cache::direct;
 use tidegate_plan::diagnosis::Rate;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The alignment of buffers, offsets and lengths of direct I/O: no disk has larger sectors.
 const ALIGNMENT: usize = direct::PAGE_SIZE as usize;
@@ -183,7 +184,7 @@ impl PassRun<'_> {
             }
             times.push(began.elapsed());
         }
-        let mut all = self.times.lock().expect("no thread panicked");
+        let mut all = self.times.lock().recover();
         all.append(&mut times);
         Ok(())
     }

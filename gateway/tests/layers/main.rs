@@ -26,21 +26,22 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];
 
-/// The crates in which a third-party crate, or a family with a common beginning, is at home.
+/// The modules in which a third-party crate, or a family with a common beginning, may be named: these and those below
+/// them. A path begins with the crate.
 const HOMES: &[(&str, &[&str])] = &[
-    ("aws-", &["origin"]),
-    ("axum", &["http", "admin"]),
-    ("brotli", &["engine"]),
-    ("flate2", &["engine"]),
+    ("aws_", &["origin::s3"]),
+    ("axum", &["admin"]),
+    ("brotli", &["engine::variant"]),
+    ("flate2", &["engine::variant"]),
     ("foyer", &["cache"]),
     ("fuser", &["fuse"]),
     ("redb", &["cache"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
-    ("s3s", &["tidegate"]),
-    ("tikv-", &["tidegate"]),
+    ("s3s", &["tidegate::embedded", "tidegate::demo"]),
+    ("tikv_jemalloc", &["tidegate::app::allocator"]),
     ("toml", &["config"]),
-    ("tower-http", &["http", "admin"]),
+    ("tower_http", &["admin"]),
 ];
 
 /// Names that no rule of `plan` needs: time and chance are its arguments.
@@ -85,20 +86,13 @@ fn each_crate_depends_only_on_those_below_it() {
 
 #[test]
 fn each_third_party_crate_stays_at_home() {
+    let mut found = vec![];
     for folder in children(&crates()).iter().chain([&root()]) {
-        let name = if *folder == root() {
-            "tidegate".to_owned()
-        } else {
-            name_of(folder)
-        };
-        for dependency in dependencies(folder) {
-            let home = HOMES
-                .iter()
-                .find(|(family, _)| dependency.starts_with(family));
-            let is_at_home = home.is_none_or(|(_, homes)| homes.contains(&name.as_str()));
-            assert!(is_at_home, "{name} depends on {dependency}");
-        }
+        let name = crate_name(folder);
+        found.extend(unused_homes(&name, &dependencies(folder)));
+        found.extend(sources(folder).iter().flat_map(|s| strangers(&name, s)));
     }
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]
@@ -106,7 +100,7 @@ fn no_modules_run_in_a_circle() {
     let mut found = vec![];
     for folder in children(&crates()).iter().chain([&root()]) {
         for circle in circles(&sources(folder)) {
-            found.push(format!("{}: {}", name_of(folder), circle.join(", ")));
+            found.push(format!("{}: {}", crate_name(folder), circle.join(", ")));
         }
     }
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
@@ -140,6 +134,43 @@ fn is_path(span: &str) -> bool {
     begins.iter().any(|begin| span.starts_with(begin)) && !span.contains(' ')
 }
 
+/// Returns the dependencies of a crate that have their home in another.
+fn unused_homes(name: &str, dependencies: &[String]) -> Vec<String> {
+    let is_away = |dependency: &&String| {
+        let homes = homes_of(&dependency.replace('-', "_"));
+        homes.is_some_and(|homes| !homes.iter().any(|home| is_below(name, home)))
+    };
+    let away = dependencies.iter().filter(is_away);
+    away.map(|dependency| format!("{name} depends on `{dependency}`"))
+        .collect()
+}
+
+/// Returns the third-party crates that a source names away from their home.
+fn strangers(name: &str, source: &Source) -> Vec<String> {
+    let module = [&[name.to_owned()], &source.module[..]].concat().join("::");
+    let is_stranger = |head: &&String| {
+        homes_of(head).is_some_and(|homes| !homes.iter().any(|home| is_below(home, &module)))
+    };
+    let heads = source.heads();
+    let strangers = heads.iter().filter(is_stranger);
+    strangers
+        .map(|head| format!("{module} names `{head}`"))
+        .collect()
+}
+
+fn homes_of(dependency: &str) -> Option<&'static [&'static str]> {
+    let home = HOMES
+        .iter()
+        .find(|(family, _)| dependency.starts_with(family));
+    home.map(|(_, homes)| *homes)
+}
+
+/// Returns whether the module `path` is `ancestor` or stands below it.
+fn is_below(ancestor: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(ancestor);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
 /// Returns the names in a source that no rule of `plan` needs.
 fn impure(source: &Source) -> Vec<String> {
     let named = |path: &&&str| source.names(path);
@@ -156,6 +187,14 @@ fn root() -> PathBuf {
 
 fn crates() -> PathBuf {
     root().join("crates")
+}
+
+fn crate_name(folder: &Path) -> String {
+    if *folder == root() {
+        "tidegate".to_owned()
+    } else {
+        name_of(folder)
+    }
 }
 
 fn name_of(path: &Path) -> String {
@@ -196,6 +235,7 @@ fn sources(folder: &Path) -> Vec<Source> {
     collect(&root, &mut files);
     let all: Vec<Source> = files.iter().map(|file| read(&root, file)).collect();
     let tests: Vec<Vec<String>> = all.iter().flat_map(Source::test_modules).collect();
+    assert!(all.len() > 1, "{} was not read", folder.display());
     let is_test = |source: &Source| tests.iter().any(|test| source.module.starts_with(test));
     all.into_iter().filter(|source| !is_test(source)).collect()
 }
@@ -231,6 +271,35 @@ fn read(root: &Path, file: &Path) -> Source {
 
 fn source(text: &str) -> Source {
     Source::new(vec!["x".to_owned()], text)
+}
+
+#[test]
+fn a_crate_away_from_home_is_seen() {
+    let strangers = |module: &str, text: &str| {
+        let mut path = module.split("::").map(str::to_owned);
+        let name = path.next().expect("a crate");
+        strangers(&name, &Source::new(path.collect(), text)).len()
+    };
+    for (module, text) in [
+        ("engine", "use aws_sdk_s3::Client;"),
+        ("origin::decorators", "use aws_sdk_s3::Client;"),
+        ("origin::s30", "use aws_sdk_s3::Client;"),
+        ("engine", "use foyer as f;"),
+        ("tidegate::app", "fn f() { axum::serve() }"),
+        ("tidegate::app", "#[axum::debug_handler] fn f() {}"),
+        ("tidegate::app", "use {std::fs, s3s::S3};"),
+    ] {
+        assert_eq!(strangers(module, text), 1, "{module}: {text}");
+    }
+    for (module, text) in [
+        ("origin::s3::client", "use aws_sdk_s3::Client;"),
+        ("origin::s3", "use ::aws_sdk_s3::Client;"),
+        ("tidegate::app", "use crate::store::foyer::X;"),
+    ] {
+        assert_eq!(strangers(module, text), 0, "{module}: {text}");
+    }
+    let needs = ["toml".to_owned(), "aws-sdk-s3".to_owned()];
+    assert_eq!(unused_homes("origin", &needs), ["origin depends on `toml`"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Rust source as far as the rules of the house need it: the paths that it names.
 
+use std::collections::BTreeSet;
+
 /// One source file, reduced to the paths that it names outside of comments, strings and tests.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -32,6 +34,12 @@ impl Source {
     /// Returns its child modules in files of their own that are tests.
     pub(crate) fn test_modules(&self) -> Vec<Vec<String>> {
         self.test_modules.clone()
+    }
+
+    /// Returns the first names of its paths, each once: crates, among others.
+    pub(crate) fn heads(&self) -> BTreeSet<String> {
+        let head = |path: &Vec<String>| path.iter().find(|name| !name.is_empty()).cloned();
+        self.paths.iter().filter_map(head).collect()
     }
 
     /// Returns whether a path holds these names one after the other.

@@ -212,6 +212,6 @@ mod tests {
         drop(third);
         assert_eq!(pool.state().spare.len(), 1);
         drop(last);
-        assert_eq!(pool.state().spare.len(), 0, "nobody needs them");
+        assert_eq!(pool.state().spare.len(), 0, "no caller needs them");
     }
 }

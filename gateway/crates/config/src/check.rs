@@ -136,20 +136,35 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Checks a log level: `info`, or `info,tidegate::engine=debug`.
+    /// Checks a log level: `info`, or `info,tidegate_engine=debug`.
     fn level(&mut self, text: &str) {
         const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
         for part in text.split(',') {
-            let level = part
-                .rsplit_once('=')
-                .map_or(part, |(_, level)| level)
-                .trim();
+            let (module, level) = part.rsplit_once('=').unwrap_or(("", part));
+            self.log_module(module.trim());
+            let level = level.trim();
             if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
                 let hint = suggestion(level, LEVELS);
                 let message = format!("`{}` is no level{hint}", level.escape_debug());
                 self.error(&KeyPath::of("log", "level"), message);
             }
         }
+    }
+
+    /// Warns of a module's name from before the crates: no event has it any more.
+    fn log_module(&mut self, module: &str) {
+        let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
+        let Some(layer) = module.strip_prefix("tidegate::").map(first) else {
+            return;
+        };
+        let krate = match layer.as_str() {
+            "engine" if module.contains("::upload") || module.contains("::spool") => "write",
+            "store" => "cache",
+            "admin" | "engine" | "fuse" | "http" | "origin" => &layer,
+            _ => return,
+        };
+        let message = format!("`tidegate::{layer}` is called `tidegate_{krate}` now");
+        self.warn(&KeyPath::of("log", "level"), message);
     }
 
     fn limits(&mut self, config: &Config) {

@@ -116,7 +116,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         match session.run() {
             Err(error) => tracing::error!(path = place, %error, "a mount ended badly"),
             Ok(()) if stop.is_cancelled() => {}
-            Ok(()) => tracing::warn!(path = place, "somebody else has unmounted a folder"),
+            Ok(()) => tracing::warn!(path = place, "a folder was unmounted from outside"),
         }
         told.send_replace(true);
     };

@@ -12,6 +12,7 @@ use crate::cache_status::CacheResult;
 use crate::metrics::Metrics;
 use crate::server::streams::Http2Stream;
 use crate::server::timeouts::ConnectionActivity;
+use tidegate_telemetry::logging::ACCESS;
 
 /// Streams of one connection while streams are scarce: more than a browser has answers under way at a
 /// time.
@@ -165,7 +166,7 @@ impl Drop for RequestRecord {
         }
         // 499 as in nginx: the client went before there was an answer.
         tracing::info!(
-            target: "tidegate::access",
+            target: ACCESS,
             method = self.method.as_str(),
             path = self.uri.path(),
             status = self.status.map_or(499, |status| status.as_u16()),

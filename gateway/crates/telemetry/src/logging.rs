@@ -23,7 +23,7 @@ pub struct Logging {
     /// The format of a line.
     pub format: Format,
     /// The lowest level that is logged: `error`, `warn`, `info`, `debug` or `trace`; also by
-    /// module, as in `info,tidegate::engine=debug`.
+    /// module, as in `info,tidegate_engine=debug`.
     pub level: String,
     /// Whether each request is logged in one line, whatever `level` says.
     pub access: bool,

@@ -1,4 +1,4 @@
-//! The sources of paths: the bucket's own listing below a route's path, a list, or access logs.
+//! The sources of paths: the bucket's own listing below a route's path, or a list.
 
 use std::fmt::Write;
 use std::fs::File;

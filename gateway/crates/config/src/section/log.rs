@@ -12,7 +12,7 @@ pub struct Log {
     /// The least level that is logged: off, error, warn, info, debug, trace; also by module, after
     /// a comma.
     ///
-    /// For example `info,tidegate::engine=debug`.
+    /// For example `info,tidegate_engine=debug`.
     pub level: String,
     /// Log one line a request.
     pub access: bool,

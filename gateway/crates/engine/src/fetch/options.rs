@@ -4,6 +4,7 @@ use crate::Core;
 use tidegate_cache::{Admit, PinId};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{Client, Profile, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// A reader's options for its fetches.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ pub(crate) fn admission(
         DiskUse::Second if !pin.is_none() => true,
         DiskUse::Second => {
             let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(GOLDEN_PRIME));
-            let mut seen = core.second_use.lock().expect("never poisoned");
+            let mut seen = core.second_use.lock().recover();
             seen.record_use(hash)
         }
     };

@@ -215,7 +215,7 @@ impl VersionFetches {
         first..first + 1 + u32::try_from(more).unwrap_or(0)
     }
 
-    /// Returns as much of a run as the budget has room for now, at least its first chunk; without room, the fetch waits
+    /// Returns as much of a run as fits into the free budget, at least its first chunk; without room, the fetch waits
     /// its turn.
     fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
         loop {

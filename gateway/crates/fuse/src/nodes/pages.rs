@@ -275,7 +275,7 @@ mod tests {
         pages.settle(Some((A, facts(1))));
         assert!(pages.begin(Some(B), 1), "it was changed elsewhere");
         pages.settle(None);
-        assert!(pages.begin(Some(A), 1), "nobody knows what they are of");
+        assert!(pages.begin(Some(A), 1), "it is unknown what they are of");
         pages.settle(None);
         pages.show(&facts(1), LONG);
         assert_eq!(pages.open(A, &facts(1)), PageAction::Drop);

@@ -96,6 +96,11 @@ impl CountedBytes {
     pub(crate) fn new(bytes: Bytes, stream: Option<Arc<Http2Stream>>) -> Self {
         Self { bytes, stream }
     }
+
+    #[cfg(test)]
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
 }
 
 impl Buf for CountedBytes {

@@ -77,12 +77,6 @@ mod tests {
             );
         }
 
-    }
-
-    proptest! {
-        // Each case draws 8,000 keys.
-        #![proptest_config(ProptestConfig::with_cases(32))]
-
         #[test]
         fn shares_follow_the_weights(ids in proptest::collection::btree_set(any::<u64>(), 3)) {
             let weights = [1, 2, 5];

@@ -5,7 +5,6 @@ use std::time::Duration;
 /// Computes the wait before each piece, so that all pieces together keep to a rate.
 ///
 /// The first piece goes at once, and each other after the time of the pieces before it. Unused time is not saved up.
-/// used is not saved up.
 #[derive(Debug)]
 pub struct Pacer {
     rate: f64,

@@ -80,7 +80,7 @@ pub const ENGINE_JOINED: Metric = counter(
 pub const ENGINE_ABANDONED: Metric = counter(
     "fetches_abandoned",
     &[],
-    "Fetches stopped because nobody wanted them any more",
+    "Fetches stopped because no reader wanted them any more",
 );
 
 /// Stale answers on error.

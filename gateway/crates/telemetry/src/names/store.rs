@@ -100,7 +100,7 @@ pub const STORE_DISK_CHUNKS: Metric = gauge(
 pub const STORE_HUNG_READS: Metric = gauge(
     "store_hung_reads",
     &["disk"],
-    "Reads of a cache disk that nobody waits for any more and that have not returned",
+    "Reads of a cache disk that no reader waits for any more and that have not returned",
 );
 
 /// Chunks evicted from a disk.

@@ -79,7 +79,7 @@ impl Writer {
         log.segments.clear();
         log.index.clear();
         log.take_holes();
-        warn!(path = %log.dir.display(), "somebody deleted the files of the cache disk; it begins anew");
+        warn!(path = %log.dir.display(), "the files of the cache disk were deleted; it begins anew");
         if let Err(error) = log.layout.relock() {
             log.health.record_write_failure(&error);
         } else if let Err(error) = log.files.make_dir(&log.dir) {

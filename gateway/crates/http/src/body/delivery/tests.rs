@@ -8,7 +8,6 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use proptest::prelude::*;
-use std::future::poll_fn;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -89,37 +88,50 @@ impl Readable for Fake {
     }
 }
 
-fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Delivery<Fake>, Arc<ClientMemory>) {
+fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Body, Arc<ClientMemory>) {
     let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
     let delivery = Delivery::single(fake.clone(), reader, range, memory.clone());
-    (delivery, memory)
+    (unrecorded(delivery), memory)
+}
+
+/// Returns the body of an answer that no record counts.
+fn unrecorded(delivery: Delivery<Fake>) -> Body {
+    Body {
+        content: Content::of(delivery),
+        record: None,
+    }
+}
+
+/// Polls the body like hyper.
+async fn next_frame(body: &mut Body) -> Option<Result<Bytes, BodyError>> {
+    let frame = body.frame().await?;
+    Some(frame.map(|frame| frame.into_data().expect("only data").into_bytes()))
 }
 
 /// Returns the next bytes, which must come.
-async fn next(delivery: &mut Delivery<Fake>) -> Bytes {
-    let next = poll_fn(|cx| delivery.poll_next(cx)).await;
-    next.expect("more").expect("whole")
+async fn next(body: &mut Body) -> Bytes {
+    next_frame(body).await.expect("more").expect("whole")
 }
 
-async fn frames(mut delivery: Delivery<Fake>) -> Result<Vec<Bytes>, BodyError> {
+async fn frames(mut body: Body) -> Result<Vec<Bytes>, BodyError> {
     let mut frames = Vec::new();
-    let mut left = delivery.left();
-    while let Some(bytes) = poll_fn(|cx| delivery.poll_next(cx)).await {
+    let mut left = body.size_hint().exact().expect("known");
+    while let Some(bytes) = next_frame(&mut body).await {
         let bytes = bytes?;
         left -= bytes.len() as u64;
-        assert_eq!(delivery.left(), left, "exact at each step");
+        assert_eq!(body.size_hint().exact(), Some(left), "exact at each step");
         frames.push(bytes);
     }
-    assert_eq!(left, 0);
+    assert!(body.is_end_stream() && left == 0);
     Ok(frames)
 }
 
 #[tokio::test]
 async fn hands_the_engines_bytes_on_uncopied() {
     let fake = Fake::new(600_000, 256 << 10);
-    let (delivery, memory) = single(&fake, ByteRange::new(10, 600_000), usize::MAX);
-    let frames = frames(delivery).await.expect("whole");
+    let (body, memory) = single(&fake, ByteRange::new(10, 600_000), usize::MAX);
+    let frames = frames(body).await.expect("whole");
     assert_eq!(frames.concat(), fake.bytes[10..]);
     assert_eq!(frames[1].as_ptr(), fake.bytes[10 + (256 << 10)..].as_ptr());
     assert_eq!(
@@ -140,8 +152,8 @@ async fn a_reader_that_breaks_its_word_breaks_the_body() {
     ] {
         let mut fake = Fake::new(100_000, 30_000);
         fake.fault = Some((50_000, fault));
-        let (delivery, _) = single(&fake, fake.all(), usize::MAX);
-        let error = frames(delivery).await.expect_err("cut off");
+        let (body, _) = single(&fake, fake.all(), usize::MAX);
+        let error = frames(body).await.expect_err("cut off");
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -166,9 +178,9 @@ async fn several_ranges_have_headings_and_an_exact_length() {
     }
     let reader = fake.read_at(pieces[0]);
     let memory = Arc::new(ClientMemory::new(usize::MAX));
-    let delivery = Delivery::several(fake.clone(), reader, parts, memory);
-    assert_eq!(delivery.left(), expected.len() as u64);
-    assert_eq!(frames(delivery).await.expect("whole").concat(), expected);
+    let body = unrecorded(Delivery::several(fake.clone(), reader, parts, memory));
+    assert_eq!(body.size_hint().exact(), Some(expected.len() as u64));
+    assert_eq!(frames(body).await.expect("whole").concat(), expected);
     assert_eq!(
         *fake.reads.lock().expect("not poisoned"),
         pieces,
@@ -177,10 +189,10 @@ async fn several_ranges_have_headings_and_an_exact_length() {
 }
 
 /// Reads the body like a client that releases each frame before it polls the next.
-async fn taken(mut delivery: Delivery<Fake>) -> (Vec<u8>, Vec<usize>) {
+async fn taken(mut body: Body) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
-    while delivery.left() > 0 {
-        let frame = next(&mut delivery).await;
+    while let Some(frame) = next_frame(&mut body).await {
+        let frame = frame.expect("whole");
         bytes.extend_from_slice(&frame);
         lengths.push(frame.len());
     }
@@ -192,8 +204,8 @@ async fn copies_go_out_while_the_memory_is_used_up() {
     for cached in [true, false] {
         let mut fake = Fake::new(100_000, 40_000);
         fake.cached = cached;
-        let (delivery, memory) = single(&fake, fake.all(), 39_999);
-        let (bytes, lengths) = taken(delivery).await;
+        let (body, memory) = single(&fake, fake.all(), 39_999);
+        let (bytes, lengths) = taken(body).await;
         assert_eq!(bytes, fake.bytes);
         // The last frame of 20,000 bytes fits.
         let copies = [COPY_BYTES, COPY_BYTES, 40_000 - 2 * COPY_BYTES];
@@ -212,16 +224,19 @@ async fn copies_go_out_while_the_memory_is_used_up() {
 async fn small_copies_go_out_one_at_a_time_while_the_memory_is_overdrawn() {
     let mut fake = Fake::new(100_000, 40_000);
     fake.cached = false;
-    let (mut delivery, memory) = single(&fake, fake.all(), 10);
+    let (mut body, memory) = single(&fake, fake.all(), 10);
     memory.force_reserve(16);
-    let first = next(&mut delivery).await;
+    let first = next(&mut body).await;
     assert_eq!(first.len(), SMALL_COPY_BYTES);
     let mut cx = Context::from_waker(std::task::Waker::noop());
-    assert!(delivery.poll_next(&mut cx).is_pending());
+    assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
+    let Content::Delivery(delivery) = &body.content else {
+        panic!("more is to come");
+    };
     assert!(delivery.waits_for_client(), "it waits for the client");
     assert_eq!(memory.used(), 16 + SMALL_COPY_BYTES, "no frame is held");
     drop(first);
-    let (bytes, lengths) = taken(delivery).await;
+    let (bytes, lengths) = taken(body).await;
     assert_eq!(bytes, fake.bytes[SMALL_COPY_BYTES..]);
     assert!(lengths.iter().all(|length| *length <= SMALL_COPY_BYTES));
     assert_eq!(memory.used(), 16);
@@ -271,15 +286,15 @@ async fn a_client_that_is_held_back_is_watched_again() {
 async fn a_byte_is_copied_out_of_its_chunk() {
     let mut fake = Fake::new(400_000, 256 << 10);
     fake.pinned = Some(256 << 10);
-    let (delivery, memory) = single(&fake, ByteRange::new(7, 8), usize::MAX);
-    let frames = frames(delivery).await.expect("whole");
+    let (body, memory) = single(&fake, ByteRange::new(7, 8), usize::MAX);
+    let frames = frames(body).await.expect("whole");
     assert_eq!(
         (frames.concat(), memory.used()),
         (fake.bytes[7..8].to_vec(), 1)
     );
     drop(frames);
-    let (mut delivery, memory) = single(&fake, ByteRange::new(7, 20_007), usize::MAX);
-    let frame = next(&mut delivery).await;
+    let (mut body, memory) = single(&fake, ByteRange::new(7, 20_007), usize::MAX);
+    let frame = next(&mut body).await;
     assert_eq!(memory.used(), 256 << 10, "all of what it keeps alive");
     drop(frame);
     assert_eq!(memory.used(), 0);
@@ -288,10 +303,10 @@ async fn a_byte_is_copied_out_of_its_chunk() {
 #[tokio::test(start_paused = true)]
 async fn a_very_slow_client_gets_copies_until_it_is_faster() {
     let fake = Fake::new(400_000, 100_000);
-    let (mut delivery, memory) = single(&fake, fake.all(), usize::MAX);
+    let (mut body, memory) = single(&fake, fake.all(), usize::MAX);
     let mut length_after = async |wait: u64| {
         tokio::time::advance(Duration::from_millis(wait)).await;
-        next(&mut delivery).await.len()
+        next(&mut body).await.len()
     };
     assert_eq!(length_after(0).await, 100_000);
     assert_eq!(length_after(1000).await, 100_000, "100 kB/s will do");
@@ -320,7 +335,7 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
         fake.all(),
         Arc::new(ClientMemory::new(usize::MAX)),
     );
-    let frames = frames(delivery).await.expect("whole");
+    let frames = frames(unrecorded(delivery)).await.expect("whole");
     assert_eq!(
         frames.iter().map(Bytes::len).collect::<Vec<_>>(),
         [50_000, 50_000]
@@ -346,11 +361,11 @@ proptest! {
         fake.cached = cached;
         let cut = |part: f64| ((size as f64) * part) as u64;
         let range = ByteRange::new(cut(ends.0).min(cut(ends.1)), cut(ends.0).max(cut(ends.1)) + 1);
-        let (mut delivery, memory) = single(&fake, range, limit);
+        let (mut body, memory) = single(&fake, range, limit);
         let sent = runtime.block_on(async {
             let (mut sent, mut waits) = (Vec::new(), waits.iter().cycle());
-            while delivery.left() > 0 {
-                sent.extend_from_slice(&next(&mut delivery).await);
+            while let Some(frame) = next_frame(&mut body).await {
+                sent.extend_from_slice(&frame.expect("whole"));
                 let wait = waits.next().copied().unwrap_or(0);
                 tokio::time::advance(Duration::from_millis(wait)).await;
             }
