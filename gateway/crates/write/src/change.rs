@@ -1,17 +1,21 @@
 //! Changes that send no bytes: deleting, renaming, folders.
 
-use crate::change_mark::change_key;
-use crate::task::run_to_completion;
+pub(crate) mod change_mark;
+pub(crate) mod folder;
+pub(crate) mod supersede;
+
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::pinned::Pinned;
-use super::publish_hold::PublishHold;
-use super::queue::remove;
-use super::shared_draft::SharedDraft;
-use super::supersede::{ChangedKey, supersede};
-use super::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use crate::change::change_mark::change_key;
+use crate::change::supersede::{ChangedKey, supersede};
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::locks::publish_hold::PublishHold;
+use crate::publish::queue::remove;
+use crate::task::run_to_completion;
+use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::Entry;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
@@ -179,7 +183,7 @@ impl Drafts {
     }
 
     /// Records a new version of the key that the store made of a version of another object.
-    pub(super) async fn note_copied(
+    pub(crate) async fn note_copied(
         &self,
         source: &ReadContext,
         id: &ObjectId,
@@ -198,7 +202,7 @@ impl Drafts {
     }
 
     /// Moves the handles to the new key.
-    pub(super) fn move_writing(
+    pub(crate) fn move_writing(
         &self,
         writing: &Arc<SharedDraft>,
         old: &ObjectId,
@@ -233,7 +237,7 @@ impl Drafts {
 
 /// Deletes an object. Afterwards this process knows that it is missing, or, after an error, knows
 /// nothing of it.
-pub(super) async fn delete_object(
+pub(crate) async fn delete_object(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
@@ -258,7 +262,7 @@ async fn note_deleted(inner: &Drafts, id: &ObjectId) {
 }
 
 /// Copies a version on the server, in parts if it is too large for one request.
-pub(super) async fn copy(
+pub(crate) async fn copy(
     inner: &Drafts,
     source: &ReadContext,
     version: &Version,

@@ -4,14 +4,14 @@
 //!
 //! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
 //! go into the spool (`spool`) at their offset. Parts that look finished are sent while the
-//! rest is still being written (`send`), up to one per stream at once. A part that is written to
+//! rest is still being written (`publish::send`), up to one per stream at once. A part that is written to
 //! again is sent again under the same part number. The bucket shows nothing of this.
 //!
 //! [`Writer::commit`] (a `close`) sends the remaining parts, has the server copy the untouched
-//! parts of a changed object, and completes the upload (`commit`). The object then exists, whole,
+//! parts of a changed object, and completes the upload (`publish::commit`). The object then exists, whole,
 //! and the next look-up in this process finds it. With [`Commit::Background`] it returns once
-//! everything is durable in the spool. `queue` publishes it later: at once, when the origin is
-//! back, or after a restart (`recover`). The phases of a draft are a table in `phase`.
+//! everything is durable in the spool. `publish::queue` publishes it later: at once, when the origin is
+//! back, or after a restart (`publish::recover`). The phases of a draft are a table in `draft::phase`.
 //!
 //! # When the spool is full
 //!
@@ -50,57 +50,30 @@ use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
 
-mod assemble;
-mod begin;
 mod change;
-mod change_mark;
-mod closed_draft;
-mod commit;
-mod complete;
-mod edition;
+mod draft;
 mod error;
-mod folder;
-mod folder_locks;
-mod key_locks;
+mod locks;
 mod metrics;
-mod next_edition;
 mod path;
-mod phase;
-mod pinned;
-pub(crate) mod publish_hold;
-mod published_version;
-mod queue;
-mod read;
+mod publish;
 pub mod receive;
-mod records;
-mod recover;
-mod send;
-mod shared_draft;
-mod single_put;
-mod snapshot;
-mod space;
 mod spool;
-mod staging;
-mod state;
-mod supersede;
 mod task;
-mod uncertain;
-mod write;
-mod writer;
 
-pub use closed_draft::{ClosedDraft, ClosedDraftReader};
+pub use change::folder::{CopiedFolder, FolderRename, MovedObject};
+pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
+pub use draft::snapshot::DraftSnapshot;
+pub use draft::writer::Writer;
 pub use error::WriteError;
-pub use folder::{CopiedFolder, FolderRename, MovedObject};
-pub use folder_locks::{FolderLock, PathLock};
+pub use locks::folder_locks::{FolderLock, PathLock};
 pub use path::WritePath;
-pub use queue::{Pending, Stage};
-pub use snapshot::DraftSnapshot;
+pub use publish::queue::{Pending, Stage};
 pub use spool::SpoolError;
-pub use writer::Writer;
 
-use folder_locks::FolderLocks;
+use draft::shared_draft::SharedDraft;
+use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
-use shared_draft::SharedDraft;
 
 /// Settings of writers.
 #[derive(Debug, Clone)]
@@ -275,7 +248,7 @@ impl Writers {
         how: OpenMode,
         headers: Headers,
     ) -> Result<Writer, WriteError> {
-        begin::open(&self.0, source, key, how, headers).await
+        draft::begin::open(&self.0, source, key, how, headers).await
     }
 
     /// Returns a handle on the draft of an object that is open, or closed and not yet in the

@@ -9,27 +9,27 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use super::{Drafts, Writers};
+use crate::{Drafts, Writers};
 use tidegate_telemetry::names;
 
 /// Counters of everything written through this process.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     commits: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes taken from writers.
-    pub(super) written: Counter,
+    pub(crate) written: Counter,
     /// Parts whose bytes left the spool before their object was complete.
-    pub(super) evicted: Counter,
+    pub(crate) evicted: Counter,
     /// Writes that waited for room in the spool.
-    pub(super) held_back: Counter,
+    pub(crate) held_back: Counter,
     /// Parts that were sent again because they were written to again.
-    pub(super) resent: Counter,
+    pub(crate) resent: Counter,
     /// Uploads completed under a staging key, to read back bytes that left the spool.
-    pub(super) staged: Counter,
+    pub(crate) staged: Counter,
 }
 
 impl Metrics {
-    pub(super) fn committed(&self, result: &'static str) {
+    pub(crate) fn committed(&self, result: &'static str) {
         self.commits.get_or_create(&[("result", result)]).inc();
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use super::Drafts;
-use super::key_locks::{KeyLock, KeyLocks};
-use super::publish_hold::PublishHold;
+use crate::Drafts;
+use crate::locks::key_locks::{KeyLock, KeyLocks};
+use crate::locks::publish_hold::PublishHold;
 use tidegate_engine::Core;
 use tidegate_engine::{Budget, Engine, Error};
 use tidegate_plan::ObjectId;
@@ -24,21 +24,21 @@ const PUT_SHARE: u64 = 4;
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The write path of one engine: PUT and DELETE, and drafts once a spool is open
-/// ([`Writers::start`](super::Writers::start)). There is one for each engine.
+/// ([`Writers::start`](crate::Writers::start)). There is one for each engine.
 pub struct WritePath {
-    pub(super) engine: Engine,
-    pub(super) core: Arc<Core>,
+    pub(crate) engine: Engine,
+    pub(crate) core: Arc<Core>,
     /// The limit on the budget's memory for clients that send objects.
-    pub(super) received: Budget,
+    pub(crate) received: Budget,
     /// The limit on the budget's memory for objects put whole. A holder of such memory waits only
     /// for the budget and the bucket.
-    pub(super) put: Budget,
+    pub(crate) put: Budget,
     /// The keys being changed in the bucket.
     holds: KeyLocks,
     /// The drafts being written, if a spool is open.
-    pub(super) drafts: OnceLock<Weak<Drafts>>,
+    pub(crate) drafts: OnceLock<Weak<Drafts>>,
     /// The number of drafts. If it is 0, readers look no further.
-    pub(super) drafted: AtomicUsize,
+    pub(crate) drafted: AtomicUsize,
 }
 
 impl fmt::Debug for WritePath {
@@ -66,12 +66,12 @@ impl WritePath {
     }
 
     /// Keeps other writers of this process from changing a key of a bucket, under any identity.
-    pub(super) async fn lock_key(&self, id: &ObjectId) -> KeyLock {
+    pub(crate) async fn lock_key(&self, id: &ObjectId) -> KeyLock {
         self.holds.take(&self.core.of_bucket(id)).await
     }
 
     /// Like [`WritePath::lock_key`], for two keys.
-    pub(super) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
+    pub(crate) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
         let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
         self.holds.take_both(&one, &other).await
     }
@@ -81,7 +81,7 @@ impl WritePath {
     ///
     /// # Errors
     /// [`Error::Overloaded`] if that takes longer.
-    pub(super) async fn hold(
+    pub(crate) async fn hold(
         &self,
         id: &ObjectId,
     ) -> Result<(Option<PublishHold>, KeyLock), Error> {

@@ -9,7 +9,6 @@
 mod filling;
 mod publish;
 
-use crate::change_mark::change_key;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,11 +19,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use self::filling::Filling;
-use super::WriteError;
-use super::key_locks::KeyLock;
-use super::path::WritePath;
-use super::publish_hold::PublishHold;
-use super::task::{catch_panic, run_to_completion};
+use crate::WriteError;
+use crate::change::change_mark::change_key;
+use crate::locks::key_locks::KeyLock;
+use crate::locks::publish_hold::PublishHold;
+use crate::path::WritePath;
+use crate::task::{catch_panic, run_to_completion};
 use tidegate_engine::Core;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::PartChunks;

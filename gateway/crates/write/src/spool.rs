@@ -23,14 +23,14 @@ use std::sync::Arc;
 use rustix::fs::{FlockOperation, flock};
 
 mod behind;
-pub(super) mod blocks;
-pub(super) mod data;
-pub(super) mod file;
-pub(super) mod journal;
+pub(crate) mod blocks;
+pub(crate) mod data;
+pub(crate) mod file;
+pub(crate) mod journal;
 mod log;
-pub(super) mod replay;
+pub(crate) mod replay;
 mod slots;
-pub(super) mod space;
+pub(crate) mod space;
 mod tail;
 
 use blocks::Memory;
@@ -60,17 +60,17 @@ pub enum SpoolError {
 
 /// A directory of drafts. See the module documentation.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(crate) struct Spool {
     slots: Arc<Slots>,
-    pub(super) space: Space,
-    pub(super) memory: Memory,
+    pub(crate) space: Space,
+    pub(crate) memory: Memory,
 }
 
 /// Returns the number of drafts in a spool that no process has open. Blocks.
 ///
 /// # Errors
 /// The directory exists and cannot be read.
-pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
+pub(crate) fn left_in(directory: &Path) -> io::Result<usize> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
@@ -96,7 +96,7 @@ const DATA_EXTENSION: &str = "bytes";
 const JOURNAL_EXTENSION: &str = "journal";
 
 /// Bytes of a draft's two files beside its data. A journal has this length from its beginning.
-pub(super) const FILES_BYTES: u64 = slots::NEW_FILE_BYTES as u64 + (4 << 10);
+pub(crate) const FILES_BYTES: u64 = slots::NEW_FILE_BYTES as u64 + (4 << 10);
 
 fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|it| it == kind)
@@ -117,7 +117,7 @@ fn is_blank(path: &Path) -> io::Result<bool> {
 impl Spool {
     /// Opens the spool in `directory` with at most `size` bytes, and creates it if it is missing.
     /// `memory` is for bytes that are sent soon. Blocks.
-    pub(super) fn open(directory: &Path, size: u64, memory: Memory) -> Result<Self, SpoolError> {
+    pub(crate) fn open(directory: &Path, size: u64, memory: Memory) -> Result<Self, SpoolError> {
         let failed = |what| {
             let path = directory.to_owned();
             move |error| SpoolError::Io { what, path, error }
@@ -147,7 +147,7 @@ impl Spool {
 
     /// Creates a draft, which has no files yet. `before` is the edition that it replaces, as
     /// `begin` says.
-    pub(super) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
+    pub(crate) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = crate::random();
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
@@ -155,7 +155,7 @@ impl Spool {
 
     /// Returns every draft in the directory as its journal describes it. Removes drafts with empty
     /// journals. Blocks.
-    pub(super) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
+    pub(crate) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
         // Blank files will be used, and the process that made them may not have synced their names.
         self.slots.sync_names()?;
         // All names first: files are removed during the loop.

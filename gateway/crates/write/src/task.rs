@@ -5,12 +5,12 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
-use super::WriteError;
+use crate::WriteError;
 use tidegate_engine::Core;
 
 /// Runs work to its end even if the caller stops waiting, because half of it would be wrong. Only
 /// the engine's shutdown stops it.
-pub(super) async fn run_to_completion<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     core: &Core,
     work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
 ) -> Result<T, WriteError> {
@@ -27,7 +27,7 @@ pub(super) async fn run_to_completion<T: Send + 'static>(
 
 /// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's
 /// unfinished state is cleaned up.
-pub(super) async fn catch_panic<T>(
+pub(crate) async fn catch_panic<T>(
     work: impl Future<Output = Result<T, WriteError>>,
 ) -> Result<T, WriteError> {
     let done = AssertUnwindSafe(work).catch_unwind().await;

@@ -1,3 +1,15 @@
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
 use super::*;
 use crate::body::client_memory::ClientMemory;
 use crate::body::delivery::Delivery;
@@ -8,17 +20,7 @@ use crate::cache_status::CacheResult;
 use crate::record::RequestRecord;
 use crate::server::timeouts::ConnectionActivity;
 use crate::settings::Settings;
-use bytes::Bytes;
-use http::{Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::net::IpAddr;
 use tidegate_plan::Listen;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
 /// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);

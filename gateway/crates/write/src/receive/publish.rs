@@ -1,6 +1,5 @@
 //! The end of a received object: it appears, or leaves nothing behind.
 
-use crate::change_mark::change_key;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use tokio::time::sleep;
 
 use super::Receiving;
 use crate::WriteError;
-use crate::complete::confirmed;
-use crate::published_version::{PublishedVersion, SentBytes};
+use crate::change::change_mark::change_key;
+use crate::publish::complete::confirmed;
+use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Chunks, WriteAnswer, WriteConfirmation};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};

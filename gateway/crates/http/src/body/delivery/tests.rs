@@ -1,15 +1,17 @@
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use proptest::prelude::*;
+
 use super::*;
 use crate::body::client_memory::{ClientMemory, SMALL_COPY_BYTES};
 use crate::body::{Body, Content};
 use crate::metrics::Metrics;
 use crate::record::RequestRecord;
 use crate::server::timeouts::{ConnectionActivity, Expiry, Timeouts};
-use futures_util::stream::{self, BoxStream, StreamExt};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
-use proptest::prelude::*;
-use std::sync::Mutex;
-use std::time::Duration;
 
 /// An object in memory whose reader can be told to misbehave.
 #[derive(Clone)]

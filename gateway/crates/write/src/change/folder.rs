@@ -1,0 +1,415 @@
+//! Renaming a folder: copies every object in it on the server, and deletes the sources once all
+//! copies are known to exist. A crash in between leaves both, never neither (ADR 0033).
+
+use std::collections::BTreeSet;
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::{StreamExt as _, stream};
+
+use crate::change::supersede::{ChangedKey, supersede};
+use crate::change::{copy, delete_object};
+use crate::locks::folder_locks::FolderLock;
+use crate::locks::publish_hold::PublishHold;
+use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use tidegate_cache::Entry as WriteConfirmation;
+use tidegate_engine::names::Facts;
+use tidegate_engine::written::WriteAnswer;
+use tidegate_engine::{Error, ReadContext, records};
+use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::{Listed, OriginError, Written};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
+
+mod listing;
+
+use listing::{check_unchanged, list};
+
+/// The outcome of a folder's rename, if the origin did not fail before the deletions.
+#[derive(Debug)]
+pub enum FolderRename {
+    /// The folder has too many objects, or one whose new key would be invalid: nothing was changed.
+    TooMany,
+    /// The target folder is not empty: nothing was changed.
+    NotEmpty,
+    /// All objects were copied.
+    Copied(CopiedFolder),
+}
+
+/// A folder whose objects have all been copied.
+#[derive(Debug)]
+pub struct CopiedFolder {
+    /// The objects that have only their new keys.
+    pub moved: Vec<MovedObject>,
+    /// The error of the first source that could not be deleted.
+    pub left: Option<WriteError>,
+}
+
+/// An object that was given another key.
+#[derive(Debug)]
+pub struct MovedObject {
+    /// The old key.
+    pub from: ObjectKey,
+    /// The new key.
+    pub to: ObjectKey,
+    /// The tag that the moved version had under the old key.
+    pub etag: ETag,
+}
+
+/// An object to be renamed.
+struct Item {
+    old: ObjectId,
+    new: ObjectId,
+    /// The version under the old key; without its headers if they are not cached.
+    version: Version,
+    is_at_hand: bool,
+    /// Whether this is the folder's marker, and the new name has one already.
+    is_there: bool,
+}
+
+/// A copy that the store confirmed.
+struct ConfirmedCopy {
+    written: Written,
+    answered: WriteAnswer,
+}
+
+/// The number of an item, and the outcome of its copy.
+type CopyOutcome = (usize, Result<ConfirmedCopy, WriteError>);
+
+impl Writers {
+    /// Replaces the prefix `from` of all keys below it by `to`, if there are at most `most`
+    /// objects. Both prefixes end in `/`, and are locked. Drafts below `from` are published first,
+    /// and their handles continue under the new keys.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such folder; the error of the first failed copy;
+    /// [`WriteError::Changed`] if another process has changed an object meanwhile. The sources stay
+    /// then, and the copies are deleted.
+    pub async fn rename_folder(
+        &self,
+        source: &Arc<ReadContext>,
+        (from, to): (&str, &str),
+        most: usize,
+        _locked: &FolderLock,
+    ) -> Result<FolderRename, WriteError> {
+        let inner = &self.0;
+        let holds = inner.hold_folder(source, from).await?;
+        let Some(found) = list(source, from, most).await? else {
+            return Ok(FolderRename::TooMany);
+        };
+        if found.is_empty() {
+            return Err(Error::NotFound.into());
+        }
+        // Accepts an empty folder, or one with only its marker.
+        let has_marker = match list(source, to, 1).await?.as_deref() {
+            Some([]) => false,
+            Some([one]) if one.key == to => true,
+            _ => return Ok(FolderRename::NotEmpty),
+        };
+        let Some(items) = inner
+            .items(source, (from, to), &found, has_marker, &holds)
+            .await?
+        else {
+            return Ok(FolderRename::TooMany);
+        };
+        // In one order, as everywhere.
+        let mut held = Vec::new();
+        for id in items
+            .iter()
+            .flat_map(|it| [&it.old, &it.new])
+            .collect::<BTreeSet<_>>()
+        {
+            held.push(inner.path.lock_key(id).await);
+        }
+        for hold in &holds {
+            check_base(hold, &items)?;
+        }
+        let outcomes = inner.copy_items(source, &items).await;
+        let refused = outcomes.iter().find_map(|(_, made)| made.as_ref().err());
+        let refused = match refused {
+            Some(error) => Some(error.clone()),
+            None => check_unchanged(source, from, most, &found).await.err(),
+        };
+        if let Some(error) = refused {
+            tracing::warn!(%error, from, to, "a folder is not renamed; what was copied of it is taken away again");
+            inner.delete_copies(source, &items, &outcomes).await;
+            inner.core.forget_name(source.origin.id(), to);
+            return Err(error);
+        }
+        inner.note_copies(source, &items, &outcomes).await;
+        let copied = inner
+            .delete_sources(source, &items, &holds, &outcomes)
+            .await;
+        match &copied.left {
+            None => inner.forget_folders(&items, from),
+            Some(error) => {
+                tracing::warn!(%error, from, to, "a folder was copied, and not all of it could be deleted under its old name");
+            }
+        }
+        Ok(FolderRename::Copied(copied))
+    }
+}
+
+impl Drafts {
+    /// Publishes all drafts below a folder, and keeps them from being written to.
+    async fn hold_folder(
+        &self,
+        source: &ReadContext,
+        from: &str,
+    ) -> Result<Vec<PublishHold>, WriteError> {
+        let origin = source.origin.id();
+        let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
+        let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
+        let mut holds = Vec::new();
+        for id in &drafts {
+            if let Some(hold) = self.hold_publishing(id).await {
+                holds.push(hold.publish().await?);
+            }
+        }
+        Ok(holds)
+    }
+
+    /// Pairs each object with its new key. `None`: one of the new keys is invalid.
+    async fn items(
+        &self,
+        source: &ReadContext,
+        (from, to): (&str, &str),
+        found: &[Listed],
+        has_marker: bool,
+        holds: &[PublishHold],
+    ) -> Result<Option<Vec<Item>>, WriteError> {
+        let mut items = Vec::new();
+        for listed in found {
+            let rest = listed.key.get(from.len()..).unwrap_or_default();
+            let new = ObjectKey::new(&format!("{to}{rest}"));
+            let (Ok(old), Ok(new)) = (ObjectKey::new(&listed.key), new) else {
+                return Ok(None);
+            };
+            let (old, new) = (source.object(&old), source.object(&new));
+            let held = holds.iter().find(|hold| hold.writing.id() == old);
+            let at_hand = match held.and_then(|hold| base_of(hold, listed)) {
+                Some(version) => Some(version),
+                None => self.at_hand(&old, listed).await,
+            };
+            let is_at_hand = at_hand.is_some();
+            let version = match (at_hand, &listed.etag) {
+                (Some(version), _) => version,
+                (None, Some(etag)) if listed.size <= MAX_COPY => Version {
+                    etag: etag.clone(),
+                    size: listed.size,
+                    last_modified: listed.last_modified,
+                    version_id: None,
+                    headers: Vec::new(),
+                },
+                // A copy in parts does not copy the headers.
+                _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
+            };
+            items.push(Item {
+                is_there: has_marker && rest.is_empty(),
+                old,
+                new,
+                version,
+                is_at_hand,
+            });
+        }
+        Ok(Some(items))
+    }
+
+    /// Returns the version of a listed object, if its headers are cached.
+    async fn at_hand(&self, id: &ObjectId, listed: &Listed) -> Option<Version> {
+        let core = &self.core;
+        let Some(WriteConfirmation::Present(record)) = core.meta.load(id).await else {
+            return None;
+        };
+        let generation = core.meta.generation(id).await;
+        if !records::is_of(&record, id, generation) {
+            return None;
+        }
+        let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
+        let version = core.confirmed_by(&record, etag, listed.size, modified)?;
+        Some(Version::clone(&version))
+    }
+
+    /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
+    /// store might carry out a cancelled one all the same.
+    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<CopyOutcome> {
+        let failed = &AtomicBool::new(false);
+        let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
+        let copies = wanted.map(|number| async move {
+            let item = &items[number];
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let asked = self.core.now();
+            let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
+            failed.fetch_or(copied.is_err(), Ordering::Relaxed);
+            let made = copied.map(|written| ConfirmedCopy {
+                answered: WriteAnswer::now(&self.core, asked, written.answered),
+                written,
+            });
+            Some((number, made.map_err(missing_is_changed)))
+        });
+        let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
+        copies.filter_map(ready).collect().await
+    }
+
+    /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
+    /// first failure.
+    async fn delete_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
+        let failed = &AtomicBool::new(false);
+        let copies = (0..outcomes.len()).map(|place| async move {
+            let (number, made) = &outcomes[place];
+            let item = &items[*number];
+            if failed.load(Ordering::Relaxed) {
+                return 1;
+            }
+            let ours = made
+                .as_ref()
+                .map_or(&item.version.etag, |made| &made.written.etag);
+            let taken = match source.origin.head(&item.new.key).await {
+                Ok(found) if found.etag.weak_eq(ours) => {
+                    delete_object(self, source, &item.new).await
+                }
+                // The copy was not made, or another writer has replaced it.
+                Ok(_) | Err(OriginError::NotFound) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            failed.fetch_or(taken.is_err(), Ordering::Relaxed);
+            usize::from(taken.is_err())
+        });
+        let left = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
+        let left = left.fold(0, |all, one| ready(all + one)).await;
+        if left > 0 {
+            tracing::warn!(left, "copies of a folder that was not renamed may be left");
+        }
+    }
+
+    /// Makes all copies visible to readers of this process, with their times and cached chunks.
+    async fn note_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
+        let core = &self.core;
+        let made = || {
+            outcomes
+                .iter()
+                .filter_map(|(number, made)| Some((&items[*number], made.as_ref().ok()?)))
+        };
+        for (item, made) in made() {
+            let times = core.times_of_moved(&item.old, &item.version, &item.new);
+            core.times.keep(&item.new, &made.written.etag, times);
+        }
+        core.times.write_out().await;
+        for (item, made) in made() {
+            let version = Version {
+                etag: made.written.etag.clone(),
+                version_id: made.written.version_id.clone(),
+                last_modified: None,
+                ..item.version.clone()
+            };
+            if item.new.key.as_str().ends_with('/') {
+                supersede(core, &item.new, ChangedKey::Unknown);
+                core.folder_written(&item.new);
+            } else if item.is_at_hand {
+                let moved = core.version_id(&item.old, &item.version).await;
+                self.note_copied(source, &item.new, version, made.answered, moved)
+                    .await;
+            } else {
+                let facts = Facts {
+                    version: None,
+                    ..core.facts(&item.new, &Arc::new(version))
+                };
+                supersede(core, &item.new, ChangedKey::Listed(facts));
+            }
+        }
+    }
+
+    /// Deletes the objects under their old keys, and moves the handles to the new ones.
+    async fn delete_sources(
+        &self,
+        source: &ReadContext,
+        items: &[Item],
+        holds: &[PublishHold],
+        outcomes: &[CopyOutcome],
+    ) -> CopiedFolder {
+        let deletions = (0..items.len()).map(|number| async move {
+            (
+                number,
+                delete_object(self, source, &items[number].old).await,
+            )
+        });
+        let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
+        let mut copied = CopiedFolder {
+            moved: Vec::new(),
+            left: None,
+        };
+        while let Some((number, deleted)) = deletions.next().await {
+            let item = &items[number];
+            if let Err(error) = deleted {
+                copied.left.get_or_insert(error);
+                continue;
+            }
+            let made = outcomes.iter().find(|(outcomes, _)| *outcomes == number);
+            let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
+            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
+            if let (Some(hold), Some(etag)) = (hold, etag) {
+                let base = hold.writing.state().base.clone();
+                let version = base.map_or_else(
+                    || item.version.clone(),
+                    |base| Version::clone(&base.version),
+                );
+                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
+            }
+            copied.moved.push(MovedObject {
+                from: item.old.key.clone(),
+                to: item.new.key.clone(),
+                etag: item.version.etag.clone(),
+            });
+        }
+        copied
+    }
+
+    /// Forgets the folder and its subfolders under the old name.
+    fn forget_folders(&self, items: &[Item], from: &str) {
+        let mut gone = BTreeSet::new();
+        for item in items {
+            let folders = folder::folders_of(item.old.key.as_str());
+            let folders = folders.filter(|folder| folder.starts_with(from));
+            gone.extend(folders.map(|folder| (item.old.origin, folder)));
+        }
+        for (origin, folder) in gone {
+            self.core
+                .folder_removed(origin, folder.trim_end_matches('/'));
+        }
+    }
+}
+
+/// Returns the version that the draft's handles have, if the listing shows it.
+fn base_of(hold: &PublishHold, listed: &Listed) -> Option<Version> {
+    let state = hold.writing.state();
+    let version = &state.base.as_ref()?.version;
+    let is_same = listed.etag.as_ref()?.strong_eq(&version.etag);
+    is_same.then(|| Version::clone(version))
+}
+
+/// Checks that the draft's handles have the version that is moved. Otherwise they would have its
+/// length and another version's bytes under the new key.
+fn check_base(hold: &PublishHold, items: &[Item]) -> Result<(), WriteError> {
+    let id = hold.writing.id();
+    let moved = items.iter().find(|item| item.old == id);
+    let state = hold.writing.state();
+    let base = state.base.as_ref().map(|base| &base.version.etag);
+    match moved {
+        Some(item) if base.is_none_or(|etag| *etag == item.version.etag) => Ok(()),
+        _ => Err(WriteError::Changed),
+    }
+}
+
+/// Maps an error for an object that was deleted after it was listed.
+fn map_deleted(error: OriginError) -> WriteError {
+    missing_is_changed(error.into())
+}
+
+fn missing_is_changed(error: WriteError) -> WriteError {
+    match error {
+        WriteError::Origin(Error::NotFound) => WriteError::Changed,
+        error => error,
+    }
+}

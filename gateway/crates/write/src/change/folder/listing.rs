@@ -1,0 +1,49 @@
+//! The objects of a folder.
+
+use crate::WriteError;
+use crate::publish::send::is_staging_key;
+use tidegate_engine::ReadContext;
+use tidegate_engine::names::of_listing;
+use tidegate_origin::list::MAX_PAGE_KEYS;
+use tidegate_origin::{List, Listed};
+
+/// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
+/// `most`.
+pub(super) async fn list(
+    source: &ReadContext,
+    prefix: &str,
+    most: usize,
+) -> Result<Option<Vec<Listed>>, WriteError> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let list = List {
+            prefix: prefix.to_owned(),
+            delimiter: false,
+            after,
+            limit: MAX_PAGE_KEYS,
+        };
+        let page = source.origin.list(list).await.map_err(of_listing)?;
+        let objects = page.objects.into_iter();
+        found.extend(objects.filter(|listed| !is_staging_key(&listed.key)));
+        if found.len() > most {
+            return Ok(None);
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(Some(found)),
+        }
+    }
+}
+
+/// Checks that a folder has the same objects as when it was listed.
+pub(super) async fn check_unchanged(
+    source: &ReadContext,
+    prefix: &str,
+    most: usize,
+    found: &[Listed],
+) -> Result<(), WriteError> {
+    match list(source, prefix, most).await? {
+        Some(now) if now == found => Ok(()),
+        _ => Err(WriteError::Changed),
+    }
+}

@@ -1,0 +1,154 @@
+//! Opening an object for writing.
+
+use std::sync::Arc;
+
+use crate::draft::phase::Phase;
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::{Drafts, OpenMode, WriteError, Writer};
+use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
+use tidegate_plan::{ObjectId, ObjectKey};
+
+/// See [`crate::Writers::open`].
+pub(crate) async fn open(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    key: &ObjectKey,
+    how: OpenMode,
+    headers: Headers,
+) -> Result<Writer, WriteError> {
+    let id = source.object(key);
+    loop {
+        if let Some(writer) = join(inner, source, &id, how, &headers).await? {
+            return Ok(writer);
+        }
+        let state = begin(inner, source, &id, how, headers.clone()).await?;
+        let writing = SharedDraft::new(inner, source, state);
+        let mut writings = inner.writings();
+        if writings.contains_key(&id) {
+            // Another caller was faster.
+            continue;
+        }
+        writings.insert(id.clone(), writing.clone());
+        drop(writings);
+        if let Some(writer) = Writer::join(inner, writing) {
+            return Ok(writer);
+        }
+    }
+}
+
+/// Joins the existing draft.
+async fn join(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+    how: OpenMode,
+    headers: &Headers,
+) -> Result<Option<Writer>, WriteError> {
+    let Some(writing) = inner.writings().get(id).cloned() else {
+        return Ok(None);
+    };
+    let Some(writer) = Writer::join(inner, writing) else {
+        return Ok(None);
+    };
+    match how {
+        OpenMode::CreateNew => {
+            // A committed object that is still held open may have been deleted by another process.
+            if writer.is_dirty() || exists(inner, source, id).await? || !unlist_if_gone(&writer, id)
+            {
+                return Err(WriteError::Exists);
+            }
+            Ok(None)
+        }
+        OpenMode::Create => {
+            writer.truncate(0).await?;
+            writer.replace_all(headers.clone());
+            Ok(Some(writer))
+        }
+        OpenMode::Change => Ok(Some(writer)),
+    }
+}
+
+/// Removes a draft from the table if its object is gone and no handle has written to it since.
+/// Existing handles keep the draft; later opens get another.
+fn unlist_if_gone(writer: &Writer, id: &ObjectId) -> bool {
+    let writing = &writer.writing;
+    let mut writings = writing.inner.writings();
+    let gone = !writer.is_dirty();
+    if gone {
+        writing.unlist(&mut writings, id);
+    }
+    gone
+}
+
+async fn begin(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+    how: OpenMode,
+    headers: Headers,
+) -> Result<DraftState, WriteError> {
+    let guard = match how {
+        OpenMode::Create => Guard::None,
+        OpenMode::CreateNew => {
+            if exists(inner, source, id).await? {
+                return Err(WriteError::Exists);
+            }
+            Guard::Absent
+        }
+        OpenMode::Change => return change(inner, source, id).await,
+    };
+    let mut state = DraftState::new(inner, id.clone(), None, headers, guard);
+    // Also nothing is content: a writer that creates an object and writes nothing gets an empty
+    // one.
+    state.phase = Phase::created();
+    Ok(state)
+}
+
+async fn exists(
+    inner: &Drafts,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+) -> Result<bool, WriteError> {
+    if inner.engine.is_known_missing(source, &id.key) {
+        return Ok(false);
+    }
+    // Cached knowledge is enough: the bucket is asked once more at the commit.
+    match inner.engine.open(source, &id.key, Open::default()).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Options that revalidate: a cached version may be outdated by now.
+fn current() -> Open {
+    Open {
+        revalidate: true,
+        ..Open::default()
+    }
+}
+
+async fn change(
+    inner: &Drafts,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+) -> Result<DraftState, WriteError> {
+    let object = inner.engine.open(source, &id.key, current()).await?;
+    let version = object.version().clone();
+    let (headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));
+    let base = Pinned {
+        key: id.key.clone(),
+        version,
+    };
+    Ok(DraftState::new(
+        inner,
+        id.clone(),
+        Some(base),
+        headers,
+        guard,
+    ))
+}

@@ -1,0 +1,223 @@
+//! One object that is being written: the state that all its handles share.
+//!
+//! Three locks, taken in this order and never the other way round. `gate`: writes share it, a
+//! commit or a cut holds it alone. `page`: writes share it, a fill holds it alone, so that bytes of
+//! the base never overwrite bytes that were just written. `state`: held briefly, never across a
+//! wait.
+//!
+//! Journal records are queued under the lock of the state that they describe, and appended in that
+//! order (`flush`).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
+
+use crate::draft::pinned::Pinned;
+use crate::draft::state::DraftState;
+use crate::spool::FILES_BYTES;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::Begin;
+use crate::{Drafts, WriteError};
+use tidegate_engine::ReadContext;
+use tidegate_engine::written::PartChunks;
+use tidegate_plan::{Extents, ObjectId};
+use tidegate_telemetry::locks::Recover as _;
+
+/// See the module documentation.
+pub(crate) struct SharedDraft {
+    pub(crate) inner: Arc<Drafts>,
+    pub(crate) source: Arc<ReadContext>,
+    pub(crate) gate: Arc<RwLock<()>>,
+    pub(crate) page: Arc<RwLock<()>>,
+    state: Mutex<DraftState>,
+    /// The lock of the task that appends to the journal, held also if its caller stops waiting.
+    pub(crate) journal: Arc<AsyncMutex<()>>,
+    /// The chunks of sent parts in memory.
+    pub(crate) chunks: Arc<PartChunks>,
+    /// A lock that is held while an upload is begun.
+    pub(crate) uploading: AsyncMutex<()>,
+    /// Changes whenever a piece is sent, a part was sent or copied, or failed.
+    pub(crate) progress: watch::Sender<()>,
+}
+
+/// A restarted journal, to which nothing is appended while this is held.
+#[must_use]
+pub(crate) struct RestartedJournal {
+    _journal: OwnedMutexGuard<()>,
+}
+
+impl fmt::Debug for SharedDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Writing")
+            .field("id", &state.id)
+            .field("size", &state.draft.size())
+            .field("handles", &state.handles)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SharedDraft {
+    pub(crate) fn new(
+        inner: &Arc<Drafts>,
+        source: &Arc<ReadContext>,
+        state: DraftState,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            inner: inner.clone(),
+            source: source.clone(),
+            gate: Arc::default(),
+            page: Arc::default(),
+            state: Mutex::new(state),
+            journal: Arc::default(),
+            chunks: Arc::new(PartChunks::new(&inner.core)),
+            uploading: AsyncMutex::default(),
+            progress: watch::Sender::new(()),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, DraftState> {
+        self.state.lock().recover()
+    }
+
+    pub(crate) fn id(&self) -> ObjectId {
+        self.state().id.clone()
+    }
+
+    /// Returns its file in the spool; creates it at the first use.
+    pub(crate) fn file(&self) -> Arc<SpoolFile> {
+        self.file_of(&mut self.state())
+    }
+
+    fn file_of(&self, state: &mut DraftState) -> Arc<SpoolFile> {
+        if let Some(file) = state.file.clone() {
+            return file;
+        }
+        let file = self.inner.spool.create(state.beginning(), None);
+        self.inner.spool.space.take(FILES_BYTES);
+        state.file = Some(file.clone());
+        file
+    }
+
+    /// Appends the queued records to the journal.
+    pub(crate) async fn flush(&self) -> Result<(), WriteError> {
+        let journal = self.journal.clone().lock_owned().await;
+        let queued = self.state().take_records();
+        match queued {
+            Some((file, records)) if !records.is_empty() => {
+                let appended = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note(&records)
+                });
+                Ok(appended.await?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends them durably: for records that a power loss must not undo.
+    pub(crate) async fn flush_durably(&self) -> Result<(), WriteError> {
+        let journal = self.journal.clone().lock_owned().await;
+        let queued = self.state().take_records();
+        match queued {
+            Some((file, records)) => {
+                let appended = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note_durably(&records)
+                });
+                Ok(appended.await?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the written bytes and the journal durable. Does nothing for a deleted object, which
+    /// must not return after a crash.
+    pub(crate) async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
+        self.sync_if(|_| true).await.map(drop)
+    }
+
+    /// Syncs if `is_wanted` accepts the current state; returns whether it did.
+    pub(crate) async fn sync_if(
+        self: &Arc<Self>,
+        is_wanted: impl FnOnce(&DraftState) -> bool,
+    ) -> Result<bool, WriteError> {
+        let journal = self.journal.clone().lock_owned().await;
+        let longest = self.inner.settings.journal;
+        let times = self.inner.core.times.clone();
+        let (file, records, anew) = {
+            let mut state = self.state();
+            if state.phase.is_discarded() {
+                return Ok(true);
+            }
+            if !is_wanted(&state) {
+                return Ok(false);
+            }
+            let file = self.file_of(&mut state);
+            state.note_written();
+            state.phase.begin_sync();
+            times.keep_draft(&state.id, state.times);
+            let records = std::mem::take(&mut state.records);
+            // Later writes are not durable, and records of them must not claim it.
+            let anew = (file.grown() > longest).then(|| state.journal_snapshot());
+            (file, records, anew)
+        };
+        let synced = file.blocking(move |file| {
+            let _journal = journal;
+            file.sync(&records)?;
+            if let Some((begin, records)) = anew {
+                file.renew(begin, records);
+            }
+            Ok(())
+        });
+        let synced = synced.await;
+        times.write_out().await;
+        if let Err(error) = synced {
+            self.state().phase.fail_sync();
+            return Err(error.into());
+        }
+        self.discard_replaced_edition();
+        Ok(true)
+    }
+
+    /// Begins the journal anew, on another base and without bytes in the spool. No record is
+    /// appended before the result is dropped, because the state still describes the old base.
+    pub(crate) async fn restart(&self, base: &Pinned) -> Result<RestartedJournal, WriteError> {
+        let journal = self.journal.clone().lock_owned().await;
+        let (file, begin, promised) = {
+            let mut state = self.state();
+            state.records = state.uncertain.records();
+            let begin = Begin {
+                base: Some(base.journal_base()),
+                ..state.beginning()
+            };
+            (state.file.clone(), begin, state.phase.is_promised())
+        };
+        match file {
+            Some(file) => {
+                let restarted = file.blocking(move |file| {
+                    file.restart(&begin, promised)?;
+                    Ok(journal)
+                });
+                Ok(RestartedJournal {
+                    _journal: restarted.await?,
+                })
+            }
+            None => Ok(RestartedJournal { _journal: journal }),
+        }
+    }
+
+    /// Forgets the files in the spool, and releases their room. The caller must remove the returned
+    /// file.
+    #[must_use]
+    pub(crate) fn take_file(&self, state: &mut DraftState) -> Option<Arc<SpoolFile>> {
+        state.records.clear();
+        state.unnoted = Extents::default();
+        state.phase.drop_promise();
+        self.inner.spool.space.give(state.take_room());
+        let file = state.file.take()?;
+        self.inner.spool.space.give(FILES_BYTES);
+        Some(file)
+    }
+}

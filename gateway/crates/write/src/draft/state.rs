@@ -1,0 +1,298 @@
+//! The state of a draft, and its changes that need no wait.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::draft::edition::{ClosedEdition, ReplacedEdition};
+use crate::draft::phase::Phase;
+use crate::draft::pinned::Pinned;
+use crate::draft::records::header_pairs;
+use crate::draft::uncertain::UncertainCommits;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::{Begin, GuardWord, Record};
+use crate::{Drafts, WriteError};
+use tidegate_engine::times::{Times, following};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{CompletedPart, Guard, Sums, Upload};
+use tidegate_plan::upload::{Draft, GonePart};
+use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
+
+/// See the module documentation.
+pub(crate) struct DraftState {
+    pub(crate) id: ObjectId,
+    pub(crate) draft: Draft,
+    pub(crate) base: Option<Pinned>,
+    pub(crate) headers: Headers,
+    pub(crate) guard: Guard,
+    pub(crate) upload: Option<Upload>,
+    /// The headers that the upload was begun with.
+    pub(crate) begun_with: Headers,
+    /// Whether parts are sent to a staging key.
+    pub(crate) staged: bool,
+    /// Whether each part is copied on its own, because the store wants all of one size.
+    pub(crate) apart: bool,
+    /// The checksums of parts that an earlier process sent, until they are compared with the spool.
+    pub(crate) unverified: BTreeMap<u32, Sums>,
+    /// The checksums of sent parts, for the journal and for the completion.
+    pub(crate) sums: BTreeMap<u32, Sums>,
+    /// The parts of a completion, until its outcome is known.
+    pub(crate) completing: Option<Vec<CompletedPart>>,
+    /// The tag of the object before the completion, if the new object's own tag will not be known.
+    pub(crate) before: Option<ETag>,
+    /// Our objects that are, or may be, in the bucket.
+    pub(crate) uncertain: UncertainCommits,
+    pub(crate) file: Option<Arc<SpoolFile>>,
+    /// The promised edition that this unpromised one replaces.
+    pub(crate) replaced_edition: Option<ReplacedEdition>,
+    /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
+    /// counts them no more.
+    pub(crate) leaving: Vec<(ByteRange, u64)>,
+    /// Bytes written since the last journal record of them.
+    pub(crate) unnoted: Extents,
+    /// Records to append to the journal.
+    pub(crate) records: Vec<Record>,
+    /// The time of the last write; before the first one, the times of its base.
+    pub(crate) times: Times,
+    /// Changes with every write and every changed header.
+    pub(crate) revision: u64,
+    pub(crate) phase: Phase,
+    pub(crate) handles: usize,
+    /// Parts being sent.
+    pub(crate) sending: usize,
+    /// Whether parts are being evicted ahead of need.
+    pub(crate) evicting: bool,
+    /// The latest error of a part.
+    pub(crate) failure: Option<WriteError>,
+    /// Failures in a row. No part is sent ahead before `not_before`.
+    pub(crate) failures: u32,
+    pub(crate) not_before: Option<Instant>,
+    /// The version that was committed last.
+    pub(crate) committed: Option<Arc<Version>>,
+}
+
+impl DraftState {
+    /// Returns a state that begins as `base`, or empty.
+    pub(crate) fn new(
+        inner: &Drafts,
+        id: ObjectId,
+        base: Option<Pinned>,
+        headers: Headers,
+        guard: Guard,
+    ) -> Self {
+        let length = base.as_ref().map_or(0, |base| base.version.size);
+        let draft = Draft::new(inner.settings.parts, length).with_kept_ends(inner.settings.kept);
+        let begins_as = base.as_ref().map(|base| &*base.version);
+        let times = inner.core.times_of_draft(&id, begins_as);
+        Self {
+            id,
+            draft,
+            base,
+            headers,
+            guard,
+            upload: None,
+            begun_with: Headers::new(),
+            staged: false,
+            apart: false,
+            unverified: BTreeMap::new(),
+            sums: BTreeMap::new(),
+            completing: None,
+            before: None,
+            uncertain: UncertainCommits::default(),
+            file: None,
+            replaced_edition: None,
+            leaving: Vec::new(),
+            unnoted: Extents::default(),
+            records: Vec::new(),
+            times,
+            revision: 0,
+            phase: Phase::default(),
+            handles: 0,
+            sending: 0,
+            evicting: false,
+            failure: None,
+            failures: 0,
+            not_before: None,
+            committed: None,
+        }
+    }
+
+    /// Announces a write: readers of the closed draft notice it before a byte changes.
+    pub(crate) fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
+        self.draft.begin_write(range)?;
+        self.revision += 1;
+        self.phase.begin_change();
+        Ok(())
+    }
+
+    /// Notes a write. It invalidates a completion under way.
+    pub(crate) fn note_change(&mut self, now: Timestamp) {
+        self.times = Times::at(following(now, self.times.changed, self.phase.is_dirty()));
+        self.revision += 1;
+        self.phase.change();
+        self.completing = None;
+    }
+
+    /// Returns whether an open handle has changed it since the last close.
+    pub(crate) fn is_half_way(&self) -> bool {
+        self.handles > 0 && self.phase.is_unclosed()
+    }
+
+    /// Fails if bytes of it are lost.
+    pub(crate) fn check_not_lost(&self) -> Result<(), WriteError> {
+        match self.phase.is_lost() {
+            true => Err(WriteError::Lost),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the first record of this draft's journal.
+    pub(crate) fn beginning(&self) -> Begin {
+        Begin {
+            origin: self.id.origin.0,
+            key: self.id.key.as_str().to_owned(),
+            headers: header_pairs(&self.headers),
+            guard: match &self.guard {
+                Guard::None => GuardWord::None,
+                Guard::Absent => GuardWord::Absent,
+                Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
+            },
+            base: self.base.as_ref().map(Pinned::journal_base),
+            first_part: self.draft.sizes().first(),
+            hidden: self.staged,
+            replaces: self.replaced_edition.as_ref().map(ReplacedEdition::id),
+        }
+    }
+
+    /// Releases the memory of the written bytes, which are read from the disk from now on. A
+    /// failing origin may fail for long, and other writers want the memory.
+    pub(crate) fn hold_no_memory(&self) {
+        if let Some(file) = &self.file {
+            file.let_go(ByteRange::new(0, u64::MAX));
+        }
+    }
+
+    /// Takes the queued records and the journal's file. Without a file, the records stay queued.
+    pub(crate) fn take_records(&mut self) -> Option<(Arc<SpoolFile>, Vec<Record>)> {
+        let file = self.file.clone()?;
+        Some((file, std::mem::take(&mut self.records)))
+    }
+
+    /// Takes the room that it has in the spool, except that of its journal.
+    pub(crate) fn take_room(&mut self) -> u64 {
+        let leaving = std::mem::take(&mut self.leaving).into_iter();
+        self.draft.local().bytes() + leaving.map(|(_, freed)| freed).sum::<u64>()
+    }
+
+    /// Queues records of the bytes written since the last ones.
+    pub(crate) fn note_written(&mut self) {
+        if self.unnoted.iter().next().is_some() {
+            let unnoted = std::mem::take(&mut self.unnoted);
+            self.records
+                .extend(Record::wrote(self.draft.size(), &unnoted));
+        }
+    }
+}
+
+/// Editions.
+impl DraftState {
+    /// Returns whether a `fsync` or `close` has promised this edition, or the one before.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.phase.is_promised() || self.replaced_edition.is_some()
+    }
+
+    /// Returns the closed edition that a writer replaces, unless the replacement is promised or in
+    /// the bucket.
+    pub(crate) fn replaced_closed_edition(&self) -> Option<Arc<ClosedEdition>> {
+        let before = self
+            .replaced_edition
+            .as_ref()
+            .filter(|_| self.phase.is_dirty())?;
+        before.closed.clone()
+    }
+
+    /// Hides the edition before from readers, because the object was changed another way since.
+    pub(crate) fn forget_closed_edition(&mut self) {
+        if let Some(before) = &mut self.replaced_edition {
+            before.closed = None;
+        }
+    }
+
+    /// Returns this edition for readers if it is unchanged since its close and all of it is in the
+    /// spool.
+    pub(crate) fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
+        let is_whole = self.phase.is_closed_and_promised() && !self.draft.has_gone_bytes();
+        is_whole.then(|| {
+            Arc::new(ClosedEdition {
+                revision: self.revision,
+                draft: self.draft.clone(),
+                headers: self.headers.clone(),
+                file: file.clone(),
+                base: self.base.clone(),
+            })
+        })
+    }
+
+    /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an
+    /// object in the bucket may still be ours.
+    pub(crate) fn begin_anew(&mut self) {
+        self.unnoted = Extents::default();
+        self.records = self.uncertain.records();
+        let is_scattered = !self.draft.is_in_order();
+        self.records
+            .extend(is_scattered.then_some(Record::Scattered));
+        self.unverified.clear();
+        self.sums.clear();
+        self.before = None;
+        self.staged = false;
+        self.phase.begin_edition();
+    }
+}
+
+/// Uncertain commits, and the journal.
+impl DraftState {
+    /// Notes that the object with this tag is, or may be, in the bucket, and is ours.
+    pub(crate) fn add_uncertain(&mut self, etag: ETag) {
+        if !self.uncertain.has(&etag) {
+            self.records.push(Record::tried(&etag));
+            self.uncertain.push(etag);
+        }
+    }
+
+    /// Returns the beginning and the records of a new journal, valid once the bytes are durable.
+    pub(crate) fn journal_snapshot(&self) -> (Box<Begin>, Vec<Record>) {
+        let size = self.draft.base();
+        let mut records = vec![Record::Cut { size }];
+        records.extend(self.wrote());
+        let upload = self.upload.as_ref();
+        records.extend(upload.map(|upload| Record::upload(upload, &self.begun_with)));
+        records.extend(self.sent());
+        let gone = self.draft.gone_parts();
+        records.extend(gone.map(|(index, _)| Record::Evicted { index }));
+        records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
+        records.extend(self.uncertain.records());
+        let completing = self.completing.as_deref();
+        let before = self.before.as_ref();
+        records.extend(completing.map(|parts| Record::completing(parts, before)));
+        records.push(Record::Synced);
+        (Box::new(self.beginning()), records)
+    }
+
+    /// Returns the ranges that are in the spool, and those that were before they left.
+    fn wrote(&self) -> Vec<Record> {
+        let mut extents = self.draft.local().clone();
+        for (_, range) in self.draft.gone_parts() {
+            extents.insert(range);
+        }
+        Record::wrote(self.draft.size(), &extents)
+    }
+
+    fn sent(&self) -> impl Iterator<Item = Record> {
+        let sent = self.draft.sent_parts();
+        sent.filter_map(|(index, sent)| {
+            let sums = *self.sums.get(&index)?;
+            Some(Record::part(index, sent.length, &sent.etag, sums))
+        })
+    }
+}

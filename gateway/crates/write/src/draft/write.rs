@@ -1,0 +1,209 @@
+//! Writing bytes into the spool, and truncating.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+use tokio::task::spawn_blocking;
+
+use crate::WriteError;
+use crate::draft::shared_draft::SharedDraft;
+use crate::spool::FILES_BYTES;
+use crate::spool::journal::Record;
+use crate::spool::space::Space;
+use crate::task::run_to_completion;
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::SendOccasion;
+
+/// Room reserved for a write. Released if the write does not begin.
+pub(crate) struct ReservedRoom<'a> {
+    space: &'a Space,
+    bytes: u64,
+}
+
+impl ReservedRoom<'_> {
+    /// Hands the room over to the write.
+    fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for ReservedRoom<'_> {
+    fn drop(&mut self) {
+        self.space.give(self.bytes);
+    }
+}
+
+/// The gate, held for the duration of a write.
+pub(crate) enum GateGuard {
+    Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
+    PublishLocks(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
+}
+
+impl SharedDraft {
+    /// Returns whether bytes that left the spool can be read back.
+    pub(crate) fn can_read_back(&self) -> bool {
+        self.state().staged
+    }
+
+    /// Reserves the room in the spool that a write of `length` bytes needs.
+    pub(crate) async fn make_room(
+        &self,
+        offset: Option<u64>,
+        length: u64,
+    ) -> Result<ReservedRoom<'_>, WriteError> {
+        let (growth, files) = {
+            let state = self.state();
+            let files = if state.file.is_none() { FILES_BYTES } else { 0 };
+            let at = offset.unwrap_or_else(|| state.draft.size());
+            let range = ByteRange::new(at, at.saturating_add(length));
+            (state.draft.growth(range), files)
+        };
+        self.inner.reserve(growth + files).await?;
+        // The files are counted when they are created.
+        self.inner.spool.space.give(files);
+        let space = &self.inner.spool.space;
+        Ok(ReservedRoom {
+            space,
+            bytes: growth,
+        })
+    }
+
+    /// Writes bytes into the spool at their offset.
+    pub(crate) async fn write_range(
+        self: &Arc<Self>,
+        range: ByteRange,
+        bytes: Bytes,
+        held: GateGuard,
+        room: ReservedRoom<'_>,
+    ) -> Result<(), WriteError> {
+        let file = self.file();
+        let page = self.page.clone().read_owned().await;
+        self.state().begin_write(range)?;
+        let growth = room.keep();
+        let length = bytes.len() as u64;
+        if file.take_in(range.start, &bytes) {
+            self.end_write(range, growth, Ok(()))?;
+        } else {
+            let writing = self.clone();
+            // The write runs to its end, also if the caller stops waiting.
+            let written = spawn_blocking(move || {
+                let _held = (held, page);
+                // A write that began must be ended, also after a panic.
+                let written = catch_unwind(AssertUnwindSafe(|| file.write(range.start, bytes)));
+                let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug")));
+                writing.end_write(range, growth, written)
+            });
+            written.await.map_err(|_| WriteError::Closing)??;
+        }
+        self.inner.metrics.written.inc_by(length);
+        self.kick(SendOccasion::Writing);
+        Ok(())
+    }
+
+    /// Copies borrowed bytes to the end, if that needs no wait for room, a lock or the disk.
+    /// `false`: nothing was written.
+    pub(crate) fn copy_in(self: &Arc<Self>, range: ByteRange, bytes: &[u8]) -> bool {
+        let (Ok(_held), Ok(_page)) = (self.gate.try_read(), self.page.try_read()) else {
+            return false;
+        };
+        let space = &self.inner.spool.space;
+        let (file, room) = {
+            let mut state = self.state();
+            let goes_on = range.start == state.draft.size() && !state.phase.is_lost();
+            let file = state.file.clone().filter(|_| goes_on);
+            let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
+                return false;
+            };
+            let bytes = state.draft.growth(range);
+            if !space.try_take(bytes) {
+                return false;
+            }
+            let room = ReservedRoom { space, bytes };
+            if state.begin_write(range).is_err() {
+                return false;
+            }
+            (file, room)
+        };
+        if !file.copy_in(range.start, bytes) {
+            self.state().draft.fail_write(range);
+            return false;
+        }
+        let ended = self.end_write(range, room.keep(), Ok(()));
+        self.inner.metrics.written.inc_by(range.len());
+        self.kick(SendOccasion::Writing);
+        ended.is_ok()
+    }
+
+    fn end_write(
+        &self,
+        range: ByteRange,
+        growth: u64,
+        written: io::Result<()>,
+    ) -> Result<(), WriteError> {
+        let space = &self.inner.spool.space;
+        let mut state = self.state();
+        if let Err(error) = written {
+            state.draft.fail_write(range);
+            space.give(growth);
+            return Err(error.into());
+        }
+        let grown = state.draft.end_write(range);
+        // Two concurrent writes of the same new bytes reserved them twice.
+        space.give(growth.saturating_sub(grown));
+        space.take(grown.saturating_sub(growth));
+        state.unnoted.insert(range);
+        state.note_change(self.inner.core.now());
+        Ok(())
+    }
+
+    /// Changes the length. Waits for a publish under way; a caller that gives up then has changed
+    /// nothing.
+    pub(crate) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        let gate = self.gate.clone().write_owned().await;
+        let page = self.page.clone().write_owned().await;
+        let writing = self.clone();
+        let work = async move {
+            let _held = (gate, page);
+            writing.cut_now(size).await
+        };
+        run_to_completion(&self.inner.core, work).await
+    }
+
+    async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        if size == 0 && self.begin_edition().await {
+            return Ok(());
+        }
+        let freed = {
+            let mut state = self.state();
+            if state.draft.size() == size {
+                return Ok(());
+            }
+            state.note_written();
+            let freed = state.draft.truncate(size)?;
+            state.records.push(Record::Cut { size });
+            state.note_change(self.inner.core.now());
+            if size == 0 {
+                state.phase.replace_all();
+            }
+            if !state.draft.has_gone_bytes()
+                && let Some(unsent) = state.phase.restore()
+            {
+                // The lost bytes are truncated; the rest is here, and is sent anew.
+                state.draft.forget_sent();
+                state.records.push(unsent);
+                state.upload = None;
+            }
+            freed
+        };
+        let file = self.file();
+        // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
+        // would reappear when the draft grows.
+        let appended = self.flush_durably().await;
+        let cut = file.blocking(move |file| file.cut(size)).await;
+        self.inner.spool.space.give(freed);
+        appended.and(cut.map_err(WriteError::from))
+    }
+}

@@ -1,0 +1,235 @@
+//! A handle on an object that is being written.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::write::GateGuard;
+use crate::spool::journal::Record;
+use crate::{Commit, Drafts, WriteError};
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
+use tidegate_plan::parts::MAX_OBJECT;
+use tidegate_plan::{ByteRange, ObjectKey, Version};
+
+/// A handle. All handles on one key share one draft: each reads at once the bytes that another has
+/// written.
+///
+/// A drop of the last one without [`Writer::commit`] commits the written bytes in the background.
+/// So does the end of the process without a commit.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) writing: Arc<SharedDraft>,
+}
+
+impl Writer {
+    /// Returns another handle on a draft; `None` if the draft has just left the table.
+    pub(crate) fn join(inner: &Arc<Drafts>, writing: Arc<SharedDraft>) -> Option<Self> {
+        let writings = inner.writings();
+        let mut state = writing.state();
+        let listed = writings.get(&state.id);
+        if !listed.is_some_and(|there| Arc::ptr_eq(there, &writing)) {
+            return None;
+        }
+        state.handles += 1;
+        drop(state);
+        drop(writings);
+        Some(Self { writing })
+    }
+
+    /// Returns the object's key, which a rename may have changed.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        self.writing.state().id.key.clone()
+    }
+
+    /// Returns its current length, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.writing.state().draft.size()
+    }
+
+    /// Returns whether it differs from the bucket's version.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.writing.state().phase.is_dirty()
+    }
+
+    /// Returns the version that was committed last, through any handle.
+    #[must_use]
+    pub fn committed(&self) -> Option<Arc<Version>> {
+        self.writing.state().committed.clone()
+    }
+
+    /// Writes bytes at an offset. A gap between the end and the offset becomes zeros. Waits while
+    /// the spool is full.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`],
+    /// [`WriteError::Lost`]. After an error the bytes of the range are undefined, and all others as they were.
+    pub async fn write_at(&self, offset: u64, bytes: Bytes) -> Result<(), WriteError> {
+        self.write(Some(offset), bytes).await.map(drop)
+    }
+
+    /// Appends bytes at once, if `offset` is the end, the bytes do not begin with a whole block,
+    /// and no wait is needed. `false`: nothing was written. Does not block, and copies once less
+    /// than [`Writer::write_at`].
+    #[must_use]
+    pub fn write_now(&self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let is_some = offset < end && end <= MAX_OBJECT;
+        is_some && self.writing.copy_in(ByteRange::new(offset, end), bytes)
+    }
+
+    /// Appends bytes at the end at that moment; returns the offset.
+    ///
+    /// # Errors
+    /// As for [`Writer::write_at`].
+    pub async fn append(&self, bytes: Bytes) -> Result<u64, WriteError> {
+        self.write(None, bytes).await
+    }
+
+    async fn write(&self, offset: Option<u64>, bytes: Bytes) -> Result<u64, WriteError> {
+        let writing = &self.writing;
+        writing.state().check_not_lost()?;
+        loop {
+            // Before the gate: freeing room may need it.
+            let room = writing.make_room(offset, bytes.len() as u64).await?;
+            let held = match offset {
+                Some(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),
+                // An append must keep the end fixed.
+                None => GateGuard::PublishLocks(writing.gate.clone().write_owned().await),
+            };
+            let at = offset.unwrap_or_else(|| self.size());
+            let end = at.checked_add(bytes.len() as u64);
+            let end = end.filter(|end| *end <= MAX_OBJECT);
+            let range = ByteRange::new(at, end.ok_or(WriteError::TooLarge)?);
+            if range.is_empty() {
+                return Ok(at);
+            }
+            match writing.write_range(range, bytes.clone(), held, room).await {
+                Ok(()) => return Ok(at),
+                Err(WriteError::Gone(_)) if writing.can_read_back() => {}
+                Err(error) => return Err(error),
+            }
+            writing.read_back().await?;
+        }
+    }
+
+    /// Reads bytes, as far as the object goes: those written by any handle, and those of the base.
+    ///
+    /// # Errors
+    /// [`WriteError::Gone`] if the bytes have left the spool and the upload is not complete.
+    pub async fn read_at(&self, range: ByteRange) -> Result<Bytes, WriteError> {
+        match self.writing.read_range(range).await {
+            Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
+                self.writing.read_back().await?;
+                self.writing.read_range(range).await
+            }
+            read => read,
+        }
+    }
+
+    /// Changes the length. Truncates the rest, or appends zeros.
+    ///
+    /// # Errors
+    /// [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
+    pub async fn truncate(&self, size: u64) -> Result<(), WriteError> {
+        if size > MAX_OBJECT {
+            return Err(WriteError::TooLarge);
+        }
+        loop {
+            match self.writing.cut(size).await {
+                Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
+                    self.writing.read_back().await?;
+                }
+                cut => return cut,
+            }
+        }
+    }
+
+    /// Makes the written bytes durable on the local disk (`fsync`), without publishing. After a
+    /// crash of the process or the machine they are still there, and are committed.
+    ///
+    /// # Errors
+    /// [`WriteError::Spool`], [`WriteError::Lost`].
+    pub async fn sync(&self) -> Result<(), WriteError> {
+        self.writing.state().check_not_lost()?;
+        match self.is_dirty() {
+            true => self.writing.sync().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`],
+    /// makes them durable and queues them. Does nothing if nothing was written.
+    ///
+    /// # Errors
+    /// The reason of the failure. The object in the bucket is then the one from before.
+    pub async fn commit(&self, commit: Commit) -> Result<(), WriteError> {
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        match commit {
+            Commit::Close => self.publish().await,
+            Commit::Background => self.writing.close_in_background().await,
+        }
+    }
+
+    /// Publishes the written bytes, whatever [`Commit`] is configured.
+    ///
+    /// # Errors
+    /// As for [`Writer::commit`].
+    pub async fn publish(&self) -> Result<(), WriteError> {
+        self.writing.state().phase.close();
+        self.writing.commit().await
+    }
+
+    /// Queues the draft, which the caller calls complete, for publishing in the background; unless
+    /// it was deleted or refused for good.
+    pub fn publish_behind(&self) {
+        let due = {
+            let mut state = self.writing.state();
+            state.phase.close();
+            state.phase.is_unpublished() && !state.phase.is_refused()
+        };
+        if due {
+            self.writing.enqueue();
+        }
+    }
+
+    /// Returns once no publish of it is under way.
+    pub async fn wait_for_publish(&self) {
+        let _shared = self.writing.gate.read().await;
+    }
+
+    /// Sets one of the headers that the object will have, such as `x-amz-meta-mtime`.
+    pub async fn set_header(&self, name: HeaderName, value: HeaderValue) {
+        let _shared = self.writing.gate.read().await;
+        let mut state = self.writing.state();
+        state.headers.retain(|(known, _)| *known != name);
+        state.headers.push((name, value));
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.note_change(self.writing.inner.core.now());
+    }
+
+    /// Drops the condition on the version before: the last commit wins.
+    pub(crate) fn replace_all(&self, headers: Headers) {
+        let mut state = self.writing.state();
+        state.guard = Guard::None;
+        state.phase.replace_all();
+        state.headers = headers;
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.note_change(self.writing.inner.core.now());
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.writing.release();
+    }
+}

@@ -1,0 +1,235 @@
+//! Locks of folders that are being renamed. Meanwhile no mount of this process creates, opens for
+//! writing, removes or renames anything below them: a file that came in between would stay behind.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+
+use crate::Writers;
+use tidegate_engine::ReadContext;
+use tidegate_plan::OriginId;
+use tidegate_telemetry::locks::Recover as _;
+
+/// See the module documentation. Clones share one table.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct FolderLocks(Arc<SharedTable>);
+
+#[derive(Debug, Default)]
+struct SharedTable {
+    table: Mutex<FolderLockTable>,
+    /// The signal that a lock was released.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct FolderLockTable {
+    /// Paths that an operation is using.
+    used: Vec<LockedPaths>,
+    /// Folders that are being renamed, or wait for that. Each ends in `/`.
+    moved: Vec<LockedPaths>,
+    count: u64,
+}
+
+#[derive(Debug)]
+struct LockedPaths {
+    number: u64,
+    bucket: OriginId,
+    paths: Vec<String>,
+}
+
+/// Paths whose folders are not renamed until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct PathLock {
+    locks: FolderLocks,
+    number: u64,
+}
+
+/// Folders in which no name is used until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct FolderLock(PathLock);
+
+impl LockedPaths {
+    /// Returns whether a path is one of these folders, or lies in one.
+    fn cover(&self, bucket: OriginId, path: &str) -> bool {
+        let lies_in = |folder: &String| path.starts_with(folder) || format!("{path}/") == *folder;
+        self.bucket == bucket && self.paths.iter().any(lies_in)
+    }
+
+    /// Returns whether a path of one lies in a folder of the other.
+    fn meets(&self, other: &Self) -> bool {
+        let within = |one: &Self, other: &Self| {
+            let mut paths = other.paths.iter();
+            paths.any(|path| one.cover(other.bucket, path))
+        };
+        within(self, other) || within(other, self)
+    }
+}
+
+impl FolderLocks {
+    fn table(&self) -> MutexGuard<'_, FolderLockTable> {
+        self.0.table.lock().recover()
+    }
+
+    /// Waits until `try_to` returns a value.
+    async fn when<T>(&self, mut try_to: impl FnMut(&mut FolderLockTable) -> Option<T>) -> T {
+        loop {
+            let mut freed = std::pin::pin!(self.0.freed.notified());
+            freed.as_mut().enable();
+            let done = try_to(&mut self.table());
+            if let Some(done) = done {
+                return done;
+            }
+            freed.await;
+        }
+    }
+
+    fn lock(&self, number: u64) -> PathLock {
+        let locks = self.clone();
+        PathLock { locks, number }
+    }
+
+    async fn use_paths(&self, bucket: OriginId, paths: Vec<String>) -> PathLock {
+        let number = self.when(|table| {
+            let is_moved = |path: &String| table.moved.iter().any(|it| it.cover(bucket, path));
+            if paths.iter().any(is_moved) {
+                return None;
+            }
+            let held = table.held(bucket, paths.clone());
+            let number = held.number;
+            table.used.push(held);
+            Some(number)
+        });
+        self.lock(number.await)
+    }
+
+    async fn move_folders(&self, bucket: OriginId, folders: Vec<String>) -> FolderLock {
+        let number = self.when(|table| {
+            let held = table.held(bucket, folders.clone());
+            if table.moved.iter().any(|other| other.meets(&held)) {
+                return None;
+            }
+            let number = held.number;
+            table.moved.push(held);
+            Some(number)
+        });
+        // From here on, no name in the folders can be locked. The drop of `lock` undoes this if the
+        // caller stops waiting.
+        let lock = FolderLock(self.lock(number.await));
+        self.when(|table| {
+            let moved = table.moved.iter().find(|it| it.number == lock.0.number)?;
+            let in_use =
+                |held: &LockedPaths| held.paths.iter().any(|it| moved.cover(held.bucket, it));
+            (!table.used.iter().any(in_use)).then_some(())
+        })
+        .await;
+        lock
+    }
+}
+
+impl FolderLockTable {
+    fn held(&mut self, bucket: OriginId, paths: Vec<String>) -> LockedPaths {
+        self.count += 1;
+        LockedPaths {
+            number: self.count,
+            bucket,
+            paths,
+        }
+    }
+}
+
+impl Drop for PathLock {
+    fn drop(&mut self) {
+        let mut table = self.locks.table();
+        table.used.retain(|held| held.number != self.number);
+        table.moved.retain(|held| held.number != self.number);
+        drop(table);
+        self.locks.0.freed.notify_waiters();
+    }
+}
+
+impl Writers {
+    /// Waits while a folder of one of these paths is being renamed, and prevents such a rename
+    /// afterwards.
+    pub async fn use_paths(&self, source: &ReadContext, paths: &[&str]) -> PathLock {
+        let paths = paths.iter().map(|&path| path.to_owned()).collect();
+        self.0.folders.use_paths(self.bucket(source), paths).await
+    }
+
+    /// Waits until no name in these folders is in use, and prevents further use. Each ends in `/`.
+    pub async fn lock_folders(&self, source: &ReadContext, folders: [&str; 2]) -> FolderLock {
+        let folders = folders.map(str::to_owned).to_vec();
+        let bucket = self.bucket(source);
+        self.0.folders.move_folders(bucket, folders).await
+    }
+
+    /// Returns one identifier for all identities of a bucket.
+    fn bucket(&self, source: &ReadContext) -> OriginId {
+        let id = source.origin.id();
+        let all = self.0.core.identities_of(id);
+        all.into_iter().min().unwrap_or(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const HERE: OriginId = OriginId(1);
+
+    fn paths(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&path| path.to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_folder_is_renamed_when_none_of_its_names_is_used() {
+        let locks = FolderLocks::default();
+        let used = locks.use_paths(HERE, paths(&["a/x", "z"])).await;
+        let beside = locks.use_paths(HERE, paths(&["ab"])).await;
+        let mut renames = Box::pin(locks.move_folders(HERE, paths(&["a/", "b/"])));
+        assert!(renames.as_mut().now_or_never().is_none());
+        // From now on no path below can be locked, at any depth; others can.
+        for path in ["a", "a/", "a/y/z", "b/x"] {
+            let begins = locks.use_paths(HERE, paths(&[path])).now_or_never();
+            assert!(begins.is_none(), "{path}");
+        }
+        for path in ["ab/x", "c", ""] {
+            let begins = locks.use_paths(HERE, paths(&[path])).now_or_never();
+            assert!(begins.is_some(), "{path}");
+        }
+        let elsewhere = locks.use_paths(OriginId(2), paths(&["a/y"]));
+        assert!(elsewhere.now_or_never().is_some());
+        drop(used);
+        let lock = renames.await;
+        for other in [["a/b/", "c/"], ["d/", "b/"]] {
+            let other = locks.move_folders(HERE, paths(&other)).now_or_never();
+            assert!(other.is_none());
+        }
+        let waits = locks.use_paths(HERE, paths(&["b/x"]));
+        let mut waits = Box::pin(waits);
+        assert!(waits.as_mut().now_or_never().is_none());
+        drop(lock);
+        drop((waits.await, beside));
+        let table = locks.table();
+        assert!(table.used.is_empty() && table.moved.is_empty());
+    }
+
+    /// A rename that is cancelled while it waits blocks no others.
+    #[tokio::test]
+    async fn a_rename_that_is_given_up_leaves_no_lock() {
+        let locks = FolderLocks::default();
+        let used = locks.use_paths(HERE, paths(&["a/x"])).await;
+        let renames = locks.move_folders(HERE, paths(&["a/", "b/"]));
+        assert!(renames.now_or_never().is_none());
+        assert!(
+            locks
+                .use_paths(HERE, paths(&["a/y"]))
+                .now_or_never()
+                .is_some()
+        );
+        drop(used);
+    }
+}

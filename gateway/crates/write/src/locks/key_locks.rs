@@ -1,0 +1,109 @@
+//! Locks on keys: one writer of this process at a time changes a key in the bucket.
+//!
+//! A writer that publishes, deletes or moves an object sends several requests; an acknowledged
+//! write of another writer between them would be lost. The gate of a draft (`publish_hold`) is
+//! taken before this lock, never after. Of two keys, the smaller one is locked first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use tidegate_plan::ObjectId;
+use tidegate_telemetry::locks::Recover as _;
+
+/// See the module documentation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
+
+/// A key that no other writer changes until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct KeyLock {
+    // Dropped before its entry in the table.
+    _guard: OwnedMutexGuard<()>,
+    _entry: KeyLockEntry,
+}
+
+/// The table entry of a caller that holds the key or waits for it.
+#[derive(Debug)]
+struct KeyLockEntry {
+    holds: KeyLocks,
+    id: ObjectId,
+    key: Arc<AsyncMutex<()>>,
+}
+
+impl KeyLocks {
+    fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AsyncMutex<()>>>> {
+        self.0.lock().recover()
+    }
+
+    /// Waits in turn for a key. Each earlier holder ends in bounded time.
+    pub(crate) async fn take(&self, id: &ObjectId) -> KeyLock {
+        let key = self.table().entry(id.clone()).or_default().clone();
+        let entry = KeyLockEntry {
+            holds: self.clone(),
+            id: id.clone(),
+            key,
+        };
+        KeyLock {
+            _guard: entry.key.clone().lock_owned().await,
+            _entry: entry,
+        }
+    }
+
+    /// Waits for two keys.
+    pub(crate) async fn take_both(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
+        let (first, second) = if one < other {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        [self.take(first).await, self.take(second).await]
+    }
+}
+
+impl Drop for KeyLockEntry {
+    fn drop(&mut self) {
+        let mut table = self.holds.table();
+        // Clones are made under the lock, so the table's and this one are the last.
+        if Arc::strong_count(&self.key) == 2 {
+            table.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use tidegate_plan::{ObjectKey, OriginId};
+
+    use super::*;
+
+    fn id(key: &str) -> ObjectId {
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a valid key"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_has_one_holder_and_leaves_no_trace() {
+        let holds = KeyLocks::default();
+        let (a, b) = (id("a"), id("b"));
+        let held = holds.take(&a).await;
+        assert!(holds.take(&a).now_or_never().is_none(), "it gave up");
+        let mut waiting = Box::pin(holds.take_both(&b, &a));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let other = holds
+            .take(&b)
+            .now_or_never()
+            .expect("not before the smaller");
+        drop((held, other));
+        let both = waiting.await;
+        assert_eq!(holds.table().len(), 2);
+        drop(both);
+        assert!(holds.table().is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! The publish hold: keeps a draft from being published while its object is changed another way.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedRwLockWriteGuard;
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::task::run_to_completion;
+use crate::{Drafts, WriteError};
+use tidegate_plan::ObjectId;
+
+/// A draft that is neither published nor written to as long as this is held.
+pub(crate) struct PublishHold {
+    id: ObjectId,
+    pub(crate) writing: Arc<SharedDraft>,
+    _gate: OwnedRwLockWriteGuard<()>,
+}
+
+impl Drafts {
+    /// Waits for a publish of an object that is under way, and blocks further ones. `None`: the
+    /// object has no draft. A caller that gives up while this waits has changed nothing.
+    pub(crate) async fn hold_publishing(&self, id: &ObjectId) -> Option<PublishHold> {
+        loop {
+            let writing = self.writings().get(id).cloned()?;
+            let gate = writing.gate.clone().write_owned().await;
+            // It may have been published or renamed meanwhile.
+            let there = self.writings().get(id).cloned();
+            if there.is_some_and(|there| Arc::ptr_eq(&there, &writing)) {
+                return Some(PublishHold {
+                    id: id.clone(),
+                    writing,
+                    _gate: gate,
+                });
+            }
+        }
+    }
+}
+
+impl PublishHold {
+    /// Publishes the draft, also if the caller stops waiting. Writers wait meanwhile.
+    pub(crate) async fn publish(self) -> Result<Self, WriteError> {
+        let core = self.writing.inner.core.clone();
+        let work = async move {
+            self.writing.commit_locked().await?;
+            Ok(self)
+        };
+        run_to_completion(&core, work).await
+    }
+
+    /// Discards the draft; none of it returns after a crash.
+    pub(crate) async fn discard(self) {
+        let writing = &self.writing;
+        writing.unlist(&mut writing.inner.writings(), &self.id);
+        if let Some(file) = self.writing.abandon() {
+            let _ = file.removed().await;
+        }
+    }
+
+    /// Discards the closed draft, because the object was written or deleted another way after its
+    /// close. A draft with open handles stays.
+    pub(crate) async fn discard_closed(self) {
+        let unused = {
+            // No handle may join it meanwhile.
+            let mut writings = self.writing.inner.writings();
+            let mut state = self.writing.state();
+            let unused = state.handles == 0;
+            state.forget_closed_edition();
+            drop(state);
+            if unused {
+                self.writing.unlist(&mut writings, &self.id);
+            }
+            unused
+        };
+        if unused {
+            self.discard().await;
+        }
+    }
+}

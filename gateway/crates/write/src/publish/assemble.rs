@@ -1,0 +1,152 @@
+//! Sends and copies all parts of an object of several parts.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::spool::journal::Record;
+use crate::{MAX_DRAFT_STREAMS, WriteError};
+use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
+use tidegate_plan::upload::{Piece, Pieces, SendOccasion};
+use tidegate_plan::{ByteRange, ETag};
+
+/// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
+/// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
+const MAX_COPIED_PIECE: u64 = 64 << 20;
+
+impl SharedDraft {
+    /// Sends and copies all parts of the object.
+    pub(crate) async fn assemble(
+        self: &Arc<Self>,
+    ) -> Result<(Upload, Vec<CompletedPart>), WriteError> {
+        self.verify_sent().await?;
+        self.send_rest().await?;
+        let pieces = {
+            let state = self.state();
+            let sizes = state.draft.sizes();
+            state.draft.pieces(if state.apart {
+                sizes.first()
+            } else {
+                MAX_COPIED_PIECE
+            })
+        };
+        let pieces = pieces.map_err(|_| WriteError::Lost)?;
+        let upload = self.upload().await?;
+        let parts = self.copy_rest(&upload, pieces).await?;
+        let parts = self.state().listed(&upload, parts);
+        let before = self.earlier_tag(&upload, &parts).await?;
+        let (promised, all_journaled) = {
+            let mut state = self.state();
+            state.note_written();
+            let completing = Record::completing(&parts, before.as_ref());
+            state.records.push(completing);
+            state.before = before;
+            state.completing = Some(parts.clone());
+            let is_journaled = !state.phase.is_behind();
+            (
+                state.phase.is_promised(),
+                is_journaled && !state.draft.has_gone_bytes(),
+            )
+        };
+        // After a crash, the journal must show these parts, not those that were promised before.
+        let appended = match promised {
+            true => self.sync().await,
+            false => self.flush().await,
+        };
+        match appended {
+            // A full disk must not prevent the completion that frees room.
+            Err(error) if all_journaled => {
+                let key = upload.key.as_str();
+                tracing::warn!(%error, key, "the journal cannot be told of a completion");
+            }
+            appended => appended?,
+        }
+        Ok((upload, parts))
+    }
+
+    /// Marks parts for sending again that an earlier process sent and whose bytes in the spool
+    /// differ. That process was killed after it had written into them.
+    async fn verify_sent(&self) -> Result<(), WriteError> {
+        while let Some((index, range, sums)) = self.next_unverified() {
+            let file = self.file();
+            let found = file.blocking(move |file| file.sums(range)).await?;
+            let mut state = self.state();
+            if found.crc64 != sums.crc64 {
+                state.draft.mark_unsent(index);
+            }
+            state.unverified.remove(&index);
+        }
+        Ok(())
+    }
+
+    fn next_unverified(&self) -> Option<(u32, ByteRange, Sums)> {
+        let mut state = self.state();
+        loop {
+            let (index, sums) = state.unverified.first_key_value()?;
+            let (index, sums) = (*index, *sums);
+            match state.draft.sent_range(index) {
+                Some(range) => return Some((index, range, sums)),
+                None => drop(state.unverified.remove(&index)),
+            }
+        }
+    }
+
+    /// Sends all parts that are due. Returns when none is under way any more.
+    async fn send_rest(self: &Arc<Self>) -> Result<(), WriteError> {
+        let mut progress = self.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            let failed = self.state().failure.is_some();
+            if !failed {
+                self.kick(SendOccasion::Closing);
+            }
+            if self.state().sending == 0 {
+                break;
+            }
+            // `sent` changes the count, also when a part fails.
+            let _ = progress.changed().await;
+        }
+        match self.state().failure.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the server copy the pieces that come from the base.
+    async fn copy_rest(
+        self: &Arc<Self>,
+        upload: &Upload,
+        pieces: Pieces,
+    ) -> Result<Vec<(u32, ETag)>, WriteError> {
+        let base = self.state().base.as_ref().map(Pinned::source);
+        let copied = pieces.into_iter().map(|piece| {
+            let base = base.clone();
+            async move {
+                let (number, range) = match piece {
+                    Piece::Sent(number, etag) => return Ok((number, etag)),
+                    Piece::Copy(number, range) => (number, range),
+                };
+                let source = base.ok_or(WriteError::Lost)?;
+                let _stream = self.inner.streams.acquire().await;
+                let origin = self.source.origin.writing();
+                match origin.copy_part(upload, number, source, range).await {
+                    Ok(etag) => {
+                        self.progress.send_replace(());
+                        Ok((number, etag))
+                    }
+                    Err(OriginError::NoSuchUpload) => {
+                        self.lose_upload(upload);
+                        Err(WriteError::Lost)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        });
+        stream::iter(copied)
+            .buffered(MAX_DRAFT_STREAMS)
+            .try_collect()
+            .await
+    }
+}

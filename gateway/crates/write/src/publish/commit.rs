@@ -1,0 +1,286 @@
+//! Publishing a draft: sends the remaining parts, has the server copy the untouched ones, and makes
+//! the object appear, whole.
+//!
+//! A commit holds the gate alone: writers wait meanwhile, and their bytes belong to the next
+//! commit. A passing failure leaves the draft and all sent parts as they are, so that the next try
+//! continues there.
+
+use std::sync::Arc;
+
+use crate::WriteError;
+use crate::change::supersede::{ChangedKey, supersede};
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::uncertain::UncertainCommits;
+use crate::publish::published_version::PublishedVersion;
+use crate::task::catch_panic;
+use crate::task::run_to_completion;
+use tidegate_engine::Error;
+use tidegate_engine::names::Facts;
+use tidegate_origin::{Guard, OriginError};
+use tidegate_plan::upload::SendOccasion;
+
+/// Tries to publish within one commit, if the upload is lost.
+pub(crate) const MAX_PUBLISH_ATTEMPTS: u32 = 3;
+
+impl SharedDraft {
+    /// Publishes the bytes written since the last commit, also if the caller stops waiting.
+    pub(crate) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
+        let writing = self.clone();
+        let work = async move { writing.lock_and_commit().await };
+        run_to_completion(&self.inner.core, work).await
+    }
+
+    /// Publishes a closed draft in the same way. `false`: nothing was published, because a writer
+    /// began the next version before this held the gate. A next version that is truncated and not
+    /// yet written would become an empty object.
+    pub(crate) async fn commit_closed(self: &Arc<Self>) -> Result<bool, WriteError> {
+        let writing = self.clone();
+        let work = async move {
+            let _gate = writing.gate.write().await;
+            if writing.state().is_half_way() {
+                return Ok(false);
+            }
+            writing.commit_locked().await.map(|()| true)
+        };
+        run_to_completion(&self.inner.core, work).await
+    }
+
+    async fn lock_and_commit(self: &Arc<Self>) -> Result<(), WriteError> {
+        let _gate = self.gate.write().await;
+        self.commit_locked().await
+    }
+
+    /// Publishes it for a caller that holds the gate until this returns.
+    pub(crate) async fn commit_locked(self: &Arc<Self>) -> Result<(), WriteError> {
+        {
+            let mut state = self.state();
+            if !state.phase.is_unpublished() {
+                return Ok(());
+            }
+            state.phase.begin_attempt();
+        }
+        let result = catch_panic(self.try_to_publish()).await;
+        self.inner.metrics.committed(match &result {
+            Ok(()) => "committed",
+            Err(WriteError::Changed) => "changed",
+            Err(error) if error.is_passing() => "failed",
+            Err(_) => "refused",
+        });
+        {
+            let mut state = self.state();
+            state.phase.end_attempt(result.as_ref().err().cloned());
+        }
+        result
+    }
+
+    async fn try_to_publish(self: &Arc<Self>) -> Result<(), WriteError> {
+        self.wait_for_parts().await;
+        {
+            let mut state = self.state();
+            state.failure = None;
+            state.not_before = None;
+        }
+        self.promise_edition().await;
+        let _hold = self.inner.path.lock_key(&self.id()).await;
+        let mut published = self.publish().await;
+        for _ in 1..MAX_PUBLISH_ATTEMPTS {
+            let again = match published {
+                Err(WriteError::Lost) => Ok(self.can_send_anew()),
+                Err(WriteError::Changed) => self.was_ours().await,
+                _ => Ok(false),
+            };
+            published = match again {
+                Ok(true) => self.publish().await,
+                Ok(false) => break,
+                // The next try asks again.
+                Err(error) => Err(error),
+            };
+        }
+        match published {
+            Ok(published) => self.settle(published).await,
+            // Nothing was published: the store forgot each upload, and may keep the next.
+            Err(WriteError::Lost) if !self.state().phase.is_lost() && self.can_send_anew() => {
+                Err(Error::Unavailable.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether the lost bytes are still here, or other bytes replace them.
+    fn can_send_anew(&self) -> bool {
+        let state = self.state();
+        !state.draft.has_gone_bytes() || state.draft.next_job(SendOccasion::Closing).is_some()
+    }
+
+    /// Returns whether the staging key has bytes that cannot be sent from here.
+    fn needs_staging(&self) -> bool {
+        let state = self.state();
+        let is_large = !state.draft.is_one_part();
+        state.upload.is_some() && (is_large || state.draft.has_gone_bytes())
+    }
+
+    /// Returns whether the bucket has the object of an earlier try. That version then becomes the
+    /// base: the bytes that are still the base's are the same in it, at the same offsets.
+    pub(crate) async fn was_ours(&self) -> Result<bool, WriteError> {
+        if self.state().uncertain.is_empty() {
+            return Ok(false);
+        }
+        let key = self.id().key;
+        let found = match self.source.origin.head(&key).await {
+            Ok(version) => version,
+            Err(OriginError::NotFound) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut state = self.state();
+        let guard = Guard::Same(found.etag.clone());
+        if !state.uncertain.has(&found.etag) || state.guard == guard {
+            return Ok(false);
+        }
+        state.guard = guard;
+        if state.base.as_ref().is_some_and(|base| base.key == key) {
+            let version = Arc::new(found);
+            state.base = Some(Pinned { key, version });
+        }
+        Ok(true)
+    }
+
+    async fn publish(self: &Arc<Self>) -> Result<PublishedVersion, WriteError> {
+        if let Some(published) = self.go_on_completing().await? {
+            return Ok(published);
+        }
+        if self.state().staged {
+            if self.needs_staging() {
+                self.publish_staged().await?;
+            }
+            self.state().staged = false;
+        }
+        let (size, is_one_part, guard) = {
+            let state = self.state();
+            let is_one_part = state.draft.is_one_part();
+            (state.draft.size(), is_one_part, state.guard_now())
+        };
+        if let Some(published) = self.set_headers(size, &guard).await? {
+            // Bytes that were appended and truncated again may have been sent.
+            let unused = self.state().upload.take();
+            unused
+                .into_iter()
+                .for_each(|upload| self.abandon_upload(upload));
+            return Ok(published);
+        }
+        if is_one_part {
+            return self.put_single(size, guard).await;
+        }
+        let (upload, parts) = self.assemble().await?;
+        let published = self.complete(&upload, parts, guard, size).await?;
+        self.fix_headers(published).await
+    }
+
+    /// Resumes a completion whose outcome is unknown; the process may have restarted since.
+    pub(crate) async fn go_on_completing(
+        self: &Arc<Self>,
+    ) -> Result<Option<PublishedVersion>, WriteError> {
+        let (parts, upload, guard, size) = {
+            let state = self.state();
+            let upload = state.upload.clone();
+            // It stays until the outcome is known.
+            let parts = state.completing.clone();
+            (parts, upload, state.guard_now(), state.draft.size())
+        };
+        let (Some(parts), Some(upload)) = (parts, upload) else {
+            self.state().completing = None;
+            return Ok(None);
+        };
+        let own = upload.key == self.state().id.key;
+        let guard = if own { guard } else { Guard::None };
+        let completed = match self.complete(&upload, parts, guard, size).await {
+            Ok(published) if own => self.fix_headers(published).await,
+            completed => completed,
+        };
+        match completed {
+            Ok(published) if own => Ok(Some(published)),
+            Ok(published) => {
+                self.rebase(&upload, published.version).await?;
+                self.state().completing = None;
+                Ok(None)
+            }
+            Err(error) => {
+                if !error.is_passing() {
+                    self.state().completing = None;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn wait_for_parts(&self) {
+        let mut progress = self.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            if self.state().sending == 0 {
+                return;
+            }
+            let _ = progress.changed().await;
+        }
+    }
+
+    /// Records that the bucket has the object, for all readers of this process.
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        published: PublishedVersion,
+    ) -> Result<(), WriteError> {
+        let (id, times) = {
+            let state = self.state();
+            (state.id.clone(), state.times)
+        };
+        let version = Arc::new(published.version);
+        // Programs have seen these times; no listing may change them.
+        let kept = &self.inner.core.times;
+        kept.keep(&id, &version.etag, times);
+        let core = &self.inner.core;
+        self.install(&id, &version, published.known, published.bytes)
+            .await;
+        let facts = Facts {
+            version: None,
+            ..core.facts(&id, &version)
+        };
+        supersede(core, &id, ChangedKey::Installed(facts));
+        let (before, file) = {
+            let mut state = self.state();
+            let file = self.take_file(&mut state);
+            state.draft = state.draft.successor(version.size);
+            state.guard = Guard::Same(version.etag.clone());
+            state.upload = None;
+            state.completing = None;
+            state.unverified.clear();
+            state.uncertain = UncertainCommits::default();
+            state.phase.publish();
+            state.committed = Some(version.clone());
+            let base = Pinned {
+                key: id.key,
+                version,
+            };
+            (state.base.replace(base), file)
+        };
+        kept.write_out().await;
+        if let Some(file) = file {
+            // Before anything newer is written: otherwise a journal found later would publish this
+            // once more.
+            file.removed().await?;
+        }
+        self.discard_replaced_edition();
+        self.delete_staged_base(before);
+        Ok(())
+    }
+}
+
+impl crate::draft::state::DraftState {
+    /// Returns the condition on the key for this commit. A draft that needs no byte of the base
+    /// replaces any version, unless the object was to be new.
+    fn guard_now(&self) -> Guard {
+        match &self.guard {
+            Guard::Same(_) if self.draft.base() == 0 => Guard::None,
+            guard => guard.clone(),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Completing an upload, and finding out the outcome if the store did not answer.
+
+use std::sync::Arc;
+
+use crate::WriteError;
+use crate::change::change_mark::change_key;
+use crate::draft::shared_draft::SharedDraft;
+use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
+use crate::publish::published_version::{PublishedVersion, SentBytes};
+use tidegate_engine::Core;
+use tidegate_engine::written::{WriteAnswer, WriteConfirmation};
+use tidegate_engine::{Error, ReadContext};
+use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
+use tidegate_plan::upload::ByteSource;
+use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
+
+impl SharedDraft {
+    /// Completes the object from its parts, and checks that it has the intended length.
+    pub(crate) async fn complete(
+        self: &Arc<Self>,
+        upload: &Upload,
+        parts: Vec<CompletedPart>,
+        guard: Guard,
+        size: u64,
+    ) -> Result<PublishedVersion, WriteError> {
+        let origin = &self.source.origin;
+        let (expected, count) = (
+            ETag::of_parts(parts.iter().map(|part| &part.etag)),
+            parts.len(),
+        );
+        let id = self.source.object(&upload.key);
+        let asked = self.inner.core.now();
+        let complete = origin.writing().complete(upload, parts.clone(), guard);
+        let error = match change_key(&self.inner.core, &id, complete).await {
+            Ok(written) => {
+                let published = self.verify(upload, written, size, asked).await?;
+                return Ok(PublishedVersion {
+                    bytes: SentBytes::Parts(parts),
+                    ..published
+                });
+            }
+            Err(error) => error,
+        };
+        // A changed version may be the one that an earlier try made. Its length alone does not
+        // prove it.
+        let may_be_ours = error == OriginError::Changed && expected.is_some();
+        if !error.leaves_doubt() && !may_be_ours {
+            if error == OriginError::InvalidPart {
+                self.unsend(upload);
+            }
+            return Err(error.into());
+        }
+        let asked = self.inner.core.now();
+        let found = self.find_completed(&upload.key, size, expected.as_ref(), count);
+        match (found.await, &error) {
+            (Ok(Some(version)), _) => {
+                // The upload of a refused completion may still exist.
+                self.abandon_upload(upload.clone());
+                return Ok(PublishedVersion::found(version, asked));
+            }
+            (_, OriginError::Changed) => {}
+            (Ok(None), OriginError::NoSuchUpload) => self.lose_upload(upload),
+            // Completed or aborted: until the store answers, it counts as neither.
+            (Err(error), OriginError::NoSuchUpload) => return Err(error.into()),
+            _ => expected
+                .into_iter()
+                .for_each(|tag| self.state().add_uncertain(tag)),
+        }
+        Err(error.into())
+    }
+
+    /// Returns the tag of the current object if the new object's own tag will not follow from those
+    /// of its parts. An object with this tag is not ours, whatever the outcome of the completion.
+    pub(crate) async fn earlier_tag(
+        &self,
+        upload: &Upload,
+        parts: &[CompletedPart],
+    ) -> Result<Option<ETag>, WriteError> {
+        let is_told = ETag::of_parts(parts.iter().map(|part| &part.etag)).is_some();
+        if is_told || upload.key != self.id().key {
+            return Ok(None);
+        }
+        match self.source.origin.head(&upload.key).await {
+            Ok(version) => Ok(Some(version.etag)),
+            Err(OriginError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the completed version, as far as the bucket reports it.
+    async fn verify(
+        &self,
+        upload: &Upload,
+        written: Written,
+        size: u64,
+        asked: Timestamp,
+    ) -> Result<PublishedVersion, WriteError> {
+        let made = Version {
+            etag: written.etag,
+            size,
+            last_modified: None,
+            version_id: written.version_id,
+            headers: self.state().begun_with.clone(),
+        };
+        let core = &self.inner.core;
+        let answered = WriteAnswer::now(core, asked, written.answered);
+        let (version, known) = confirmed(core, &self.source, &upload.key, made, answered).await?;
+        Ok(PublishedVersion {
+            version,
+            known,
+            bytes: SentBytes::InDoubt,
+        })
+    }
+
+    /// Returns the object of this key if it is the intended one. It is known by its tag, if that
+    /// follows from the parts (S3, unless encrypted with keys of its own). Otherwise it must have
+    /// the length and the number of parts, and must not have been there before.
+    pub(crate) async fn find_completed(
+        &self,
+        key: &ObjectKey,
+        size: u64,
+        expected: Option<&ETag>,
+        parts: usize,
+    ) -> Result<Option<Version>, OriginError> {
+        let version = match self.source.origin.head(key).await {
+            Err(OriginError::NotFound) => return Ok(None),
+            found => found?,
+        };
+        let alike = match expected {
+            Some(expected) => version.etag.weak_eq(expected),
+            None => {
+                let was_there = self.state().before.as_ref() == Some(&version.etag);
+                !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
+            }
+        };
+        Ok((alike && version.size == size).then_some(version))
+    }
+
+    /// Copies the object onto itself with its new headers, if nothing but headers was changed.
+    pub(crate) async fn set_headers(
+        &self,
+        size: u64,
+        guard: &Guard,
+    ) -> Result<Option<PublishedVersion>, WriteError> {
+        let (version, headers) = {
+            let state = self.state();
+            let all = state.draft.sources(ByteRange::new(0, size));
+            let untouched = matches!(all[..], [(range, ByteSource::Base)] if range.len() == size);
+            let base = state.base.as_ref().filter(|it| it.key == state.id.key);
+            let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
+            match (base, guard) {
+                (Some(base), Guard::Same(_)) if untouched => {
+                    (base.version.clone(), state.headers.clone())
+                }
+                _ => return Ok(None),
+            }
+        };
+        self.copied_onto_itself(&version, headers).await.map(Some)
+    }
+
+    /// Sets the headers of a version of the object.
+    async fn copied_onto_itself(
+        &self,
+        version: &Version,
+        headers: Headers,
+    ) -> Result<PublishedVersion, WriteError> {
+        let key = self.id().key;
+        let source = CopySource {
+            key: key.clone(),
+            etag: version.etag.clone(),
+        };
+        let origin = &self.source.origin;
+        let copy = origin.writing().copy(source, &key, Some(headers.clone()));
+        let core = &self.inner.core;
+        let asked = core.now();
+        let error = match change_key(core, &self.id(), copy).await {
+            Ok(written) => {
+                return Ok(PublishedVersion {
+                    known: WriteConfirmation::Answered(WriteAnswer::now(
+                        core,
+                        asked,
+                        written.answered,
+                    )),
+                    version: Version {
+                        etag: written.etag,
+                        version_id: written.version_id,
+                        last_modified: None,
+                        headers,
+                        size: version.size,
+                    },
+                    bytes: SentBytes::Copied,
+                });
+            }
+            Err(error) => error,
+        };
+        // The copy may have been made, now or at an earlier try, under another tag. Its headers
+        // show that.
+        let asked = core.now();
+        match origin.head(&key).await {
+            Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
+                Ok(PublishedVersion::found(found, asked))
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Sets headers that changed after the upload was begun, by a copy of the object onto itself.
+    pub(crate) async fn fix_headers(
+        &self,
+        published: PublishedVersion,
+    ) -> Result<PublishedVersion, WriteError> {
+        let (key, headers, begun_with) = {
+            let state = self.state();
+            let key = state.id.key.clone();
+            (key, state.headers.clone(), state.begun_with.clone())
+        };
+        if headers == begun_with {
+            return Ok(published);
+        }
+        if published.version.size > MAX_COPY {
+            tracing::warn!(
+                key = key.as_str(),
+                "the object is too large to set its headers again"
+            );
+            return Ok(published);
+        }
+        self.state().add_uncertain(published.version.etag.clone());
+        let mut tries = 1..MAX_PUBLISH_ATTEMPTS;
+        let mended = loop {
+            let copied = self.copied_onto_itself(&published.version, headers.clone());
+            match copied.await {
+                Err(error) if error.is_passing() && tries.next().is_some() => {}
+                copied => break copied?,
+            }
+        };
+        Ok(PublishedVersion {
+            bytes: match mended.bytes {
+                // Those of the upload that was completed just now.
+                SentBytes::Copied => published.bytes,
+                bytes => bytes,
+            },
+            ..mended
+        })
+    }
+}
+
+/// Checks that a completed version has the written length. Returns it as the bucket reports it, or
+/// as it was made if the bucket does not answer.
+///
+/// # Errors
+/// [`Error::BadOrigin`] if it has another length.
+pub(crate) async fn confirmed(
+    core: &Core,
+    source: &ReadContext,
+    key: &ObjectKey,
+    made: Version,
+    answered: WriteAnswer,
+) -> Result<(Version, WriteConfirmation), WriteError> {
+    let asked = core.now();
+    match source.origin.head(key).await {
+        Ok(found) if found.etag == made.etag && found.size != made.size => {
+            let what = "the completed object has another length";
+            Err(WriteError::Origin(Error::BadOrigin(what)))
+        }
+        Ok(found) if found.etag == made.etag => Ok((found, WriteConfirmation::Confirmed(asked))),
+        // The version of a later writer.
+        Ok(_) | Err(OriginError::NotFound) => Ok((made, WriteConfirmation::Superseded)),
+        Err(_) => Ok((made, WriteConfirmation::Answered(answered))),
+    }
+}
+
+/// Returns whether both have the same headers, in any order.
+fn alike(one: &Headers, other: &Headers) -> bool {
+    one.len() == other.len() && one.iter().all(|header| other.contains(header))
+}

@@ -1,0 +1,360 @@
+//! Drafts that were closed and are not in the bucket yet.
+//!
+//! Each is tried until it is published or refused, with growing pauses. A draft is refused if
+//! another writer changed the object. It then stays in the spool, and is listed until an operator
+//! decides. The queue continues after a restart of the process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::spool::file::SpoolFile;
+use crate::{WriteError, Writers};
+use tidegate_plan::ObjectId;
+use tidegate_plan::retry::Backoff;
+
+/// Pauses between background tries to commit an object or abort an upload.
+pub(crate) const RETRY_PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
+
+/// The longest wait of a closed draft for another writer, and the interval of the checks.
+const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The wait of a new file that was closed empty for another writer before it is published.
+const EMPTY_FILE_DELAY: Duration = Duration::from_millis(500);
+
+/// An object that is being written, for display.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// The object.
+    pub id: ObjectId,
+    /// Its current length, in bytes.
+    pub size: u64,
+    /// Bytes of it in the spool.
+    pub spooled: u64,
+    /// The step that it waits for.
+    pub stage: Stage,
+    /// The error of the last try to publish it.
+    pub trouble: Option<WriteError>,
+}
+
+/// The step that a draft waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A client has it open.
+    Open,
+    /// It is being sent to the bucket.
+    Sending,
+    /// It will be tried again.
+    Waiting,
+    /// It was refused for good, and is kept until an operator decides.
+    Refused,
+}
+
+impl Stage {
+    /// Returns the stage as one word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl Writers {
+    /// Returns every object that is open for writing, or closed and not yet in the bucket.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        let writings: Vec<_> = self.0.writings().values().cloned().collect();
+        let mut pending: Vec<_> = writings.iter().map(|it| it.pending()).collect();
+        pending.sort_by(|a, b| a.id.cmp(&b.id));
+        pending
+    }
+
+    /// Returns when no draft waits for a background commit any more, except refused ones.
+    pub async fn settled(&self) {
+        loop {
+            let waiting = self
+                .0
+                .writings()
+                .values()
+                .find(|it| it.state().phase.is_queued())
+                .cloned();
+            let Some(writing) = waiting else { return };
+            let mut progress = writing.progress.subscribe();
+            if writing.state().phase.is_queued() {
+                let _ = progress.changed().await;
+            }
+        }
+    }
+}
+
+impl DraftState {
+    /// Returns whether it is a new, empty object that was not promised.
+    fn is_blank(&self) -> bool {
+        let is_new = self.base.is_none() && self.draft.size() == 0;
+        is_new && !self.phase.is_promised() && !self.is_half_way()
+    }
+
+    /// Returns the step that it waits for.
+    pub(crate) fn stage(&self) -> Stage {
+        match (self.phase.trouble(), self.phase.is_queued()) {
+            _ if self.phase.is_publishing() => Stage::Sending,
+            (Some(error), _) if !error.is_passing() => Stage::Refused,
+            (Some(_), true) => Stage::Waiting,
+            (None, true) => Stage::Sending,
+            (_, false) => Stage::Open,
+        }
+    }
+}
+
+/// The state of a draft that may be due for publishing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PublishDue {
+    /// It is as its last writer closed it.
+    Closed,
+    /// A writer is half way through more of it, and the wait for that writer has ended.
+    HalfWay,
+    /// A writer replaces it, and publishes it at its own close.
+    Left,
+}
+
+impl SharedDraft {
+    fn pending(&self) -> Pending {
+        let state = self.state();
+        let stage = state.stage();
+        Pending {
+            id: state.id.clone(),
+            size: state.draft.size(),
+            spooled: state.draft.local().bytes(),
+            stage,
+            trouble: state.phase.trouble().cloned(),
+        }
+    }
+
+    /// Makes everything durable locally, and queues it for publishing.
+    pub(crate) async fn close_in_background(self: &Arc<Self>) -> Result<(), WriteError> {
+        {
+            let mut state = self.state();
+            state.check_not_lost()?;
+            let closed = state.phase.close_for_queue();
+            state.records.push(closed);
+        }
+        self.sync().await?;
+        self.enqueue();
+        Ok(())
+    }
+
+    /// Queues it for publishing, unless it is queued already.
+    pub(crate) fn enqueue(self: &Arc<Self>) {
+        if !self.state().phase.request() {
+            return;
+        }
+        let writing = self.clone();
+        self.inner
+            .core
+            .spawn(async move { writing.run_queue().await });
+    }
+
+    async fn run_queue(self: Arc<Self>) {
+        let stop = self.inner.core.stop.clone();
+        self.wait_while_blank().await;
+        for failures in 0.. {
+            let due = self.wait_for_close().await;
+            if due == PublishDue::Left {
+                break;
+            }
+            let outcome = {
+                let Ok(_turn) = self.inner.commits.acquire().await else {
+                    return;
+                };
+                self.state().phase.begin_try();
+                match due {
+                    PublishDue::Closed => self.commit_closed().await,
+                    _ => self.commit().await.map(|()| true),
+                }
+            };
+            let key = self.id().key;
+            match outcome {
+                // Another writer has begun the next version since the check.
+                Ok(false) => {
+                    self.state().phase.request();
+                }
+                Ok(true) => {
+                    let mut state = self.state();
+                    // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
+                    let left_with_more = state.phase.is_dirty() && state.handles == 0;
+                    if !state.phase.is_requested() && !left_with_more {
+                        state.phase.leave_queue();
+                        break;
+                    }
+                }
+                Err(WriteError::Closing) => return,
+                Err(error) if error.is_passing() => {
+                    let pause = RETRY_PAUSE.pause(failures, 1.0);
+                    tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
+                    self.progress.send_replace(());
+                    self.state().hold_no_memory();
+                    self.sync_closed().await;
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => return,
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+                    let mut state = self.state();
+                    state.hold_no_memory();
+                    state.phase.leave_queue();
+                    break;
+                }
+            }
+        }
+        self.leave_if_done();
+        self.progress.send_replace(());
+    }
+
+    /// Syncs a closed draft that could not be published, so that it survives a restart before the
+    /// bucket is back or has room. Excludes a draft that a writer is half way through.
+    async fn sync_closed(self: &Arc<Self>) {
+        let is_due = |state: &DraftState| !state.phase.is_promised() && !state.phase.is_unclosed();
+        if let Err(error) = self.sync_if(is_due).await {
+            let key = self.id().key;
+            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
+        }
+    }
+
+    /// Waits a moment if a new file was closed empty. Programs that test whether they may write a
+    /// file, such as ImageMagick, open it again at once. Only one object is published then, and the
+    /// writer does not wait for an empty one first.
+    async fn wait_while_blank(&self) {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + EMPTY_FILE_DELAY;
+        while Instant::now() < until && self.state().is_blank() {
+            tokio::select! {
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits while a writer is half way through the next version. If that version replaces the
+    /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
+    /// are part of it.
+    async fn wait_for_close(&self) -> PublishDue {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + MAX_WAIT_FOR_CLOSE;
+        loop {
+            {
+                let mut state = self.state();
+                if !state.is_half_way() {
+                    return PublishDue::Closed;
+                }
+                if Instant::now() >= until {
+                    return PublishDue::HalfWay;
+                }
+                if state.phase.is_replaced() {
+                    state.phase.leave_queue();
+                    return PublishDue::Left;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
+                () = stop.cancelled() => return PublishDue::HalfWay,
+            }
+        }
+    }
+
+    /// Handles the drop of a handle. The last one takes care of unpublished bytes.
+    pub(crate) fn release(self: &Arc<Self>) {
+        let (abandoned, wants) = {
+            // The same order of locks as in `join`: no handle may join a draft that is abandoned.
+            let mut writings = self.inner.writings();
+            let mut state = self.state();
+            state.handles -= 1;
+            if state.handles > 0 {
+                return;
+            }
+            // A queued draft that was not written to since is requested already.
+            let wants =
+                state.phase.is_dirty() && (!state.phase.is_queued() || state.phase.is_unclosed());
+            let abandoned =
+                state.phase.is_discarded() || (state.phase.is_refused() && !state.is_promised());
+            if abandoned {
+                self.unlist(&mut writings, &state.id);
+            }
+            (abandoned, wants)
+        };
+        if abandoned {
+            remove(self.abandon());
+        } else if wants {
+            self.enqueue();
+        }
+        self.leave_if_done();
+    }
+
+    /// Discards an unpromised draft with its upload and its staged base. Returns its files, which
+    /// the caller must remove.
+    #[must_use]
+    pub(crate) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
+        let (upload, completed, base, file) = {
+            let mut state = self.state();
+            let was_published = !state.phase.is_dirty();
+            state.phase.discard();
+            if was_published && state.base.is_some() {
+                // Its handles can still read the committed bytes, as far as they are cached.
+                return None;
+            }
+            let file = self.take_file(&mut state);
+            state.draft = state.draft.successor(0);
+            let completed = state.completing.take().is_some();
+            (state.upload.take(), completed, state.base.take(), file)
+        };
+        if let Some(upload) = upload {
+            if completed {
+                // The outcome of the completion is unknown.
+                self.delete_staging_key(upload.key.clone(), None);
+            }
+            self.abandon_upload(upload);
+        }
+        self.delete_staged_base(base);
+        self.discard_replaced_edition();
+        file
+    }
+
+    /// Removes it from the table once it has no handles and everything is in the bucket.
+    fn leave_if_done(self: &Arc<Self>) {
+        let mut writings = self.inner.writings();
+        let mut state = self.state();
+        if state.handles > 0 || state.phase.is_queued() || state.phase.is_unpublished() {
+            return;
+        }
+        self.unlist(&mut writings, &state.id);
+        remove(self.take_file(&mut state));
+    }
+
+    /// Removes it from the table, if it is listed. Later opens of the object get another draft.
+    pub(crate) fn unlist(&self, writings: &mut HashMap<ObjectId, Arc<Self>>, id: &ObjectId) {
+        let listed = writings.get(id);
+        if listed.is_some_and(|there| std::ptr::eq(&raw const **there, self)) {
+            writings.remove(id);
+        }
+    }
+}
+
+/// Deletes the files of a draft in the background.
+pub(crate) fn remove(file: Option<Arc<SpoolFile>>) {
+    if let Some(file) = file {
+        tokio::task::spawn_blocking(move || file.remove());
+    }
+}

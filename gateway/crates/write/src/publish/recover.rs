@@ -1,0 +1,156 @@
+//! Drafts that an earlier process left in the spool.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+
+use crate::Writers;
+use crate::draft::phase::Phase;
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::draft::uncertain::UncertainCommits;
+use crate::publish::queue::remove;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::{Base, GuardWord};
+use crate::spool::replay::Replayed;
+use crate::spool::{FILES_BYTES, SpoolError};
+use tidegate_engine::ReadContext;
+use tidegate_engine::times::Times;
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, Upload};
+use tidegate_plan::{ETag, ObjectKey, OriginId, Version};
+
+impl Writers {
+    /// Resumes every draft in the spool. Blocks.
+    pub(crate) fn recover(&self, sources: &[Arc<ReadContext>]) -> Result<(), SpoolError> {
+        let spool = &self.0.spool;
+        let drafts = spool.recover().map_err(|error| SpoolError::Io {
+            what: "read",
+            path: self.0.settings.spool.clone(),
+            error,
+        })?;
+        for (file, replayed) in drafts {
+            let source = source_of(OriginId(replayed.begin.origin), sources);
+            let (key, promised) = (replayed.begin.key.clone(), replayed.promised);
+            match source.and_then(|source| self.take_up(source, file, replayed)) {
+                Some(writing) if promised => {
+                    tracing::info!(key, "going on with an object that was closed or synced");
+                    writing.enqueue();
+                }
+                Some(writing) => remove(writing.abandon()),
+                None => {
+                    tracing::error!(
+                        key,
+                        "an object in the spool belongs to no bucket that may be written to, or is there twice; it is left there"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_up(
+        &self,
+        source: &Arc<ReadContext>,
+        file: Arc<SpoolFile>,
+        replayed: Replayed,
+    ) -> Option<Arc<SharedDraft>> {
+        let state = self.state(source, file, &replayed)?;
+        let id = state.id.clone();
+        let writing = SharedDraft::new(&self.0, source, state);
+        if replayed.promised {
+            let mut writings = self.0.writings();
+            // Two drafts of one object: a process ended in the middle of a rename. Both are kept.
+            if writings.contains_key(&id) {
+                return None;
+            }
+            writings.insert(id, writing.clone());
+        }
+        self.0.spool.space.take(FILES_BYTES);
+        Some(writing)
+    }
+
+    fn state(
+        &self,
+        source: &ReadContext,
+        file: Arc<SpoolFile>,
+        replayed: &Replayed,
+    ) -> Option<DraftState> {
+        let begin = &replayed.begin;
+        let id = source.object(&ObjectKey::new(&begin.key).ok()?);
+        let guard = match &begin.guard {
+            GuardWord::None => Guard::None,
+            GuardWord::Absent => Guard::Absent,
+            GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
+        };
+        let begun_with = replayed
+            .upload
+            .as_ref()
+            .map(|begun| headers(&begun.headers));
+        let headers = headers(&begin.headers);
+        let base = match &begin.base {
+            Some(base) => Some(pinned(base, &headers)?),
+            None => None,
+        };
+        let upload = match &replayed.upload {
+            Some(begun) => Some(Upload {
+                key: ObjectKey::new(&begun.key).ok()?,
+                id: begun.id.clone(),
+                sums: begun.sums,
+            }),
+            None => None,
+        };
+        // The times that were seen before the restart, not those of its base.
+        let core = &self.0.core;
+        let seen = core.times.of_draft(&id);
+        let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
+        let mut state = DraftState::new(&self.0, id, base, headers, guard);
+        state.times = times;
+        state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
+        state.unverified.clone_from(&replayed.sums);
+        state.sums.clone_from(&replayed.sums);
+        // An upload under another key is a staged one: the draft goes to its own key in the end.
+        state.staged = match &upload {
+            Some(upload) => upload.key != state.id.key,
+            None => begin.hidden,
+        };
+        state.upload = upload;
+        state.begun_with = begun_with.unwrap_or_default();
+        state.completing.clone_from(&replayed.completing);
+        state.before.clone_from(&replayed.before);
+        state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
+        state.file = Some(file);
+        state.phase = Phase::recovered(replayed.promised);
+        Some(state)
+    }
+}
+
+/// Returns the source of a draft. For a draft from before its access had a name, returns the first
+/// source of its bucket.
+fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<ReadContext>> {
+    let same = sources.iter().find(|source| source.origin.id() == origin);
+    let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().identity_for(None) == origin;
+    same.or_else(|| sources.iter().find(unnamed))
+}
+
+fn headers(pairs: &[(String, String)]) -> Headers {
+    let header = |(name, value): &(String, String)| {
+        let name = HeaderName::try_from(name.as_str()).ok()?;
+        Some((name, HeaderValue::try_from(value.as_str()).ok()?))
+    };
+    pairs.iter().filter_map(header).collect()
+}
+
+fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {
+    Some(Pinned {
+        key: ObjectKey::new(&base.key).ok()?,
+        version: Arc::new(Version {
+            etag: ETag::parse(&base.etag)?,
+            size: base.size,
+            last_modified: None,
+            version_id: None,
+            headers: headers.clone(),
+        }),
+    })
+}

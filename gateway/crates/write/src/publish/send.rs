@@ -1,0 +1,382 @@
+//! Sending parts: one per stream at once, while the object is still being written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::spool::data::FRAME_BYTES;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::Record;
+use crate::task::catch_panic;
+use crate::{MAX_DRAFT_STREAMS, WriteError};
+use tidegate_engine::Error;
+use tidegate_engine::written::PartCopy;
+use tidegate_origin::payload::Frames;
+use tidegate_origin::write::Headers;
+use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
+use tidegate_plan::retry::Backoff;
+use tidegate_plan::upload::{PartJob, SendOccasion};
+use tidegate_plan::{ByteRange, ETag, ObjectKey};
+
+/// A part that was sent to the store.
+struct SentPart {
+    etag: ETag,
+    sums: Sums,
+    /// Its chunks, if they are to be kept.
+    passing: Option<Arc<PartCopy>>,
+}
+
+/// The pauses of sending ahead after a failure that the origin's own retries did not cure.
+const SEND_PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(30),
+};
+
+impl SharedDraft {
+    /// Starts all parts that are due.
+    pub(crate) fn kick(self: &Arc<Self>, when: SendOccasion) {
+        loop {
+            let job = {
+                let mut state = self.state();
+                let paused = state.not_before.is_some_and(|until| Instant::now() < until);
+                let held_up =
+                    when != SendOccasion::Closing && (paused || state.phase.is_publishing());
+                if state.sending >= MAX_DRAFT_STREAMS || state.phase.is_discarded() || held_up {
+                    return;
+                }
+                let Some(job) = state.draft.next_job(when) else {
+                    return;
+                };
+                state.draft.begin_send(&job);
+                state.sending += 1;
+                job
+            };
+            let writing = self.clone();
+            let stop = self.inner.core.stop.clone();
+            self.inner.core.spawn(async move {
+                let sent = tokio::select! {
+                    sent = catch_panic(writing.send(&job)) => sent,
+                    () = stop.cancelled() => Err(WriteError::Closing),
+                };
+                writing.sent(&job, sent).await;
+            });
+        }
+    }
+
+    /// Sends one part, after it has read the missing bytes from the base.
+    async fn send(self: &Arc<Self>, job: &PartJob) -> Result<SentPart, WriteError> {
+        let _stream = self.inner.streams.acquire().await;
+        let _memory = self.inner.core.budget.demand(2 * FRAME_BYTES).await?;
+        for gap in &job.fill {
+            self.fill(job, *gap).await?;
+        }
+        // Otherwise a crash would find promised bytes replaced in the store by unpromised ones, in
+        // a part that no journal knows.
+        let replaces = |state: &DraftState| state.replaces_promised(job.index);
+        let is_replaced = replaces(&self.state());
+        if is_replaced {
+            self.sync_if(replaces).await?;
+        }
+        let file = self.file();
+        let upload = self.upload().await?;
+        let range = job.range;
+        let sums = file.blocking(move |file| file.sums(range)).await?;
+        let number = job.index + 1;
+        let profile = self.source.profile.load_full();
+        let passing = self.chunks.begin(&profile, number, range);
+        let frames = self.frames(file, range, passing.clone());
+        let payload = Payload::read(range.len(), sums, frames);
+        let origin = &self.source.origin;
+        let sent = origin.writing().part(&upload, number, payload).await;
+        match sent {
+            Ok(etag) => Ok(SentPart {
+                etag,
+                sums,
+                passing,
+            }),
+            // Another task aborted the upload while this part was being sent. The part is sent
+            // again; nothing has failed.
+            Err(OriginError::NoSuchUpload) if self.state().upload.as_ref() != Some(&upload) => {
+                Err(WriteError::Origin(Error::Unavailable))
+            }
+            Err(OriginError::NoSuchUpload) => {
+                self.lose_upload(&upload);
+                Err(WriteError::Lost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the bytes of a part as a stream, which fills the chunks. Each piece taken is
+    /// progress.
+    fn frames(
+        self: &Arc<Self>,
+        file: Arc<SpoolFile>,
+        range: ByteRange,
+        passing: Option<Arc<PartCopy>>,
+    ) -> Frames {
+        let writing = self.clone();
+        Arc::new(move || {
+            let (writing, passing) = (writing.clone(), passing.clone());
+            let number = passing.as_ref().map(|it| it.start(&writing.inner.core));
+            let passing = passing.zip(number);
+            let frames = file.frames(range);
+            Box::pin(frames.inspect(move |piece| {
+                if let (Some((passing, number)), Ok(piece)) = (&passing, piece) {
+                    passing.pass(*number, piece);
+                }
+                writing.progress.send_replace(());
+            }))
+        })
+    }
+
+    async fn sent(self: &Arc<Self>, job: &PartJob, sent: Result<SentPart, WriteError>) {
+        if let Ok(SentPart {
+            etag,
+            sums,
+            passing: Some(passing),
+        }) = &sent
+        {
+            self.chunks.keep(passing, Some(*sums), etag.clone());
+        }
+        let failed = {
+            let mut state = self.state();
+            state.sending -= 1;
+            let mut failed = None;
+            let current = state.draft.is_current(job);
+            match sent {
+                Ok(SentPart { etag, sums, .. }) => {
+                    state.failures = 0;
+                    state.not_before = None;
+                    state.note_written();
+                    if state.draft.end_send(job, Some(etag.clone())) {
+                        state.sums.insert(job.index, sums);
+                        let length = job.range.len();
+                        let sent = Record::part(job.index, length, &etag, sums);
+                        state.records.push(sent);
+                    } else {
+                        self.inner.metrics.resent.inc();
+                        self.chunks.forget(job.index + 1);
+                    }
+                }
+                Err(error) => {
+                    state.draft.end_send(job, None);
+                    // A part that was written to while it was read is no failure. After the loss of
+                    // an upload, no part is current.
+                    if current || error == WriteError::Lost {
+                        state.not_before =
+                            Some(Instant::now() + SEND_PAUSE.pause(state.failures, 1.0));
+                        state.failures = state.failures.saturating_add(1);
+                        state.failure = Some(error.clone());
+                        state.hold_no_memory();
+                        failed = Some(error);
+                    }
+                }
+            }
+            failed
+        };
+        if let Err(error) = self.flush().await {
+            let mut state = self.state();
+            // Otherwise the part is at worst sent again after a crash, and its publish frees room.
+            if state.draft.has_gone_bytes() {
+                state.failure = Some(error);
+            }
+        }
+        // Writers that wait for room may get it now.
+        self.inner.spool.space.nudge();
+        self.evict_ahead();
+        self.progress.send_replace(());
+        match failed {
+            None => self.kick(SendOccasion::Writing),
+            Some(error) => self.kick_later(&error),
+        }
+    }
+
+    /// Tries again after the pause. The last of the parts that failed together schedules it.
+    fn kick_later(self: &Arc<Self>, error: &WriteError) {
+        let state = self.state();
+        let (until, last) = (state.not_before, state.sending == 0);
+        let key = state.id.key.clone();
+        drop(state);
+        let Some(until) = until.filter(|_| last) else {
+            return;
+        };
+        match error {
+            // An operator can fix this.
+            WriteError::StorageFull => {
+                tracing::warn!(%error, key = key.as_str(), "no part can be sent; trying again later");
+            }
+            _ => {
+                tracing::debug!(%error, key = key.as_str(), "cannot send a part; trying again later")
+            }
+        }
+        let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
+        self.inner.core.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => writing.kick(SendOccasion::Writing),
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    /// Copies bytes of the base into the spool, beside the written ones.
+    async fn fill(self: &Arc<Self>, job: &PartJob, gap: ByteRange) -> Result<(), WriteError> {
+        let mut at = gap.start;
+        while at < gap.end {
+            let piece = ByteRange::new(at, gap.end.min(at + FRAME_BYTES));
+            let bytes = self.base_bytes(piece).await?;
+            let file = self.file();
+            let _page = self.page.write().await;
+            if !self.state().draft.is_current(job) {
+                return Ok(());
+            }
+            file.blocking(move |file| file.write(piece.start, bytes))
+                .await?;
+            let new = self.state().draft.record_fill(piece);
+            self.inner.spool.space.take(new);
+            at = piece.end;
+        }
+        Ok(())
+    }
+
+    /// Returns the upload for the parts; begins it with the first part.
+    pub(crate) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
+        let _one = self.uploading.lock().await;
+        loop {
+            let (staged, key, headers, sums) = {
+                let state = self.state();
+                if let Some(upload) = state.upload.clone() {
+                    return Ok(upload);
+                }
+                let key = match state.staged {
+                    true => staging_key(&state.id.key),
+                    false => state.id.key.clone(),
+                };
+                (state.staged, key, state.headers.clone(), state.part_sums())
+            };
+            let origin = self.source.origin.writing();
+            let upload = origin.begin(&key, headers.clone(), sums).await?;
+            if self.begun(&upload, staged, headers) {
+                self.flush().await?;
+                return Ok(upload);
+            }
+            // The draft has another key by now, or was discarded.
+            self.abandon_upload(upload);
+            if self.state().phase.is_discarded() {
+                return Err(WriteError::Lost);
+            }
+        }
+    }
+
+    /// Takes over a new upload, and returns whether it is still the right one.
+    fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
+        let mut state = self.state();
+        if state.phase.is_discarded()
+            || state.staged != staged
+            || (!staged && state.id.key != upload.key)
+        {
+            return false;
+        }
+        state.records.push(Record::upload(upload, &headers));
+        state.begun_with = headers;
+        state.upload = Some(upload.clone());
+        true
+    }
+
+    /// Handles the loss of the upload: its parts are sent again. If bytes exist nowhere else, they
+    /// are lost, and later writes fail.
+    pub(crate) fn lose_upload(self: &Arc<Self>, upload: &Upload) {
+        let mut state = self.state();
+        if state.upload.as_ref() != Some(upload) {
+            return;
+        }
+        let key = upload.key.as_str();
+        state.completing = None;
+        if state.draft.has_gone_bytes() {
+            tracing::error!(
+                key,
+                "an upload is gone, and with it what had left the spool"
+            );
+            state.phase.lose();
+            return;
+        }
+        tracing::warn!(key, "an upload is gone; beginning it anew");
+        state.draft.forget_sent();
+        state.records.push(Record::Unsent);
+        let left = state.upload.take();
+        drop(state);
+        self.chunks.clear();
+        left.into_iter()
+            .for_each(|upload| self.abandon_upload(upload));
+    }
+
+    /// Handles a part that differs from the expected one, or a store that rejects parts of
+    /// different sizes in one upload (R2). Sends all parts again that are here, and copies the
+    /// others one by one.
+    pub(crate) fn unsend(self: &Arc<Self>, upload: &Upload) {
+        let mut state = self.state();
+        state.apart = true;
+        if state.draft.has_gone_bytes() {
+            state.completing = None;
+            state.draft.mark_local_unsent();
+        } else {
+            drop(state);
+            self.lose_upload(upload);
+        }
+    }
+}
+
+impl DraftState {
+    fn replaces_promised(&self, index: u32) -> bool {
+        self.phase.is_promised() && self.draft.replaces_gone(index)
+    }
+
+    /// Returns the checksums that the parts of a new upload carry.
+    fn part_sums(&self) -> PartSums {
+        match self.draft.may_copy() {
+            true => PartSums::Crc64,
+            false => PartSums::Crc32c,
+        }
+    }
+
+    /// Returns the parts as a completion lists them.
+    pub(crate) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
+        let sums = |number: u32| self.sums.get(&(number - 1));
+        let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
+            number,
+            etag,
+            crc32c: sums(number).and_then(|it| upload.sums.listed(*it)),
+        });
+        listed.collect()
+    }
+}
+
+/// The beginning of a staging key's name; 32 hexadecimal digits follow.
+const STAGING_PREFIX: &str = ".tidegate-";
+
+/// Returns whether a key is one that [`staging_key`] makes.
+pub(crate) fn is_staging_key(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let digits = name.strip_prefix(STAGING_PREFIX).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns a random key beside the object's own, whose name shows that Tidegate owns it.
+fn staging_key(key: &ObjectKey) -> ObjectKey {
+    let folder = key
+        .as_str()
+        .rfind('/')
+        .map_or("", |at| &key.as_str()[..=at]);
+    let name = format!(
+        "{STAGING_PREFIX}{:016x}{:016x}",
+        crate::random(),
+        crate::random()
+    );
+    let full = ObjectKey::new(&format!("{folder}{name}"));
+    // The folder is too long for the name below it. The top has room.
+    full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))
+}

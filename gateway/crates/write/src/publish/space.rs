@@ -1,0 +1,260 @@
+//! Room in the spool: waiting for it, and evicting sent parts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::publish::queue::RETRY_PAUSE;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::Record;
+use crate::task::run_to_completion;
+use crate::{Drafts, WriteError};
+use tidegate_engine::Error;
+use tidegate_origin::{OriginError, Upload};
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::SendOccasion;
+
+/// The interval at which a waiting writer checks again whether a part can be evicted.
+const RELIEVE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Further tries to abort an upload, after the first.
+const MAX_ABORT_RETRIES: u32 = 30;
+
+/// The most bytes evicted at once, for one sync of the journal.
+const MAX_EVICTION: u64 = 256 << 20;
+
+impl Drafts {
+    /// Reserves room for `bytes`; waits until there is some.
+    pub(crate) async fn reserve(&self, bytes: u64) -> Result<(), WriteError> {
+        let space = &self.spool.space;
+        if bytes == 0 || space.try_take(bytes) {
+            return Ok(());
+        }
+        self.metrics.held_back.inc();
+        let until = Instant::now() + self.settings.patience;
+        let mut freed = space.freed();
+        loop {
+            freed.mark_unchanged();
+            if space.try_take(bytes) {
+                return Ok(());
+            }
+            if self.relieve().await {
+                continue;
+            }
+            tokio::select! {
+                changed = timeout_at(until.min(Instant::now() + RELIEVE_INTERVAL), freed.changed()) => {
+                    if changed.is_err() && Instant::now() >= until {
+                        return Err(WriteError::Full);
+                    }
+                }
+                () = self.core.stop.cancelled() => return Err(WriteError::Closing),
+            }
+        }
+    }
+
+    /// Evicts parts of any draft. If there are none, sends more of them.
+    async fn relieve(&self) -> bool {
+        let writings: Vec<_> = self.writings().values().cloned().collect();
+        for writing in &writings {
+            match writing.evict().await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => {
+                    // Its own writers get the error; the waiting writer may be another.
+                    let id = writing.id();
+                    tracing::warn!(%error, key = id.key.as_str(), "cannot make room of what was sent");
+                }
+            }
+        }
+        for writing in &writings {
+            writing.kick(SendOccasion::Pressed);
+        }
+        false
+    }
+
+    /// Returns how many bytes are evicted at once.
+    fn at_once(&self) -> u64 {
+        MAX_EVICTION.min(self.spool.space.size() / 16)
+    }
+
+    /// Returns whether the free room is less than one eviction.
+    fn is_crowded(&self) -> bool {
+        let space = &self.spool.space;
+        space.used().saturating_add(self.at_once()) > space.size()
+    }
+}
+
+impl DraftState {
+    fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
+        self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
+    }
+
+    /// Selects parts to evict, at least one if there is any, beginning with those that failed
+    /// before. Returns their ranges, and how many bytes of each were there.
+    fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
+        let mut parts = std::mem::take(&mut self.leaving);
+        let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
+        while all < at_once.max(1)
+            && let Some((index, range, freed)) = self.draft.evict()
+        {
+            self.note_written();
+            self.records.push(Record::Evicted { index });
+            parts.push((range, freed));
+            all += freed;
+        }
+        parts
+    }
+}
+
+impl SharedDraft {
+    /// Evicts the oldest sent parts. A draft that was not written in order, or any draft with
+    /// [`crate::Settings::read_back`], first switches to a staging key, and sends its parts there
+    /// again. They can be read back from there.
+    async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
+        let (file, parts) = {
+            let mut state = self.state();
+            let Some(file) = state.file.clone() else {
+                return Ok(false);
+            };
+            let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
+            if !state.staged && !needs_none && !state.draft.has_gone_bytes() {
+                // Not while it is being committed or written to.
+                if let Ok(_alone) = self.gate.try_write() {
+                    self.hide(&mut state);
+                }
+                return Ok(false);
+            }
+            // A part that an earlier process sent may differ from the bytes here.
+            if !state.unverified.is_empty() {
+                return Ok(false);
+            }
+            let parts = state.evict(self.inner.at_once());
+            (file, parts)
+        };
+        if parts.is_empty() {
+            return Ok(false);
+        }
+        let writing = self.clone();
+        let gone = async move { writing.let_go(&file, parts).await };
+        run_to_completion(&self.inner.core, gone)
+            .await
+            .map(|()| true)
+    }
+
+    /// Removes evicted parts from the spool, which the draft no longer counts.
+    async fn let_go(
+        self: &Arc<Self>,
+        file: &Arc<SpoolFile>,
+        parts: Vec<(ByteRange, u64)>,
+    ) -> Result<(), WriteError> {
+        // Before the bytes go: a journal without the part would send zeros in its place. And the
+        // journal of a promised draft counts written bytes only up to its last sync.
+        let mut done = match self.sync_if(|state| state.phase.is_promised()).await {
+            Ok(false) => self.flush_durably().await,
+            synced => synced.map(drop),
+        };
+        for (range, freed) in parts {
+            let _page = self.page.write().await;
+            // A part that was written to again is kept. So is one of a deleted or replaced file:
+            // its journal may still exist, and does not know of the eviction.
+            let kept = {
+                let state = self.state();
+                let is_replaced = !state.has_file(file);
+                state.phase.is_discarded()
+                    || is_replaced
+                    || state.draft.local().within(range).next().is_some()
+            };
+            if done.is_ok() && !kept {
+                let punched = file.blocking(move |file| file.punch(range)).await;
+                done = punched.map_err(WriteError::from);
+            }
+            if done.is_err() && self.leaves_later(file, range, freed) {
+                continue;
+            }
+            self.inner.metrics.evicted.inc();
+            self.inner.spool.space.give(freed);
+        }
+        done
+    }
+
+    /// Keeps the room of bytes that could not leave the spool, as long as the file exists.
+    fn leaves_later(&self, file: &Arc<SpoolFile>, range: ByteRange, freed: u64) -> bool {
+        let mut state = self.state();
+        let is_there = state.has_file(file);
+        if is_there {
+            state.leaving.push((range, freed));
+        }
+        is_there
+    }
+
+    /// Evicts the oldest parts of a draft that does not fit into the spool, before a writer has to
+    /// wait.
+    pub(crate) fn evict_ahead(self: &Arc<Self>) {
+        if !self.inner.is_crowded() {
+            return;
+        }
+        {
+            let mut state = self.state();
+            if state.evicting || !state.draft.has_gone_bytes() {
+                return;
+            }
+            state.evicting = true;
+        }
+        let writing = self.clone();
+        self.inner.core.spawn(async move {
+            if let Err(error) = writing.evict().await {
+                tracing::warn!(%error, "parts that were sent cannot leave the spool");
+            }
+            writing.state().evicting = false;
+        });
+    }
+
+    /// Switches the draft to a staging key.
+    fn hide(self: &Arc<Self>, state: &mut DraftState) {
+        state.staged = true;
+        state.draft.forget_sent();
+        state.records.push(Record::Unsent);
+        if let Some(upload) = state.upload.take() {
+            self.abandon_upload(upload);
+        }
+    }
+
+    /// Aborts an upload in the background. Aborts it again once no part is being sent, because a
+    /// part that arrives after the first abort may stay (S3, `AbortMultipartUpload`).
+    pub(crate) fn abandon_upload(self: &Arc<Self>, upload: Upload) {
+        let writing = self.clone();
+        self.inner.core.spawn(async move {
+            let more = writing.state().sending > 0;
+            let mut aborted = writing.abort(&upload).await;
+            if more {
+                writing.wait_for_parts().await;
+            }
+            if more && !writing.inner.core.stop.is_cancelled() {
+                aborted = writing.abort(&upload).await;
+            }
+            if let Err(error) = aborted {
+                tracing::warn!(%error, key = upload.key.as_str(), "cannot give an upload up; the bucket's lifecycle rules may");
+            }
+        });
+    }
+
+    /// Aborts an upload; retries through an outage of about half an hour.
+    async fn abort(&self, upload: &Upload) -> Result<(), OriginError> {
+        let stop = &self.inner.core.stop;
+        let mut failures = 0;
+        loop {
+            let aborted = self.source.origin.writing().abort(upload).await;
+            let is_down = |error: &OriginError| Error::from(error.clone()).excuses_stale();
+            if failures == MAX_ABORT_RETRIES || !aborted.as_ref().is_err_and(is_down) {
+                return aborted;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_PAUSE.pause(failures, 1.0)) => failures += 1,
+                () = stop.cancelled() => return aborted,
+            }
+        }
+    }
+}
