@@ -8,7 +8,6 @@ use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
-use tidegate_write::WritePath;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -325,7 +324,8 @@ async fn own_changes_keep_a_folder_true() {
     assert_eq!(world.since(before), (0, 0, 0));
     // Over HTTP too: only the requested name is asked for.
     let wanted = tidegate_write::receive::WriteCondition::Anything;
-    WritePath::new(&world.engine)
+    desk.writers
+        .write_path()
         .delete(&world.source, &valid("f/c"), &wanted)
         .await
         .expect("deleted");

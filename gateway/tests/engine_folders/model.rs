@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate_plan::Timestamp;
 use tidegate_plan::digest::Digests;
-use tidegate_write::WritePath;
 use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 use super::engine::{clock, first, valid};
@@ -119,7 +118,7 @@ impl Truth {
     }
 }
 
-async fn http_put(world: &World, key: &str) {
+async fn http_put(desk: &Desk, key: &str) {
     let incoming = IncomingObject {
         headers: Vec::new(),
         wanted: WriteCondition::Anything,
@@ -128,8 +127,8 @@ async fn http_put(world: &World, key: &str) {
     };
     let body = stream::iter([Ok("http".into())]);
     let key = valid(key);
-    let write_path = WritePath::new(&world.engine);
-    let put = write_path.receive(&world.source, &key, incoming, body);
+    let write_path = desk.writers.write_path();
+    let put = write_path.receive(&desk.world.source, &key, incoming, body);
     put.await.expect("written");
 }
 
@@ -166,12 +165,14 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
         }
         Step::Rename(..) => {}
         Step::HttpPut(n) => {
-            http_put(world, FILES[n]).await;
+            http_put(desk, FILES[n]).await;
             truth.set(FILES[n], true, true);
         }
         Step::HttpDelete(n) => {
             let wanted = WriteCondition::Anything;
-            let deleted = WritePath::new(&world.engine)
+            let deleted = desk
+                .writers
+                .write_path()
                 .delete(&world.source, &valid(FILES[n]), &wanted)
                 .await;
             deleted.expect("deleted");

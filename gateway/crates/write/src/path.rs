@@ -24,7 +24,8 @@ const PUT_SHARE: u64 = 4;
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The write path of one engine: PUT and DELETE, and drafts once a spool is open
-/// ([`Writers::start`](crate::Writers::start)). There is one for each engine.
+/// ([`Writers::start`](crate::Writers::start)). An engine has one: the locks of another would not exclude
+/// its own.
 pub struct WritePath {
     pub(crate) engine: Engine,
     pub(crate) core: Arc<Core>,

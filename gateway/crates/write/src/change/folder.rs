@@ -13,7 +13,7 @@ use crate::change::{copy, delete_object};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use tidegate_cache::Entry as WriteConfirmation;
+use tidegate_cache::Entry;
 use tidegate_engine::names::Facts;
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Error, ReadContext, records};
@@ -67,14 +67,14 @@ struct Item {
     is_there: bool,
 }
 
-/// A copy that the store confirmed.
-struct ConfirmedCopy {
+/// A copy that the store answered.
+struct AnsweredCopy {
     written: Written,
     answered: WriteAnswer,
 }
 
 /// The number of an item, and the outcome of its copy.
-type CopyOutcome = (usize, Result<ConfirmedCopy, WriteError>);
+type CopyOutcome = (usize, Result<AnsweredCopy, WriteError>);
 
 impl Writers {
     /// Replaces the prefix `from` of all keys below it by `to`, if there are at most `most`
@@ -218,7 +218,7 @@ impl Drafts {
     /// Returns the version of a listed object, if its headers are cached.
     async fn at_hand(&self, id: &ObjectId, listed: &Listed) -> Option<Version> {
         let core = &self.core;
-        let Some(WriteConfirmation::Present(record)) = core.meta.load(id).await else {
+        let Some(Entry::Present(record)) = core.meta.load(id).await else {
             return None;
         };
         let generation = core.meta.generation(id).await;
@@ -243,7 +243,7 @@ impl Drafts {
             let asked = self.core.now();
             let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
-            let made = copied.map(|written| ConfirmedCopy {
+            let made = copied.map(|written| AnsweredCopy {
                 answered: WriteAnswer::now(&self.core, asked, written.answered),
                 written,
             });
@@ -346,7 +346,7 @@ impl Drafts {
                 copied.left.get_or_insert(error);
                 continue;
             }
-            let made = outcomes.iter().find(|(outcomes, _)| *outcomes == number);
+            let made = outcomes.iter().find(|(item, _)| *item == number);
             let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
             let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
             if let (Some(hold), Some(etag)) = (hold, etag) {

@@ -1,7 +1,8 @@
 //! The end of every change of a key: what readers knew of it before counts no more.
 //!
-//! A commit, a copy, a rename, a deletion and a new folder all end here. Look-ups that began before
-//! the change are superseded by `change_mark`.
+//! A commit, a copy, a rename, a deletion and a new folder of a mount all end here. A PUT and a DELETE over HTTP do not:
+//! they answer once subscribers know of the change (`receive`). Look-ups that began before the change are superseded by
+//! `change_mark`.
 
 use std::sync::Arc;
 

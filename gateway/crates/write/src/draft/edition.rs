@@ -18,6 +18,7 @@ use tidegate_plan::upload::Draft;
 /// (`SpoolFile`).
 #[derive(Debug)]
 pub(crate) struct ReplacedEdition {
+    /// The number by which a journal knows it.
     pub(crate) id: u64,
     /// Its bytes in the spool.
     pub(crate) room: u64,
@@ -39,11 +40,4 @@ pub(crate) struct ClosedEdition {
     pub(crate) headers: Headers,
     pub(crate) file: Arc<SpoolFile>,
     pub(crate) base: Option<Pinned>,
-}
-
-impl ReplacedEdition {
-    /// Returns the number by which a journal knows it.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
 }

@@ -7,7 +7,7 @@
 //! | closed | the closed draft, unless bytes of it have left the spool | it is published after the restart |
 //! | publishing | as before it | it is resumed: a completion without an answer is looked up first |
 //! | failed, refused | as before it | it is tried once more |
-//! | lost | the bucket's version | it is tried once more, and refused again |
+//! | lost | the bucket's version, or the promised edition that this one replaces | unpromised: it is gone; promised: it is tried once more, and refused again; the edition that it replaces is published |
 //! | discarded | the bucket's version | nothing returns |
 //!
 //! A phase is the product of five enums, each of which changes only here:

@@ -50,7 +50,7 @@ pub(crate) struct RestartedJournal {
 impl fmt::Debug for SharedDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Writing")
+        f.debug_struct("SharedDraft")
             .field("id", &state.id)
             .field("size", &state.draft.size())
             .field("handles", &state.handles)

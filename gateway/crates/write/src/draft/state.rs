@@ -161,7 +161,7 @@ impl DraftState {
             base: self.base.as_ref().map(Pinned::journal_base),
             first_part: self.draft.sizes().first(),
             hidden: self.staged,
-            replaces: self.replaced_edition.as_ref().map(ReplacedEdition::id),
+            replaces: self.replaced_edition.as_ref().map(|replaced| replaced.id),
         }
     }
 

@@ -39,7 +39,7 @@ impl Drop for ReservedRoom<'_> {
 /// The gate, held for the duration of a write.
 pub(crate) enum GateGuard {
     Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
-    PublishLocks(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
+    Exclusive(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
 }
 
 impl SharedDraft {

@@ -100,7 +100,7 @@ impl Writer {
             let held = match offset {
                 Some(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),
                 // An append must keep the end fixed.
-                None => GateGuard::PublishLocks(writing.gate.clone().write_owned().await),
+                None => GateGuard::Exclusive(writing.gate.clone().write_owned().await),
             };
             let at = offset.unwrap_or_else(|| self.size());
             let end = at.checked_add(bytes.len() as u64);

@@ -123,7 +123,7 @@ impl SharedDraft {
             if !state.staged && !needs_none && !state.draft.has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
-                    self.hide(&mut state);
+                    self.stage_parts(&mut state);
                 }
                 return Ok(false);
             }
@@ -138,14 +138,14 @@ impl SharedDraft {
             return Ok(false);
         }
         let writing = self.clone();
-        let gone = async move { writing.let_go(&file, parts).await };
+        let gone = async move { writing.remove_evicted(&file, parts).await };
         run_to_completion(&self.inner.core, gone)
             .await
             .map(|()| true)
     }
 
     /// Removes evicted parts from the spool, which the draft no longer counts.
-    async fn let_go(
+    async fn remove_evicted(
         self: &Arc<Self>,
         file: &Arc<SpoolFile>,
         parts: Vec<(ByteRange, u64)>,
@@ -213,7 +213,7 @@ impl SharedDraft {
     }
 
     /// Switches the draft to a staging key.
-    fn hide(self: &Arc<Self>, state: &mut DraftState) {
+    fn stage_parts(self: &Arc<Self>, state: &mut DraftState) {
         state.staged = true;
         state.draft.forget_sent();
         state.records.push(Record::Unsent);

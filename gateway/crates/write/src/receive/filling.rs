@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 /// The maximum size of a block, in bytes.
-const PIECE_BYTES: u64 = 256 << 10;
+const BLOCK_BYTES: u64 = 256 << 10;
 
 /// The received bytes of a part. They are copied: a received piece is a slice of its connection's
 /// whole buffer, however short it is, and would keep that buffer.
@@ -26,7 +26,7 @@ impl Filling {
         while !bytes.is_empty() {
             if self.block.len() == self.block.capacity() {
                 self.seal();
-                let size = usize::try_from(room.min(PIECE_BYTES)).expect("a block's");
+                let size = usize::try_from(room.min(BLOCK_BYTES)).expect("a block's");
                 self.block = Vec::with_capacity(size.max(1));
             }
             let free = self.block.capacity() - self.block.len();
@@ -73,7 +73,7 @@ mod tests {
     fn nothing_that_arrived_is_kept_and_no_more_than_is_needed() {
         let kept = Arc::new(());
         let mut filling = Filling::default();
-        let length = 2 * PIECE_BYTES + 77;
+        let length = 2 * BLOCK_BYTES + 77;
         for at in 0..length {
             let arrived = Bytes::from_owner(Counted(kept.clone()));
             filling.push(&arrived, length - at);
@@ -82,13 +82,13 @@ mod tests {
         assert_eq!(Arc::strong_count(&kept), 1);
         assert_eq!(filling.block.capacity(), 77);
         let sizes: Vec<_> = filling.take().iter().map(Bytes::len).collect();
-        assert_eq!(sizes, [PIECE_BYTES as usize, PIECE_BYTES as usize, 77]);
+        assert_eq!(sizes, [BLOCK_BYTES as usize, BLOCK_BYTES as usize, 77]);
         assert_eq!((filling.held(), filling.take().len()), (0, 0));
     }
 
     #[test]
     fn bytes_stay_in_order_over_blocks() {
-        let bytes: Vec<u8> = (0..3 * PIECE_BYTES).map(|at| (at % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES).map(|at| (at % 251) as u8).collect();
         let mut filling = Filling::default();
         for piece in bytes.chunks(70_001) {
             filling.push(piece, u64::MAX);

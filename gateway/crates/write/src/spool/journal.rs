@@ -57,7 +57,7 @@ pub(crate) struct Begin {
     pub(crate) base: Option<Base>,
     /// Bytes of its first part, which determines the sizes of all others.
     pub(crate) first_part: u64,
-    /// Whether parts go to a staging key: see `write`.
+    /// Whether parts go to a staging key: see the crate.
     pub(crate) hidden: bool,
     /// The draft of the edition before, which counts only until this one is promised.
     #[serde(default)]
