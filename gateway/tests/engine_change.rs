@@ -7,6 +7,7 @@ mod support;
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use support::*;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
@@ -20,7 +21,7 @@ async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
     let object = world.open(KEY, Open::default()).await.expect("open");
     world.bucket.put(KEY, sample(2, MIB));
     let mut reader = object.read_at(ByteRange::new(100, 200));
-    assert_eq!(reader.prime().await, Err(Error::Changed));
+    assert_eq!(reader.next().await, Some(Err(Error::Changed)));
     // The cached version of the key is doubted at once, however fresh it is.
     same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
 }

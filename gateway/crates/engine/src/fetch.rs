@@ -4,7 +4,7 @@
 //! improve it; [`Assists`] leaves each of them out:
 //! - `steer`: a chunk on a slow disk comes from the origin ([`steer::Steering`]);
 //! - `race`: if a disk is late, the origin is asked as well ([`race::Race`]);
-//! - `rescue`: if the origin fails, a slow disk is asked again ([`rescue::Rescue`]);
+//! - `rescue`: if the origin fails, a slow disk is asked ([`rescue::Rescue`]);
 //! - `hedge`: a late request is sent a second time ([`hedge::Hedged`]).
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) const FIRST_REQUEST: u64 = 1 << 20;
 pub struct Assists {
     /// Asks the origin as well if a disk is late.
     pub race: bool,
-    /// Asks a slow disk again if the origin fails.
+    /// Asks a slow disk if the origin fails.
     pub rescue: bool,
     /// Sends a late request a second time.
     pub hedge: bool,

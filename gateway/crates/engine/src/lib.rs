@@ -17,21 +17,7 @@
 //! Every chunk is addressed by its version, and every request for a part carries `If-Match`, so one answer never mixes
 //! two versions. If the object changed, readers get [`Error::Changed`].
 //!
-//! # The functions on the way
-//!
-//! A read passes through these functions of the engine, in this order. Decisions of `plan`, one-line accessors and the
-//! decorators of `fetch` are left out.
-//!
-//! | step | memory hit | disk hit | cold miss |
-//! | --- | --- | --- | --- |
-//! | open | `Engine::open`, `Engine::open_record` | the same | `Engine::open`, `Engine::open_unknown`, `resolve`, `run_resolve`, `pay`, `ask`, `VersionFetches::adopt`, `Engine::resolved` |
-//! | read | `Reader::poll_next`, `Reader::poll_more`, `find` | the same, `VersionFetches::schedule`, `start_disk_run`, `start_disk` | the same, `VersionFetches::schedule` |
-//! | fetch | | `Fetch::run`, `FromDisk::bring`, `FromDisk::read`, `FromDisk::finish` | `Fetch::take_answer`, `Fetch::receive`, `Fetch::deal`, `Fetch::store`, `Fetch::end` |
-//! | take | | `Flight::poll_at` | `Flight::poll_at` |
-//!
-//! That is 5 functions for a memory hit, 13 for a disk hit, and 18 for a cold miss. A further part of a cold object does
-//! without `open`, and passes through `start_origin`, `Fetch::run`, `FromOrigin::bring` and `Fetch::request` instead of
-//! `take_answer`.
+//! `docs/ARCHITECTURE.md` names the functions that a read passes through.
 
 use std::collections::HashMap;
 use std::fmt;

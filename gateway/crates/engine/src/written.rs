@@ -144,8 +144,8 @@ impl Filing {
         if length != self.chunk(index).len() {
             return;
         }
-        if let Some(admit) = admission(&self.core, version, index, self.options, self.pin) {
-            let key = ChunkKey { version, index };
+        let key = ChunkKey { version, index };
+        if let Some(admit) = admission(&self.core, key, self.options, self.pin) {
             self.core.chunks.insert_pinned(key, bytes, admit, self.pin);
             self.core.metrics.filed(cause.label(), length);
         }

@@ -1,7 +1,7 @@
 //! GET, HEAD and OPTIONS: from a request's head to an answer whose first bytes are ready.
 //!
 //! Method, target and host are checked; the route gives the key; the engine opens the object on one
-//! version; the preconditions and the range decide which bytes are sent; and the reader is primed.
+//! version; the preconditions and the range decide which bytes are sent; and the reader yields the first of them.
 //! If the object changed before that, everything begins again on its new version. After that the
 //! body needs no handler.
 
@@ -11,6 +11,7 @@ mod encoding;
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -40,7 +41,15 @@ const TIMING_REQUEST_HEADER: &str = "tidegate-timing";
 impl Frontend {
     /// Answers one request that does not write.
     pub(crate) async fn read(&self, parts: &Parts, started: Instant, client: Client) -> Reply {
-        let (route, below) = match self.readable_route(parts) {
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let found = self.find_route(parts).and_then(|route| match route {
+            Some(found) if is_read => Ok(found),
+            None if is_read => Err(RequestError::NoRoute),
+            route => Err(RequestError::Method {
+                writable: route.is_some_and(|(route, _)| route.settings.write_token.is_some()),
+            }),
+        });
+        let (route, below) = match found {
             Ok(found) => found,
             Err(error) => return Reply::error(&error, Duration::ZERO, &parts.method),
         };
@@ -64,16 +73,6 @@ impl Frontend {
             cors::apply(cors, &parts.headers, reply.answer.headers_mut());
         }
         reply
-    }
-
-    /// Checks everything that needs no object; returns the route, and the path below it.
-    fn readable_route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), RequestError> {
-        let route = self.find_route(parts)?;
-        if !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-            let writable = route.is_some_and(|(route, _)| route.settings.write_token.is_some());
-            return Err(RequestError::Method { writable });
-        }
-        route.ok_or(RequestError::NoRoute)
     }
 
     /// Answers GET or HEAD of an object: from its closed draft if it has one, else from the version that it has now.
@@ -167,9 +166,9 @@ impl Frontend {
         // Before the read: afterwards they are cached in any case.
         let cached = CachedPart::of(&opened.object, &[range]);
         let mut reader = opened.object.read_at(range);
-        reader.prime().await?;
+        let first = reader.next().await.transpose()?;
         let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let content = Content::of(Delivery::single(object, reader, range, memory));
+        let content = Content::of(Delivery::single(object, (reader, first), range, memory));
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }
 
@@ -196,14 +195,14 @@ impl Frontend {
     ) -> Result<Reply, RequestError> {
         let cached = CachedPart::of(&opened.object, pieces);
         let mut reader = opened.object.read_at(pieces[0]);
-        reader.prime().await?;
+        let first = reader.next().await.transpose()?;
         let mut headers = opened.headers.full.clone();
         let salt = u64::try_from(request.started.elapsed().as_nanos()).unwrap_or(0);
         let parts = Multipart::new(pieces, opened.version.size, headers.get(CONTENT_TYPE), salt);
         headers.insert(CONTENT_TYPE, parts.content_type());
         headers.insert(CONTENT_LENGTH, parts.len().into());
         let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let content = Content::of(Delivery::several(object, reader, parts, memory));
+        let content = Content::of(Delivery::several(object, (reader, first), parts, memory));
         let status = StatusCode::PARTIAL_CONTENT;
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }

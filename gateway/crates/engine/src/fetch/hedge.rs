@@ -40,7 +40,25 @@ impl Request for Hedged {
         request: &'a PartRequest,
         get: Get,
     ) -> BoxFuture<'a, Result<Answer, OriginError>> {
-        self.send_twice(request, get).boxed()
+        let send = async move {
+            let (origin, sent) = (&request.fetches.origin, Instant::now());
+            let mut first = self.0.send(request, get.clone());
+            tokio::select! {
+                biased;
+                answer = &mut first => answer,
+                () = request.late() => {
+                    let again = origin.get(Get { priority: Priority::Demand, ..get });
+                    tokio::select! {
+                        answer = first => answer,
+                        Ok(answer) = again => {
+                            request.fetches.rate.record_first_byte(sent.elapsed());
+                            Ok(answer)
+                        }
+                    }
+                }
+            }
+        };
+        send.boxed()
     }
 
     fn body(&self, request: PartRequest, body: Body) -> Body {
@@ -51,28 +69,6 @@ impl Request for Hedged {
             Some((frame, body))
         })
         .boxed()
-    }
-}
-
-impl Hedged {
-    /// Sends the request, and a second one if the answer is late.
-    async fn send_twice(&self, request: &PartRequest, get: Get) -> Result<Answer, OriginError> {
-        let (origin, sent) = (&request.fetches.origin, Instant::now());
-        let mut first = self.0.send(request, get.clone());
-        tokio::select! {
-            biased;
-            answer = &mut first => answer,
-            () = request.late() => {
-                let again = origin.get(Get { priority: Priority::Demand, ..get });
-                tokio::select! {
-                    answer = first => answer,
-                    Ok(answer) = again => {
-                        request.fetches.rate.record_first_byte(sent.elapsed());
-                        Ok(answer)
-                    }
-                }
-            }
-        }
     }
 }
 

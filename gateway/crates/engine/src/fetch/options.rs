@@ -1,9 +1,9 @@
 //! A reader's options for its fetches, and the tiers that store what they bring.
 
 use crate::Core;
-use tidegate_cache::{Admit, PinId};
+use tidegate_cache::{Admit, ChunkKey, PinId};
 use tidegate_plan::profile::DiskUse;
-use tidegate_plan::{Client, Profile, VersionId};
+use tidegate_plan::{Client, Profile};
 use tidegate_telemetry::locks::Recover as _;
 
 /// A reader's options for its fetches.
@@ -31,11 +31,10 @@ impl FetchOptions {
     }
 }
 
-/// Returns the tiers that store a chunk of a version, if any.
+/// Returns the tiers that store a fetched chunk, if any.
 pub(crate) fn admission(
     core: &Core,
-    version: VersionId,
-    index: u32,
+    key: ChunkKey,
     options: FetchOptions,
     pin: PinId,
 ) -> Option<Admit> {
@@ -45,7 +44,8 @@ pub(crate) fn admission(
         // A pinned object belongs on disk.
         DiskUse::Second if !pin.is_none() => true,
         DiskUse::Second => {
-            let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(GOLDEN_PRIME));
+            let index = u64::from(key.index);
+            let hash = (key.version.0 as u64).wrapping_add(index.wrapping_mul(GOLDEN_PRIME));
             let mut seen = core.second_use.lock().recover();
             seen.record_use(hash)
         }

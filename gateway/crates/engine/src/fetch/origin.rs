@@ -11,65 +11,47 @@ use super::flight::Flight;
 use super::request::{PartRequest, Plain, Request};
 use super::task::{Bring, Fetch, FetchEnd};
 use crate::Error;
-use crate::budget::Charge;
 use crate::open::records;
-use tidegate_origin::{Answer, Body, Content, OriginError, Priority};
+use tidegate_origin::{Answer, Body, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
 /// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
 /// connection, and these bytes are most likely under way already.
 const NEARLY_DONE: u64 = 64 << 10;
 
-/// Asks the origin for the part.
+/// Sends one request for the whole part, and a second one if the first began after its head.
 pub(crate) struct FromOrigin;
 
 impl Bring for FromOrigin {
     fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
-        let request = async move {
-            match fetch.request().await {
-                Err(FetchEnd::Closed) => Err(FetchEnd::Failed(Error::Unavailable)),
-                result => result,
+        let bring = async move {
+            let request = fetch.part_request();
+            let missing = request.missing;
+            let base = fetch.flights.front().map_or(0, |flight| flight.base as u64);
+            let requests = fetch.fetches.core.assembly.requests.clone();
+            let body = tokio::select! {
+                body = fetch.ask(&*requests, &request, missing, fetch.priority) => body?,
+                end = fetch.until_unwanted() => return Err(end),
+            };
+            fetch.receive(requests.body(request, body)).await?;
+            if let Some(flight) = fetch.headless.take() {
+                let head = ByteRange::new(missing.start - base, missing.start);
+                fetch.fetch_head(&flight, head).await?;
             }
+            Ok(())
         };
-        request.boxed()
+        // A decorator may still bring the part from elsewhere, also while the engine closes.
+        let closed = |end| match end {
+            FetchEnd::Closed => FetchEnd::Failed(Error::Unavailable),
+            end => end,
+        };
+        bring.map(move |brought| brought.map_err(closed)).boxed()
     }
 }
 
 impl Fetch {
-    /// Takes the part from an answer that has already begun.
-    pub(super) async fn take_answer(mut self, charge: Charge, content: Content) {
-        self.pay(charge);
-        let requests = self.fetches.core.assembly.requests.clone();
-        let body = requests.body(self.part_request(), content.body);
-        let result = self.receive(body).await;
-        self.end(result).await;
-    }
-
-    /// Sends one request for the whole part, and a second one if the first began after its head.
-    async fn request(&mut self) -> Result<(), FetchEnd> {
-        let request = self.part_request();
-        let ByteRange { start, end } = request.missing;
-        let base = self.flights.front().map_or(0, |flight| flight.base as u64);
-        let requests = self.fetches.core.assembly.requests.clone();
-        let body = tokio::select! {
-            body = self.ask(&*requests, &request, ByteRange { start, end }, self.priority) => body?,
-            end = self.until_unwanted() => return Err(end),
-        };
-        self.receive(requests.body(request, body)).await?;
-        match self.headless.take() {
-            Some(flight) => {
-                let head = ByteRange {
-                    start: start - base,
-                    end: start,
-                };
-                self.fetch_head(&flight, head).await
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Returns the request for the bytes that have not arrived.
-    fn part_request(&self) -> PartRequest {
+    pub(super) fn part_request(&self) -> PartRequest {
         let (geometry, size) = (self.fetches.core.geometry, self.fetches.version.size);
         let end = geometry.bytes(self.part.chunks.end - 1, size).end;
         PartRequest {
@@ -97,8 +79,9 @@ impl Fetch {
         }
     }
 
-    /// Distributes a body to the flights, until the last has landed.
-    async fn receive(&mut self, mut body: Body) -> Result<(), FetchEnd> {
+    /// Distributes a body to the flights, until the last has landed, and stores the chunks that are complete.
+    pub(super) async fn receive(&mut self, mut body: Body) -> Result<(), FetchEnd> {
+        let core = self.fetches.core.clone();
         let (began, length) = (Instant::now(), self.coming);
         while !self.flights.is_empty() {
             let frame = if self.coming <= NEARLY_DONE {
@@ -110,12 +93,24 @@ impl Fetch {
                     end = self.until_unwanted() => return Err(end),
                 }
             };
-            match frame {
-                Some(Ok(frame)) => self.deal(frame),
-                Some(Err(error)) => return Err(FetchEnd::Failed(self.failure(error))),
-                None => {
-                    return Err(FetchEnd::Failed(Error::BadOrigin("the body is too short")));
+            let too_short = || FetchEnd::Failed(Error::BadOrigin("the body is too short"));
+            let frame = frame.ok_or_else(too_short)?;
+            let mut frame = frame.map_err(|error| FetchEnd::Failed(self.failure(error)))?;
+            core.metrics.fetched.inc_by(frame.len() as u64);
+            while let (false, Some(flight)) = (frame.is_empty(), self.flights.front()) {
+                let piece = frame.split_to(flight.missing().min(frame.len()));
+                self.coming -= piece.len() as u64;
+                flight.push(piece);
+                if flight.missing() > 0 {
+                    continue;
                 }
+                if flight.base > 0 {
+                    self.headless = Some(flight.clone());
+                } else {
+                    let whole = flight.complete(&[], &core.buffers);
+                    self.store(self.next, whole);
+                }
+                self.advance();
             }
             if self.coming <= self.lead {
                 self.leave_stream();
@@ -123,27 +118,6 @@ impl Fetch {
         }
         self.fetches.rate.record_body(length, began.elapsed());
         Ok(())
-    }
-
-    /// Distributes a frame to the flights, and stores the chunks that are complete.
-    fn deal(&mut self, mut frame: Bytes) {
-        let core = self.fetches.core.clone();
-        core.metrics.fetched.inc_by(frame.len() as u64);
-        while let (false, Some(flight)) = (frame.is_empty(), self.flights.front()) {
-            let piece = frame.split_to(flight.missing().min(frame.len()));
-            self.coming -= piece.len() as u64;
-            flight.push(piece);
-            if flight.missing() > 0 {
-                continue;
-            }
-            if flight.base > 0 {
-                self.headless = Some(flight.clone());
-            } else {
-                let whole = flight.complete(&[], &core.buffers);
-                self.store(self.next, whole);
-            }
-            self.advance();
-        }
     }
 
     /// Completes a chunk in whose middle a seek began, so that it can be stored. Its reader has its bytes already and

@@ -113,9 +113,9 @@ impl Part {
         self.leases.load(Ordering::Acquire)
     }
 
-    /// Marks the stream as free, or about to be. Returns whether it was busy until now.
-    pub(crate) fn leave_stream(&self) -> bool {
-        self.busy.swap(false, Ordering::AcqRel)
+    /// Marks the stream as free, or about to be.
+    pub(crate) fn leave_stream(&self) {
+        self.busy.store(false, Ordering::Release);
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The requests of a part to the origin.
 
+use std::sync::Arc;
+
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
-
-use std::sync::Arc;
 
 use super::part::Part;
 use super::version_fetches::VersionFetches;

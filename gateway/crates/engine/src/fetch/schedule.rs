@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use super::MAX_PART;
 use super::flight::Flight;
 use super::options::FetchOptions;
-use super::part::{CursorIdentity, FetchSource, Lease, Part, PartOwner};
+use super::part::{FetchSource, Lease, Part, PartOwner};
 use super::steer::ChunkOnDisk;
 use super::task::Fetch;
 use super::version_fetches::{Flights, VersionFetches};
@@ -58,8 +58,8 @@ impl VersionFetches {
                 self.start_disk_run(&mut flights, index, until, options)
             }
             on_disk => {
-                let end = until.min(index.saturating_add(self.count_in(MAX_PART)));
-                let run = self.missing_run(&flights, index..end, on_disk.is_some());
+                let span = self.demand_span(index, until);
+                let run = self.missing_run(&flights, span, on_disk.is_some());
                 self.start_origin(&mut flights, run, offset, options)
             }
         };
@@ -70,7 +70,7 @@ impl VersionFetches {
     /// until a reader has its first chunk. `None` if the answer holds nothing new.
     pub(crate) fn adopt(
         self: &Arc<Self>,
-        mut content: Content,
+        content: Content,
         options: FetchOptions,
         charge: Charge,
     ) -> Option<Lease> {
@@ -88,15 +88,17 @@ impl VersionFetches {
         if new == 0 {
             return None;
         }
-        let part = Part::new(
-            first..first + new,
-            FetchSource::Origin,
-            CursorIdentity::none(),
-        );
-        let (lease, fetch) = self.launch(&mut flights, part, 0, options);
+        let (part, owner) = ((FetchSource::Origin, first..first + new), PartOwner::none());
+        let (lease, mut fetch) = self.launch(&mut flights, part, 0, options, owner);
         drop(flights);
-        content.body = skip(content.body, geometry.start(first) - content.range.start);
-        self.spawn(options, fetch.take_answer(charge, content));
+        let body = skip(content.body, geometry.start(first) - content.range.start);
+        let requests = self.core.assembly.requests.clone();
+        self.spawn(options, async move {
+            fetch.pay(charge);
+            let body = requests.body(fetch.part_request(), body);
+            let result = fetch.receive(body).await;
+            fetch.end(result).await;
+        });
         Some(lease)
     }
 
@@ -146,9 +148,8 @@ impl VersionFetches {
         options: FetchOptions,
         owner: PartOwner,
     ) -> Lease {
-        let part = Part::new(index..index + 1, FetchSource::Disk, owner.cursor);
-        let (lease, mut fetch) = self.launch(flights, part, 0, options);
-        fetch.stream_free = owner.stream_free;
+        let part = (FetchSource::Disk, index..index + 1);
+        let (lease, fetch) = self.launch(flights, part, 0, options, owner);
         let chunks = &self.core.chunks;
         let planned = chunks.plan_read(&self.key(index), self.chunk_len(index));
         let source = self.core.assembly.from_disk.clone();
@@ -165,9 +166,12 @@ impl VersionFetches {
         options: FetchOptions,
     ) -> Lease {
         let (chunks, charge) = self.affordable(run);
-        let base = if offset < MIN_SKIP { 0 } else { offset };
-        let part = Part::new(chunks, FetchSource::Origin, CursorIdentity::none());
-        let (lease, mut fetch) = self.launch(flights, part, base, options);
+        let (base, owner) = (
+            if offset < MIN_SKIP { 0 } else { offset },
+            PartOwner::none(),
+        );
+        let part = (FetchSource::Origin, chunks);
+        let (lease, mut fetch) = self.launch(flights, part, base, options, owner);
         if options.quiet {
             fetch.priority = Priority::Ahead;
         }
@@ -185,13 +189,17 @@ impl VersionFetches {
         options: FetchOptions,
         owner: PartOwner,
     ) -> Lease {
-        let part = Part::new(run, FetchSource::Origin, owner.cursor);
-        let (lease, mut fetch) = self.launch(flights, part, 0, options);
-        fetch.stream_free = owner.stream_free;
+        let part = (FetchSource::Origin, run);
+        let (lease, mut fetch) = self.launch(flights, part, 0, options, owner);
         fetch.priority = Priority::Ahead;
         let source = self.core.assembly.from_origin.clone();
         self.spawn(options, fetch.run(source, Some(charge), None));
         lease
+    }
+
+    /// Returns the chunks from `index` on that one request for a waiting reader may bring.
+    pub(super) fn demand_span(&self, index: u32, until: u32) -> Range<u32> {
+        index..until.min(index.saturating_add(self.count_in(MAX_PART)))
     }
 
     /// Returns the first of `chunks`, and the next ones that are neither under way nor in memory. Chunks on a disk only
@@ -227,28 +235,29 @@ impl VersionFetches {
         }
     }
 
-    /// Adds a flight for every chunk of a part, from byte `base` of the first one on. Returns a lease on the part and
+    /// Adds a flight for every chunk of a new part, from byte `base` of the first one on. Returns a lease on the part and
     /// the fetch that is to bring it.
     fn launch(
         self: &Arc<Self>,
         flights: &mut Flights<'_>,
-        part: Arc<Part>,
+        (source, chunks): (FetchSource, Range<u32>),
         base: usize,
         options: FetchOptions,
+        owner: PartOwner,
     ) -> (Lease, Fetch) {
-        let first = part.chunks.start;
-        let new = part
-            .chunks
-            .clone()
-            .map(|index| {
-                let base = if index == first { base } else { 0 };
-                let flight = Arc::new(Flight::new(part.clone(), self.chunk_len(index), base));
-                flights.insert(index, flight.clone());
-                flight
-            })
-            .collect();
+        let part = Part::new(chunks.clone(), source, owner.cursor);
+        let first = chunks.start;
+        let new = chunks.map(|index| {
+            let base = if index == first { base } else { 0 };
+            let flight = Arc::new(Flight::new(part.clone(), self.chunk_len(index), base));
+            flights.insert(index, flight.clone());
+            flight
+        });
+        let new = new.collect();
         let lease = part.lease();
-        (lease, Fetch::new(self.clone(), part, new, options))
+        let mut fetch = Fetch::new(self.clone(), part, new, options);
+        fetch.stream_free = owner.stream_free;
+        (lease, fetch)
     }
 }
 

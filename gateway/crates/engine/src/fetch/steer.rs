@@ -1,12 +1,10 @@
 //! Steering: the choice between a disk and the origin for a chunk that a disk has.
 //!
 //! The plain path reads such a chunk from its disk. [`Steering`] leaves it to the origin if that is sooner: a disk may
-//! be slow, or busy with other work. `plan/tiering` has the rule; this module supplies its inputs.
+//! be slow, or busy with other work. `tidegate_plan::tiering` has the rule; this module supplies its inputs.
 
 use std::cell::OnceCell;
-use std::ops::Range;
 
-use super::MAX_PART;
 use super::version_fetches::VersionFetches;
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::tiering::{self, ChunkOutlook, ChunkSource, DiskEstimate};
@@ -72,7 +70,7 @@ impl Steer for Steering {
     fn choose_awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> ChunkSource {
         let ChunkOnDisk { fetches, index, .. } = chunk;
         let disk = chunk.disk(fetches.core.chunks.disk_rate());
-        let span = fetches.span_len(&span(fetches, index, until));
+        let span = fetches.span_len(&fetches.demand_span(index, until));
         let len = fetches.chunk_len(index) as u64;
         tiering::choose_awaited(disk, fetches.rate.connection(), len, span)
     }
@@ -89,11 +87,6 @@ impl Steer for Steering {
         };
         outlook.choose(fetches.chunk_len(index) as u64)
     }
-}
-
-/// Returns the chunks from `index` on that one request for a waiting reader may bring.
-fn span(fetches: &VersionFetches, index: u32, until: u32) -> Range<u32> {
-    index..until.min(index.saturating_add(fetches.count_in(MAX_PART)))
 }
 
 impl ChunkOnDisk<'_> {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 
 use super::flight::Flight;
-use super::options::FetchOptions;
+use super::options::{FetchOptions, admission};
 use super::part::{Part, StreamFree};
 use super::version_fetches::VersionFetches;
 use crate::Error;
@@ -29,7 +29,7 @@ pub(crate) struct Fetch {
     pub(super) options: FetchOptions,
     /// The priority of its requests to the origin.
     pub(super) priority: Priority,
-    /// Whether its memory was reserved before it began, which only read-ahead and the first request of a part do.
+    /// Whether its memory was reserved before it began. Of disk reads only read-ahead is.
     pub(super) prepaid: bool,
     /// The first flight, if its tail has arrived and its head is still to be fetched.
     pub(super) headless: Option<Arc<Flight>>,
@@ -89,29 +89,23 @@ impl Fetch {
     ) {
         self.prepaid = charge.is_some();
         let result = async {
-            self.pay_in_turn(charge).await?;
+            let charge = match charge {
+                Some(charge) => charge,
+                None => {
+                    let bytes = self.fetches.span_len(&self.part.chunks);
+                    let demand = self.fetches.core.budget.demand(bytes);
+                    tokio::select! {
+                        charge = demand => charge.map_err(FetchEnd::Failed)?,
+                        end = self.until_unwanted() => return Err(end),
+                    }
+                }
+            };
+            self.pay(charge);
             drop(planned);
             source.bring(&mut self).await
         };
         let result = result.await;
         self.end(result).await;
-    }
-
-    /// Reserves the memory for the flights; waits in turn unless `charge` has it.
-    async fn pay_in_turn(&mut self, charge: Option<Charge>) -> Result<(), FetchEnd> {
-        let charge = match charge {
-            Some(charge) => charge,
-            None => {
-                let bytes = self.fetches.span_len(&self.part.chunks);
-                let demand = self.fetches.core.budget.demand(bytes);
-                tokio::select! {
-                    charge = demand => charge.map_err(FetchEnd::Failed)?,
-                    end = self.until_unwanted() => return Err(end),
-                }
-            }
-        };
-        self.pay(charge);
-        Ok(())
     }
 
     /// Divides a reservation among the flights; the rest is released.
@@ -130,9 +124,8 @@ impl Fetch {
 
     /// Lets the read-ahead cursor start its next part.
     pub(super) fn leave_stream(&mut self) {
-        if self.part.leave_stream()
-            && let Some(stream_free) = self.stream_free.take()
-        {
+        self.part.leave_stream();
+        if let Some(stream_free) = self.stream_free.take() {
             stream_free();
         }
     }
@@ -154,8 +147,8 @@ impl Fetch {
     pub(super) fn store(&self, index: u32, bytes: Bytes) {
         let core = &self.fetches.core;
         let pin = core.meta.pin_of(&self.fetches.id);
-        if let Some(admit) = self.fetches.admission(index, self.options, pin) {
-            let key = self.fetches.key(index);
+        let key = self.fetches.key(index);
+        if let Some(admit) = admission(core, key, self.options, pin) {
             core.chunks.insert_pinned(key, bytes, admit, pin);
         }
     }
@@ -179,7 +172,14 @@ impl Fetch {
         self.part.land();
         self.leave_stream();
         let error = match result {
-            Ok(()) => return self.end_landed().await,
+            Ok(()) => {
+                // A stalled reader keeps its current chunk, and not the whole part.
+                let is_left = !self.part.cursor.is_alive() && self.fetches.hand_over(&self.part);
+                if !is_left && let FetchEnd::Closed = self.until_unwanted().await {
+                    self.fetches.forget(&self.part);
+                }
+                return;
+            }
             Err(FetchEnd::Unwanted) => {
                 self.fetches.core.metrics.abandoned.inc();
                 return;
@@ -193,22 +193,6 @@ impl Fetch {
             flight.finish(Err(error.clone()));
         }
         self.flights.clear();
-    }
-
-    async fn end_landed(self) {
-        // A stalled reader keeps its current chunk, and not the whole part.
-        if !self.part.cursor.is_alive() && self.fetches.hand_over(&self.part) {
-            return;
-        }
-        loop {
-            tokio::select! {
-                () = self.part.unwanted() => {}
-                () = self.fetches.core.stop.cancelled() => return self.fetches.forget(&self.part),
-            }
-            if self.fetches.forget_unwanted(&self.part) {
-                return;
-            }
-        }
     }
 }
 

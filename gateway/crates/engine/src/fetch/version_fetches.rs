@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::cursor::Cursors;
 use super::flight::Flight;
-use super::options::{FetchOptions, admission};
+use super::options::FetchOptions;
 use super::origin_rate::OriginRate;
 use super::part::Part;
 use crate::Core;
-use tidegate_cache::{Admit, ChunkKey, PinId, Tier};
+use tidegate_cache::{ChunkKey, Tier};
 use tidegate_origin::Origin;
 use tidegate_origin::client::run_for_client;
 use tidegate_plan::{ObjectId, Version, VersionId};
@@ -145,11 +145,6 @@ impl VersionFetches {
                 take(&mut flights, index, part);
             }
         }
-    }
-
-    /// Returns the tiers that store a fetched chunk, if any.
-    pub(crate) fn admission(&self, index: u32, options: FetchOptions, pin: PinId) -> Option<Admit> {
-        admission(&self.core, self.vid, index, options, pin)
     }
 }
 

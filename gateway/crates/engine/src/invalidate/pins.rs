@@ -7,9 +7,6 @@ use crate::Core;
 use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::ObjectId;
 
-/// The number of chunks to unpin before the task yields.
-const CHUNKS_PER_TURN: u32 = 4096;
-
 /// Pins a chunk that was found on disk, if its object is pinned.
 pub(crate) fn pin_found(core: &Core, id: &ObjectId, key: &ChunkKey) {
     let pin = core.meta.pin_of(id);
@@ -25,14 +22,13 @@ pub(crate) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
     };
     let keeper = core.clone();
     core.spawn(async move {
-        for index in 0..keeper.geometry.count(record.version.size) {
-            let version = record.id;
+        let version = record.id;
+        let unpin = |index| {
             let key = ChunkKey { version, index };
             keeper.chunks.pin(&key, PinId::NONE);
-            if index % CHUNKS_PER_TURN == CHUNKS_PER_TURN - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
+            true
+        };
+        keeper.each_chunk(record.version.size, unpin).await;
     });
 }
 

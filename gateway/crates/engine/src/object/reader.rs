@@ -1,6 +1,5 @@
 //! The bytes of a range, in order: from memory if it has them, otherwise from a flight.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,8 +24,6 @@ pub struct Reader {
     number: u64,
     left: ByteRange,
     chunk: Option<(u32, CurrentChunk)>,
-    /// The bytes that [`Reader::prime`] waited for.
-    primed: Option<Bytes>,
     /// The bytes of memory that the last piece keeps alive.
     keeps: usize,
     /// The whole range of the reader.
@@ -64,7 +61,6 @@ impl Reader {
             number,
             left: range,
             chunk: None,
-            primed: None,
             keeps: 0,
             range,
             cursor: None,
@@ -76,85 +72,13 @@ impl Reader {
     /// Returns the exact number of bytes not yet returned, for `Content-Length`.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.left.len() + self.primed.as_ref().map_or(0, |bytes| bytes.len() as u64)
+        self.left.len()
     }
 
     /// Returns the bytes of memory that the last piece keeps alive: the size of the buffer from which it was cut.
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
-    }
-
-    /// Takes the bytes that [`Reader::prime`] waited for.
-    pub fn take_primed(&mut self) -> Option<Bytes> {
-        self.primed.take()
-    }
-
-    /// Waits for the first bytes, which the next poll then yields.
-    ///
-    /// # Errors
-    /// After [`Error::Changed`], the caller can still start its answer again on the new version.
-    pub async fn prime(&mut self) -> Result<(), Error> {
-        if self.primed.is_none() && !self.left.is_empty() {
-            self.primed = Some(poll_fn(|cx| self.poll_more(cx)).await?);
-        }
-        Ok(())
-    }
-
-    /// Returns the next piece; must not be called at the end.
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
-        let geometry = self.pinned.core.geometry;
-        let index = geometry.index(self.left.start);
-        let offset = usize::try_from(self.left.start - geometry.start(index))
-            .expect("chunks are at most 16 MiB");
-        if self.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
-            // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
-            let next = find(&self.pinned, index, offset, self.left);
-            let before = self.chunk.replace((index, next));
-            self.pinned.hold_first(None);
-            self.leave_behind(before);
-            self.read_ahead();
-        }
-        let (_, chunk) = self.chunk.as_mut().expect("found just now");
-        let Piece {
-            bytes: mut piece,
-            keeps,
-        } = match chunk {
-            CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
-            CurrentChunk::Flight {
-                flight, position, ..
-            } => match flight.poll_at(self.number, offset, position, cx) {
-                Poll::Ready(Ok(Some(piece))) => piece,
-                Poll::Ready(Ok(None)) => {
-                    self.chunk = None;
-                    return self.poll_more(cx);
-                }
-                Poll::Ready(Err(error)) => {
-                    self.chunk = None;
-                    return Poll::Ready(Err(error));
-                }
-                Poll::Pending => {
-                    self.waited = true;
-                    return Poll::Pending;
-                }
-            },
-            CurrentChunk::Passed(_) => unreachable!("nothing of it is left to read"),
-        };
-        let most = usize::try_from(self.left.len()).unwrap_or(usize::MAX);
-        piece.truncate(most);
-        self.keeps = keeps;
-        self.left.start += piece.len() as u64;
-        if self.left.is_empty() {
-            self.chunk = None;
-        } else if geometry.index(self.left.start) != index {
-            self.release_passed();
-        }
-        self.pinned
-            .core
-            .metrics
-            .delivered
-            .inc_by(piece.len() as u64);
-        Poll::Ready(Ok(piece))
     }
 
     /// Releases a chunk that was read to its end: from now on the consumer accounts for its memory.
@@ -248,12 +172,52 @@ impl Stream for Reader {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let reader = self.get_mut();
-        if let Some(piece) = reader.primed.take() {
-            return Poll::Ready(Some(Ok(piece)));
-        }
         if reader.left.is_empty() {
             return Poll::Ready(None);
         }
-        reader.poll_more(cx).map(Some)
+        let geometry = reader.pinned.core.geometry;
+        let index = geometry.index(reader.left.start);
+        let offset = usize::try_from(reader.left.start - geometry.start(index))
+            .expect("chunks are at most 16 MiB");
+        if reader.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
+            // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
+            let next = find(&reader.pinned, index, offset, reader.left);
+            let before = reader.chunk.replace((index, next));
+            reader.pinned.hold_first(None);
+            reader.leave_behind(before);
+            reader.read_ahead();
+        }
+        let (_, chunk) = reader.chunk.as_mut().expect("found just now");
+        let Piece { mut bytes, keeps } = match chunk {
+            CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
+            CurrentChunk::Flight {
+                flight, position, ..
+            } => match flight.poll_at(reader.number, offset, position, cx) {
+                Poll::Ready(Ok(Some(piece))) => piece,
+                Poll::Ready(Ok(None)) => {
+                    reader.chunk = None;
+                    return Pin::new(reader).poll_next(cx);
+                }
+                Poll::Ready(Err(error)) => {
+                    reader.chunk = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Poll::Pending => {
+                    reader.waited = true;
+                    return Poll::Pending;
+                }
+            },
+            CurrentChunk::Passed(_) => unreachable!("nothing of it is left to read"),
+        };
+        bytes.truncate(usize::try_from(reader.left.len()).unwrap_or(usize::MAX));
+        reader.keeps = keeps;
+        reader.left.start += bytes.len() as u64;
+        if reader.left.is_empty() {
+            reader.chunk = None;
+        } else if geometry.index(reader.left.start) != index {
+            reader.release_passed();
+        }
+        reader.pinned.core.count_delivered(bytes.len() as u64);
+        Poll::Ready(Some(Ok(bytes)))
     }
 }

@@ -5,7 +5,11 @@ use crate::fetch::{FIRST_REQUEST, MAX_PART};
 use crate::{Core, Error};
 use tidegate_plan::{Geometry, RangeSpec};
 
-/// Reserves memory for the first bytes, if any; a quiet caller only uses memory that demand leaves free.
+/// Reserves memory for the first bytes, if any, and shortens their range if memory is short; a quiet caller only uses
+/// memory that demand leaves free.
+///
+/// The memory comes before the request. In the other order, callers that wait for memory would hold requests that
+/// callers with memory need.
 pub(super) async fn pay(
     core: &Core,
     first: Option<RangeSpec>,
@@ -14,36 +18,29 @@ pub(super) async fn pay(
     let Some(first) = first.map(|first| widen(first, core.geometry)) else {
         return Ok(None);
     };
-    match first {
-        RangeSpec::Bounded { first: from, last } if quiet => {
-            let charge = core.budget.ahead(last - from + 1);
-            let charge = charge.ok_or(Error::Overloaded { retry_after: None })?;
-            Ok(Some((first, charge)))
-        }
-        _ => afford(core, first).await.map(Some),
-    }
-}
-
-/// Reserves memory before the request, and shortens the range if memory is short. In the other order, callers that wait
-/// for memory would hold requests that callers with memory need.
-async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), Error> {
     let chunk = core.geometry.chunk();
-    let RangeSpec::Bounded { first, last } = wanted else {
-        let RangeSpec::Suffix(length) = wanted else {
-            unreachable!("an open range is bounded by now");
-        };
-        return Ok((wanted, core.budget.demand(length).await?));
+    let (from, mut length) = match first {
+        RangeSpec::Bounded { first, last } => (first, last - first + 1),
+        RangeSpec::Suffix(length) => return Ok(Some((first, core.budget.demand(length).await?))),
+        RangeSpec::From(_) => unreachable!("an open range is bounded by now"),
     };
-    let mut length = last - first + 1;
     let charge = loop {
-        match core.budget.try_demand(length) {
+        let charge = match quiet {
+            true => Some(
+                core.budget
+                    .ahead(length)
+                    .ok_or(Error::Overloaded { retry_after: None })?,
+            ),
+            false => core.budget.try_demand(length),
+        };
+        match charge {
             Some(charge) => break charge,
             None if length <= chunk => break core.budget.demand(length).await?,
             None => length = (length / 2).next_multiple_of(chunk),
         }
     };
-    let last = first.saturating_add(length - 1);
-    Ok((RangeSpec::Bounded { first, last }, charge))
+    let last = from.saturating_add(length - 1);
+    Ok(Some((RangeSpec::Bounded { first: from, last }, charge)))
 }
 
 /// Widens the client's range to whole chunks, and cuts an open range to its beginning.

@@ -1,7 +1,6 @@
 //! The bytes of a variant, in order.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -19,8 +18,6 @@ use tidegate_plan::ByteRange;
 pub struct VariantReader {
     variant: Variant,
     left: ByteRange,
-    /// The piece for which [`VariantReader::prime`] waited.
-    primed: Option<Bytes>,
     waits: Option<BoxFuture<'static, Result<Bytes, Error>>>,
     /// The length of the piece from which the last bytes were cut.
     keeps: usize,
@@ -39,7 +36,6 @@ impl VariantReader {
         Self {
             variant,
             left: range,
-            primed: None,
             waits: None,
             keeps: 0,
         }
@@ -49,12 +45,6 @@ impl VariantReader {
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
-    }
-
-    /// Takes the bytes for which [`VariantReader::prime`] waited, if it did.
-    pub fn take_primed(&mut self) -> Option<Bytes> {
-        let piece = self.primed.take()?;
-        Some(self.cut(&piece))
     }
 
     /// Cuts the wanted bytes from the next piece, and advances past them.
@@ -73,24 +63,8 @@ impl VariantReader {
         bytes
     }
 
-    /// Waits until the first bytes are at hand.
-    ///
-    /// # Errors
-    /// If no cache holds them any more and they cannot be encoded again.
-    pub async fn prime(&mut self) -> Result<(), Error> {
-        let inner = &self.variant.0;
-        let first = inner.object.pinned.core.geometry.index(self.left.start);
-        if !self.left.is_empty() && inner.in_memory(first).is_none() {
-            self.primed = Some(poll_fn(|cx| self.poll_piece(cx, first)).await?);
-        }
-        Ok(())
-    }
-
     /// Returns the whole of one piece.
     fn poll_piece(&mut self, cx: &mut Context<'_>, index: u32) -> Poll<Result<Bytes, Error>> {
-        if let Some(piece) = self.primed.take() {
-            return Poll::Ready(Ok(piece));
-        }
         if self.waits.is_none() {
             if let Some(piece) = self.variant.0.in_memory(index) {
                 return Poll::Ready(Ok(piece));

@@ -39,6 +39,9 @@ pub(crate) trait ByteSource: Send {
     fn waits_for_client(&self) -> bool;
 }
 
+/// A reader, and the frame that it has yielded already.
+pub(crate) type ReadFirst<O> = (<O as Readable>::Reader, Option<Bytes>);
+
 /// Bytes of one object on their way to one client: a range, or several with their headings.
 pub(crate) struct Delivery<O: Readable> {
     object: O,
@@ -110,13 +113,18 @@ enum SlowFrame<R> {
 }
 
 impl<O: Readable> Delivery<O> {
-    /// Delivers one range, whose reader may have been primed.
+    /// Delivers one range from its reader, which has yielded `frame` already.
+    ///
+    /// That frame is charged at once: the client may take any time to ask for it.
     pub(crate) fn single(
         object: O,
-        reader: O::Reader,
+        (reader, frame): ReadFirst<O>,
         range: ByteRange,
         memory: Arc<ClientMemory>,
     ) -> Self {
+        let pinned = frame
+            .as_ref()
+            .map(|frame| object.pinned_bytes(&reader, frame));
         let mut delivery = Self {
             object,
             reader: Some(reader),
@@ -132,14 +140,16 @@ impl<O: Readable> Delivery<O> {
             speed: None,
             memory,
         };
-        delivery.charge_first();
+        if let (Some(frame), Some(pinned)) = (&frame, pinned) {
+            delivery.first = delivery.charge(frame, pinned);
+        }
         delivery
     }
 
-    /// Delivers the ranges of `parts` with their headings; `reader` reads the first.
+    /// Delivers the ranges of `parts` with their headings; `first` reads the first of them.
     pub(crate) fn several(
         object: O,
-        reader: O::Reader,
+        first: ReadFirst<O>,
         mut parts: Multipart,
         memory: Arc<ClientMemory>,
     ) -> Self {
@@ -150,20 +160,8 @@ impl<O: Readable> Delivery<O> {
             left,
             heading,
             parts: Some(parts),
-            ..Self::single(object, reader, range, memory)
+            ..Self::single(object, first, range, memory)
         }
-    }
-
-    /// Charges the bytes that are ready before the client asks for them, which may take any time.
-    fn charge_first(&mut self) {
-        let Some(reader) = &mut self.reader else {
-            return;
-        };
-        let Some(frame) = O::take_primed(reader) else {
-            return;
-        };
-        let pinned = self.object.pinned_bytes(reader, &frame);
-        self.first = self.charge(&frame, pinned);
     }
 
     /// Returns bytes that the reader yields, the next heading, or copies of a slow frame.

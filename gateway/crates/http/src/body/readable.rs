@@ -15,8 +15,6 @@ pub(crate) trait Readable: Send + Unpin + 'static {
     fn read_at(&self, range: ByteRange) -> Self::Reader;
     /// Returns whether all of `range` can be read again without asking the origin.
     fn is_cached(&self, range: ByteRange) -> bool;
-    /// Takes the bytes that `reader` has ready.
-    fn take_primed(reader: &mut Self::Reader) -> Option<Bytes>;
     /// Returns the bytes of memory that `piece`, which `reader` yielded last, keeps alive.
     fn pinned_bytes(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
 }
@@ -30,10 +28,6 @@ impl Readable for Object {
 
     fn is_cached(&self, range: ByteRange) -> bool {
         matches!(self.locate(range), Coverage::All(_))
-    }
-
-    fn take_primed(reader: &mut Reader) -> Option<Bytes> {
-        reader.take_primed()
     }
 
     fn pinned_bytes(&self, reader: &Reader, _: &Bytes) -> usize {
@@ -52,10 +46,6 @@ impl Readable for Variant {
         Self::is_cached(self, range)
     }
 
-    fn take_primed(reader: &mut VariantReader) -> Option<Bytes> {
-        reader.take_primed()
-    }
-
     fn pinned_bytes(&self, reader: &VariantReader, _: &Bytes) -> usize {
         reader.keeps()
     }
@@ -71,10 +61,6 @@ impl Readable for ClosedDraft {
     /// Returns true: the spool has it.
     fn is_cached(&self, _: ByteRange) -> bool {
         true
-    }
-
-    fn take_primed(reader: &mut ClosedDraftReader) -> Option<Bytes> {
-        reader.take_primed()
     }
 
     fn pinned_bytes(&self, _: &ClosedDraftReader, piece: &Bytes) -> usize {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use http::header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
 use http::{HeaderValue, Method, StatusCode};
 use tokio::time::timeout;
@@ -108,11 +109,10 @@ impl Frontend {
     async fn variant_content(&self, variant: Variant) -> Option<Content> {
         let range = ByteRange::new(0, variant.size());
         let mut reader = variant.read_at(range);
-        reader.prime().await.ok()?;
+        let first = reader.next().await.transpose().ok()?;
         let memory = self.client_memory.clone();
-        Some(Content::of(Delivery::single(
-            variant, reader, range, memory,
-        )))
+        let first = (reader, first);
+        Some(Content::of(Delivery::single(variant, first, range, memory)))
     }
 
     /// Answers from a precompressed object in the place of the opened one; `None`: the original is to be sent. Never

@@ -100,7 +100,6 @@ impl ClosedDraft {
         ClosedDraftReader {
             draft: self.clone(),
             left: range,
-            primed: None,
             waits: None,
         }
     }
@@ -151,8 +150,6 @@ impl ClosedDraft {
 pub struct ClosedDraftReader {
     draft: ClosedDraft,
     left: ByteRange,
-    /// Bytes that [`ClosedDraftReader::prime`] has read.
-    primed: Option<Bytes>,
     waits: Option<BoxFuture<'static, Result<Bytes, Error>>>,
 }
 
@@ -164,42 +161,15 @@ impl fmt::Debug for ClosedDraftReader {
     }
 }
 
-impl ClosedDraftReader {
-    /// Waits until the first bytes are in memory.
-    ///
-    /// # Errors
-    /// The draft is another by now, or cannot be read.
-    pub async fn prime(&mut self) -> Result<(), Error> {
-        if !self.left.is_empty() && self.primed.is_none() {
-            self.primed = Some(self.draft.clone().piece(self.next()).await?);
-        }
-        Ok(())
-    }
-
-    /// Takes the bytes that [`ClosedDraftReader::prime`] has read.
-    pub fn take_primed(&mut self) -> Option<Bytes> {
-        let piece = self.primed.take()?;
-        self.left.start += piece.len() as u64;
-        Some(piece)
-    }
-
-    fn next(&self) -> ByteRange {
-        let end = self.left.end.min(self.left.start + PIECE_BYTES);
-        ByteRange::new(self.left.start, end)
-    }
-}
-
 impl Stream for ClosedDraftReader {
     type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(primed) = self.take_primed() {
-            return Poll::Ready(Some(Ok(primed)));
-        }
         if self.left.is_empty() {
             return Poll::Ready(None);
         }
-        let next = self.next();
+        let end = self.left.end.min(self.left.start + PIECE_BYTES);
+        let next = ByteRange::new(self.left.start, end);
         let draft = self.draft.clone();
         let waits = self
             .waits

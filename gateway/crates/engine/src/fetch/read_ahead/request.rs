@@ -89,6 +89,7 @@ impl VersionFetches {
         let mut flights = self.flights();
         let first = request.chunks.start;
         if let Some(flight) = flights.get(&first) {
+            // The walk over what the origin has takes the lease.
             return ReadAheadOutcome::Passed(flight.part.chunks.end);
         }
         let Some(chunk) = self.on_disk(first) else {

@@ -81,10 +81,6 @@ impl Readable for Fake {
         self.cached
     }
 
-    fn take_primed(_: &mut Self::Reader) -> Option<Bytes> {
-        None
-    }
-
     fn pinned_bytes(&self, _: &Self::Reader, piece: &Bytes) -> usize {
         self.pinned.unwrap_or(piece.len())
     }
@@ -93,7 +89,7 @@ impl Readable for Fake {
 fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Body, Arc<ClientMemory>) {
     let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
-    let delivery = Delivery::single(fake.clone(), reader, range, memory.clone());
+    let delivery = Delivery::single(fake.clone(), (reader, None), range, memory.clone());
     (unrecorded(delivery), memory)
 }
 
@@ -180,7 +176,12 @@ async fn several_ranges_have_headings_and_an_exact_length() {
     }
     let reader = fake.read_at(pieces[0]);
     let memory = Arc::new(ClientMemory::new(usize::MAX));
-    let body = unrecorded(Delivery::several(fake.clone(), reader, parts, memory));
+    let body = unrecorded(Delivery::several(
+        fake.clone(),
+        (reader, None),
+        parts,
+        memory,
+    ));
     assert_eq!(body.size_hint().exact(), Some(expected.len() as u64));
     assert_eq!(frames(body).await.expect("whole").concat(), expected);
     assert_eq!(
@@ -258,7 +259,7 @@ async fn a_client_that_is_held_back_is_watched_again() {
         let reader = fake.read_at(all);
         fake.fault = Some((SMALL_COPY_BYTES, Fault::Hangs));
         let memory = Arc::new(ClientMemory::new(COPY_BYTES));
-        let delivery = Delivery::single(fake, reader, all, memory.clone());
+        let delivery = Delivery::single(fake, (reader, None), all, memory.clone());
         let (metrics, activity) = (
             Arc::<Metrics>::default(),
             Arc::new(ConnectionActivity::new()),
@@ -333,7 +334,7 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
     });
     let delivery = Delivery::single(
         fake.clone(),
-        slow.boxed(),
+        (slow.boxed(), None),
         fake.all(),
         Arc::new(ClientMemory::new(usize::MAX)),
     );
