@@ -163,7 +163,7 @@ impl Check<'_, '_> {
             "admin" | "engine" | "fuse" | "http" | "origin" => &layer,
             _ => return,
         };
-        let message = format!("`tidegate::{layer}` is called `tidegate_{krate}` now");
+        let message = format!("`{module}` stands in `tidegate_{krate}` now");
         self.warn(&KeyPath::of("log", "level"), message);
     }
 

@@ -1,4 +1,4 @@
-//! Carries out the kernel's requests. Uses the engine, and knows the kernel only as a trait.
+//! Carries out the kernel's requests. Uses the engine and the write path, and knows the kernel only as a trait.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -156,17 +156,17 @@ impl Files {
                 Err(error) => {
                     if !error.excuses_stale() {
                         // The bucket has answered.
-                        lookup.succeed();
+                        lookup.settle();
                     }
                     return Err(errno::logged(&error, path));
                 }
             },
-            () = self.lookup_backoff.wait_while_refusing() => {
-                lookup.succeed();
+            () = self.lookup_backoff.refused() => {
+                lookup.settle();
                 return Err(Errno::EIO);
             }
         };
-        lookup.succeed();
+        lookup.settle();
         match answer.entry {
             Entry::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
             _ => Ok(answer),

@@ -28,7 +28,7 @@ struct ListingState {
     begun: Vec<(u64, Option<PagePosition>)>,
     /// The drafts in the folder when the reading began.
     drafts: Vec<(String, Entry)>,
-    page: Option<Arc<NamePage>>,
+    page: Option<Arc<FolderPage>>,
     ahead: Option<AbortOnDropHandle<Result<names::NamePage, Error>>>,
     /// Names of drafts that the pages already had.
     met: HashSet<String>,
@@ -36,14 +36,14 @@ struct ListingState {
 
 /// Consecutive names of a folder.
 #[derive(Debug)]
-pub(crate) struct NamePage {
+pub(crate) struct FolderPage {
     /// The number of the first.
     pub(crate) first: u64,
     pub(crate) names: Vec<(String, Entry)>,
     next: Option<PagePosition>,
 }
 
-impl NamePage {
+impl FolderPage {
     fn end(&self) -> u64 {
         self.first + self.names.len() as u64
     }
@@ -80,7 +80,7 @@ impl Folder {
     }
 
     /// Returns names that include the one of this number, unless the folder ends before it.
-    pub(crate) async fn at(&self, number: u64) -> Result<Arc<NamePage>, Error> {
+    pub(crate) async fn at(&self, number: u64) -> Result<Arc<FolderPage>, Error> {
         let mut stream = self.stream.lock().await;
         loop {
             let place = match &stream.page {
@@ -112,7 +112,7 @@ impl Folder {
             let ahead = self.list(Some(next.clone()));
             stream.ahead = Some(AbortOnDropHandle::new(tokio::spawn(ahead)));
         }
-        stream.page = Some(Arc::new(NamePage {
+        stream.page = Some(Arc::new(FolderPage {
             first,
             names: page.names,
             next: page.next,

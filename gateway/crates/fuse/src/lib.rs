@@ -22,7 +22,7 @@
 //!
 //! # The life of a write
 //!
-//! `open` for writing, or `create`, gives the handle a `Writer` of the engine: from then on all
+//! `open` for writing, or `create`, gives the handle a `Writer` of the write path: from then on all
 //! readers on this mount read the draft (`files/draft`). `write` puts bytes into it
 //! (`files/write`), a `close` commits it. `files/change` creates, removes and renames names.
 //!

@@ -19,7 +19,7 @@ const BACKOFF_DIVISOR: u32 = 10;
 pub(crate) struct LookupBackoff(Mutex<Option<Instant>>);
 
 impl LookupBackoff {
-    /// Starts a look-up; the caller says when it succeeded.
+    /// Starts a look-up; the caller settles it once it is answered.
     pub(crate) fn begin(&self) -> PendingLookup<'_> {
         PendingLookup {
             backoff: self,
@@ -28,7 +28,7 @@ impl LookupBackoff {
     }
 
     /// Returns while look-ups are refused, else never.
-    pub(crate) async fn wait_while_refusing(&self) {
+    pub(crate) async fn refused(&self) {
         let until = *self.until();
         if until.is_none_or(|until| until <= Instant::now()) {
             std::future::pending::<()>().await;
@@ -48,8 +48,8 @@ pub(crate) struct PendingLookup<'a> {
 }
 
 impl PendingLookup<'_> {
-    /// Notes that it was answered, or was not needed at all.
-    pub(crate) fn succeed(mut self) {
+    /// Notes that it was answered, refused, or not needed at all: it is no slow failure.
+    pub(crate) fn settle(mut self) {
         self.since = Instant::now();
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn refuses(backoff: &LookupBackoff) -> bool {
-        pin!(backoff.wait_while_refusing()).now_or_never().is_some()
+        pin!(backoff.refused()).now_or_never().is_some()
     }
 
     #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ mod tests {
         assert!(!refuses(&backoff));
         let lookup = backoff.begin();
         advance(Duration::from_secs(10)).await;
-        lookup.succeed();
+        lookup.settle();
         assert!(!refuses(&backoff));
         let lookup = backoff.begin();
         advance(Duration::from_secs(10)).await;

@@ -40,6 +40,10 @@ impl Content {
     pub(crate) fn of(delivery: Delivery<impl Readable>) -> Self {
         Self::Delivery(Box::new(delivery))
     }
+
+    fn waits_for_client(&self) -> bool {
+        matches!(self, Self::Delivery(delivery) if delivery.waits_for_client())
+    }
 }
 
 impl Body {
@@ -60,19 +64,16 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<CountedBytes>, BodyError>>> {
         let this = &mut *self;
-        let (polled, left, waits_for_client) = match &mut this.content {
-            Content::Nothing => (Poll::Ready(None), 0, false),
-            Content::Text(text) => (Poll::Ready(Some(Ok(take(text)))), 0, false),
-            Content::Delivery(delivery) => {
-                let polled = delivery.poll_next(cx);
-                (polled, delivery.left(), delivery.waits_for_client())
-            }
+        let (polled, left) = match &mut this.content {
+            Content::Nothing => (Poll::Ready(None), 0),
+            Content::Text(text) => (Poll::Ready(Some(Ok(take(text)))), 0),
+            Content::Delivery(delivery) => (delivery.poll_next(cx), delivery.left()),
         };
         let mut stream = None;
         if let Some(record) = &mut this.record {
             stream = record.stream();
             match &polled {
-                Poll::Pending if waits_for_client => record.wait_for_client(),
+                Poll::Pending if this.content.waits_for_client() => record.wait_for_client(),
                 Poll::Pending => record.wait_for_server(),
                 Poll::Ready(Some(Ok(bytes))) => record.add_sent(bytes.len()),
                 Poll::Ready(Some(Err(error))) => record.log_error(error),

@@ -21,7 +21,7 @@
 //! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
 //! 4. `Engine::open`, which returns the version.
 //! 5. `Frontend::answer_opened` decides on the range, and makes the headers and the `Delivery`; before, it calls
-//! 6. `Reader::prime`, which has the first bytes ready.
+//! 6. `Reader::poll_next`, which yields the first bytes.
 //!
 //! Then hyper polls the body:
 //!

@@ -11,7 +11,6 @@ mod encoding;
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -165,10 +164,8 @@ impl Frontend {
         }
         // Before the read: afterwards they are cached in any case.
         let cached = CachedPart::of(&opened.object, &[range]);
-        let mut reader = opened.object.read_at(range);
-        let first = reader.next().await.transpose()?;
         let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let content = Content::of(Delivery::single(object, (reader, first), range, memory));
+        let content = Content::of(Delivery::single(object, range, memory).await?);
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }
 
@@ -194,15 +191,14 @@ impl Frontend {
         pieces: &[ByteRange],
     ) -> Result<Reply, RequestError> {
         let cached = CachedPart::of(&opened.object, pieces);
-        let mut reader = opened.object.read_at(pieces[0]);
-        let first = reader.next().await.transpose()?;
         let mut headers = opened.headers.full.clone();
         let salt = u64::try_from(request.started.elapsed().as_nanos()).unwrap_or(0);
         let parts = Multipart::new(pieces, opened.version.size, headers.get(CONTENT_TYPE), salt);
         headers.insert(CONTENT_TYPE, parts.content_type());
         headers.insert(CONTENT_LENGTH, parts.len().into());
         let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let content = Content::of(Delivery::several(object, (reader, first), parts, memory));
+        let delivery = Delivery::several(object, pieces[0], parts, memory).await?;
+        let content = Content::of(delivery);
         let status = StatusCode::PARTIAL_CONTENT;
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }

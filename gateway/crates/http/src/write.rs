@@ -31,7 +31,7 @@ use crate::{Frontend, RouteState};
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
-use tidegate_plan::precondition::{self, ConditionVerdict, Validators};
+use tidegate_plan::precondition::{self, ConditionVerdict, RequestedState, Validators};
 use tidegate_write::WriteError;
 use tidegate_write::receive::{IncomingObject, WriteCondition};
 
@@ -151,13 +151,13 @@ impl Frontend {
         key: &ObjectKey,
         headers: &HeaderMap,
     ) -> Result<WriteCondition, RequestError> {
-        match precondition::write_condition(headers) {
-            precondition::WriteCondition::Nothing => return Ok(WriteCondition::Anything),
-            precondition::WriteCondition::Absent => return Ok(WriteCondition::Absent),
-            precondition::WriteCondition::Version(etag) => {
+        match precondition::requested_state(headers) {
+            RequestedState::Nothing => return Ok(WriteCondition::Anything),
+            RequestedState::Absent => return Ok(WriteCondition::Absent),
+            RequestedState::Version(etag) => {
                 return Ok(WriteCondition::Version(etag));
             }
-            precondition::WriteCondition::Judge => {}
+            RequestedState::Judge => {}
         }
         let current = Open {
             revalidate: true,

@@ -256,7 +256,7 @@ pub enum Phase {
     Stall,
     /// The request as a whole.
     Total,
-    /// The wait for a place among the bounded concurrent requests.
+    /// The wait for a slot among the bounded concurrent requests.
     Queue,
 }
 

@@ -34,7 +34,7 @@ pub struct Settings {
     pub retry: Retry,
     /// The most requests that run at once.
     pub max_requests: usize,
-    /// The most requests that wait for a place; more are refused as throttled.
+    /// The most requests that wait for a slot; more are refused as throttled.
     pub max_queue: usize,
     /// The conditions under which the origin counts as down.
     pub breaker: Trip,
@@ -118,7 +118,7 @@ pub struct Deadlines {
     /// The total wait for one request, from its start to the end of its body. A reader's time between two pieces does
     /// not count.
     pub total: Duration,
-    /// The wait for a place among `max_requests`.
+    /// The wait for a slot among `max_requests`.
     pub queue: Duration,
 }
 

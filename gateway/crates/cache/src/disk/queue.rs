@@ -21,7 +21,7 @@ pub(super) struct QueuedChunk {
     pub(super) bytes: Bytes,
     /// Distinguishes it from a later chunk under the same key.
     pub(super) ticket: u64,
-    /// The pin that is to keep it from eviction, unless it is marked before it is written.
+    /// The pin that is to keep it from eviction, unless it is given another before it is written.
     pub(super) pin: PinId,
 }
 

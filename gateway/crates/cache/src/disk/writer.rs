@@ -159,12 +159,12 @@ impl Writer {
         };
         let mut batch: Vec<_> = queued.into_iter().map(chunk).collect();
         if phase == QueuePhase::Open {
-            let read_survivors = if batch.is_empty() {
+            let most_moved = if batch.is_empty() {
                 most
             } else {
                 MAX_MOVED_BYTES.min(most)
             };
-            batch.extend(self.read_survivors(read_survivors));
+            batch.extend(self.read_survivors(most_moved));
         }
         batch
     }

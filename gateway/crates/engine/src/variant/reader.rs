@@ -57,7 +57,7 @@ impl VariantReader {
         let at =
             |byte: u64| usize::try_from(byte - whole.start).expect("chunks are at most 16 MiB");
         let bytes = piece.slice(at(self.left.start)..at(end));
-        core.metrics.delivered.inc_by(bytes.len() as u64);
+        core.count_delivered(bytes.len() as u64);
         self.left.start = end;
         self.keeps = piece.len();
         bytes

@@ -8,14 +8,18 @@ use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use super::GENERATION;
 use crate::errno;
 use crate::files::Files;
-use crate::folder::{Folder, NamePage};
+use crate::folder::{Folder, FolderPage};
 use tidegate_engine::names::Entry;
 
 /// `.` and `..` come before the names.
 const DOT_ENTRIES: u64 = 2;
 
 /// Returns the names from an offset on; none as long as only the dots are wanted.
-pub(crate) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<NamePage>, Errno> {
+pub(crate) async fn names(
+    files: &Files,
+    handle: u64,
+    offset: u64,
+) -> Result<Arc<FolderPage>, Errno> {
     let folder = files.folder(handle)?;
     if offset == 0 {
         folder.begin(files.drafts_in(&folder.node.key())).await;
@@ -29,7 +33,7 @@ pub(crate) fn fill(
     files: &Files,
     handle: u64,
     offset: u64,
-    names: &NamePage,
+    names: &FolderPage,
     mut reply: ReplyDirectory,
 ) {
     let Ok(folder) = files.folder(handle) else {
@@ -63,7 +67,7 @@ pub(crate) fn fill_plus(
     files: &Files,
     handle: u64,
     offset: u64,
-    names: &NamePage,
+    names: &FolderPage,
     mut reply: ReplyDirectoryPlus,
 ) {
     let Ok(folder) = files.folder(handle) else {

@@ -23,7 +23,7 @@ use tidegate_plan::{ETag, Timestamp, VersionId};
 pub(crate) struct Pages {
     /// The version that pages may be of.
     owner: PageOwner,
-    /// Open handles, all of them on `of`.
+    /// Open handles, all of them on `owner`.
     handles: u32,
     pinned: Option<Facts>,
     /// The size and time that the kernel was told last.

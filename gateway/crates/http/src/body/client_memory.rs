@@ -270,7 +270,6 @@ mod tests {
     #[test]
     fn charges_until_the_last_reference_is_gone() {
         let memory = Arc::new(ClientMemory::new(100));
-        let memory: Arc<ClientMemory> = memory.clone();
         let bytes = Bytes::from(vec![7; 60]);
         let pinned = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
         assert_eq!((&pinned, pinned.as_ptr()), (&bytes, bytes.as_ptr()));
@@ -287,7 +286,6 @@ mod tests {
     #[test]
     fn charges_what_is_kept_alive_or_copies() {
         let memory = Arc::new(ClientMemory::new(1 << 20));
-        let memory: Arc<ClientMemory> = memory.clone();
         let chunk = Bytes::from(vec![7; 256 << 10]);
         let rows = [(1, true), (COPY_BYTES, true), (COPY_BYTES + 1, false)];
         for (length, copied) in rows {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream as _;
+use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::client_memory::{COPY_BYTES, ChargedBytes, ClientMemory, ClientSpeed, CopiesInFlight};
@@ -38,9 +39,6 @@ pub(crate) trait ByteSource: Send {
     /// Returns whether the last poll waited for the client to take bytes.
     fn waits_for_client(&self) -> bool;
 }
-
-/// A reader, and the frame that it has yielded already.
-pub(crate) type ReadFirst<O> = (<O as Readable>::Reader, Option<Bytes>);
 
 /// Bytes of one object on their way to one client: a range, or several with their headings.
 pub(crate) struct Delivery<O: Readable> {
@@ -113,12 +111,48 @@ enum SlowFrame<R> {
 }
 
 impl<O: Readable> Delivery<O> {
+    /// Delivers one range, once its first frame has come.
+    ///
+    /// # Errors
+    /// The engine's. After [`Error::Changed`], the answer can still begin again on the new version.
+    pub(crate) async fn single(
+        object: O,
+        range: ByteRange,
+        memory: Arc<ClientMemory>,
+    ) -> Result<Self, Error> {
+        let mut reader = object.read_at(range);
+        let frame = reader.next().await.transpose()?;
+        Ok(Self::new(object, reader, frame, range, memory))
+    }
+
+    /// Delivers the ranges of `parts` with their headings, once the first frame of `first` has come, the first of them.
+    ///
+    /// # Errors
+    /// As of [`Delivery::single`].
+    pub(crate) async fn several(
+        object: O,
+        first: ByteRange,
+        mut parts: Multipart,
+        memory: Arc<ClientMemory>,
+    ) -> Result<Self, Error> {
+        let left = parts.len();
+        let (heading, _) = parts.next().unzip();
+        let single = Self::single(object, first, memory).await?;
+        Ok(Self {
+            left,
+            heading,
+            parts: Some(parts),
+            ..single
+        })
+    }
+
     /// Delivers one range from its reader, which has yielded `frame` already.
     ///
     /// That frame is charged at once: the client may take any time to ask for it.
-    pub(crate) fn single(
+    pub(crate) fn new(
         object: O,
-        (reader, frame): ReadFirst<O>,
+        reader: O::Reader,
+        frame: Option<Bytes>,
         range: ByteRange,
         memory: Arc<ClientMemory>,
     ) -> Self {
@@ -144,24 +178,6 @@ impl<O: Readable> Delivery<O> {
             delivery.first = delivery.charge(frame, pinned);
         }
         delivery
-    }
-
-    /// Delivers the ranges of `parts` with their headings; `first` reads the first of them.
-    pub(crate) fn several(
-        object: O,
-        first: ReadFirst<O>,
-        mut parts: Multipart,
-        memory: Arc<ClientMemory>,
-    ) -> Self {
-        let left = parts.len();
-        let (heading, range) = parts.next().unzip();
-        let range = range.flatten().unwrap_or(ByteRange::new(0, 0));
-        Self {
-            left,
-            heading,
-            parts: Some(parts),
-            ..Self::single(object, first, range, memory)
-        }
     }
 
     /// Returns bytes that the reader yields, the next heading, or copies of a slow frame.

@@ -1,7 +1,6 @@
 //! Answers from a closed draft that is not in the bucket yet: whole, without validators and not cacheable, for no
 //! version of it has an ETag so far.
 
-use futures_util::StreamExt as _;
 use http::header::{
     ACCEPT_RANGES, AGE, CACHE_CONTROL, CONTENT_LENGTH, ETAG, EXPIRES, IF_MATCH, LAST_MODIFIED, VARY,
 };
@@ -39,14 +38,11 @@ impl Frontend {
         let content = if request.parts.method == Method::HEAD || range.is_empty() {
             Content::Nothing
         } else {
-            let mut reader = draft.read_at(range);
-            let first = match reader.next().await.transpose() {
-                Ok(first) => first,
+            match Delivery::single(draft, range, self.client_memory.clone()).await {
+                Ok(delivery) => Content::of(delivery),
                 Err(Error::Changed) => return None,
                 Err(error) => return Some(Err(error.into())),
-            };
-            let memory = self.client_memory.clone();
-            Content::of(Delivery::single(draft, (reader, first), range, memory))
+            }
         };
         Some(Ok(Reply::new(StatusCode::OK, headers, content)))
     }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use http::header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
 use http::{HeaderValue, Method, StatusCode};
 use tokio::time::timeout;
@@ -16,7 +15,7 @@ use crate::cache_status::CachedPart;
 use crate::reply::Reply;
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use tidegate_engine::{Open, Variant, VariantState};
+use tidegate_engine::{Open, VariantState};
 use tidegate_plan::precondition;
 use tidegate_plan::{AcceptedCodings, ByteRange, Coding, ETag};
 
@@ -99,20 +98,15 @@ impl Frontend {
             None => headers.remove(CONTENT_LENGTH),
         };
         let content = match variant {
-            Some(variant) if !is_head => self.variant_content(variant).await?,
+            Some(variant) if !is_head => {
+                let range = ByteRange::new(0, variant.size());
+                // `None`: its bytes have just gone.
+                let delivery = Delivery::single(variant, range, self.client_memory.clone()).await;
+                Content::of(delivery.ok()?)
+            }
             _ => Content::Nothing,
         };
         Some(self.finish(request, opened, StatusCode::OK, headers, (cached, content)))
-    }
-
-    /// Returns the bytes of a variant, the first of them ready; `None`: they have just gone.
-    async fn variant_content(&self, variant: Variant) -> Option<Content> {
-        let range = ByteRange::new(0, variant.size());
-        let mut reader = variant.read_at(range);
-        let first = reader.next().await.transpose().ok()?;
-        let memory = self.client_memory.clone();
-        let first = (reader, first);
-        Some(Content::of(Delivery::single(variant, first, range, memory)))
     }
 
     /// Answers from a precompressed object in the place of the opened one; `None`: the original is to be sent. Never

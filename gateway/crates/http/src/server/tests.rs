@@ -69,7 +69,7 @@ impl Handler for FakeHandler {
         }
         let all = fake.all();
         let memory = self.memory.clone();
-        let delivery = Delivery::single(fake.clone(), (fake.read_at(all), None), all, memory);
+        let delivery = Delivery::new(fake.clone(), fake.read_at(all), None, all, memory);
         record.begin_answer(StatusCode::OK, CacheResult::None);
         Response::new(Body::new(Content::of(delivery), record))
     }

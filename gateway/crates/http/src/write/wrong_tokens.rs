@@ -1,4 +1,4 @@
-//! Delayed answers to wrong tokens (`plan/wrong_tokens` sets the delay).
+//! Delayed answers to wrong tokens (`tidegate_plan::wrong_tokens` sets the delay).
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard};

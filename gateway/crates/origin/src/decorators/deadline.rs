@@ -90,7 +90,7 @@ impl Origin for Deadline {
 
 /// The bytes of payload for which the first byte's deadline grows by a second. A store that checks
 /// and syncs before it answers may take that long.
-const KERNEL_BUFFER_BYTES: u64 = 1 << 20;
+const SETTLE_BYTES_PER_SECOND: u64 = 1 << 20;
 
 impl Deadline {
     /// Sends a payload. While bytes are sent, the wait for each is bounded. The answer after them
@@ -108,7 +108,8 @@ impl Deadline {
         if let Some(payload) = write.payload_mut() {
             *payload = observed;
         }
-        let settle = self.deadlines.first_byte + Duration::from_secs(length / KERNEL_BUFFER_BYTES);
+        let settle =
+            self.deadlines.first_byte + Duration::from_secs(length / SETTLE_BYTES_PER_SECOND);
         let settle = settle.min(self.deadlines.total.max(self.deadlines.first_byte));
         let mut answer = self.inner.write(write);
         loop {

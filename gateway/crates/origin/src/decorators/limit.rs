@@ -2,7 +2,7 @@
 //!
 //! A request holds its slot until its body ends or is dropped. A quarter of the slots is kept free of read-ahead: its
 //! bodies may be long, and a new reader should find a free slot. A request without a slot waits. Clients are served in
-//! turn, readers before read-ahead, and the requests of one client in the order of arrival (`plan::lanes`). If too many
+//! turn, readers before read-ahead, and the requests of one client in the order of arrival (`tidegate_plan::lanes`). If too many
 //! wait, one request of the client with the most waiting is refused. Read-ahead for a reader that may not come never
 //! waits, and leaves that quarter free.
 
@@ -102,7 +102,7 @@ impl Origin for Limit {
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
         Box::pin(async move {
-            let _place = self.acquire(Priority::Demand).await?;
+            let _slot = self.acquire(Priority::Demand).await?;
             self.inner.head(&key).await
         })
     }
@@ -110,7 +110,7 @@ impl Origin for Limit {
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
         let key = key.clone();
         Box::pin(async move {
-            let _place = self.acquire(Priority::Demand).await?;
+            let _slot = self.acquire(Priority::Demand).await?;
             self.inner.peek(&key).await
         })
     }
@@ -118,7 +118,7 @@ impl Origin for Limit {
     /// Takes a reader's slot: a reader waits for every page.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
-            let _place = self.acquire(Priority::Demand).await?;
+            let _slot = self.acquire(Priority::Demand).await?;
             self.inner.list(request).await
         })
     }
@@ -132,7 +132,7 @@ impl Origin for Limit {
 impl OriginWrite for Limit {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
-            let _place = self.acquire(write.priority()).await?;
+            let _slot = self.acquire(write.priority()).await?;
             self.inner.write(write).await
         })
     }

@@ -115,7 +115,7 @@ pub fn matching_tag(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
 
 /// A write request's condition on its object, as far as the headers alone tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteCondition {
+pub enum RequestedState {
     /// There is no condition.
     Nothing,
     /// The object must not exist.
@@ -129,24 +129,24 @@ pub enum WriteCondition {
 
 /// Reads the conditions of a PUT or DELETE.
 #[must_use]
-pub fn write_condition(headers: &HeaderMap) -> WriteCondition {
+pub fn requested_state(headers: &HeaderMap) -> RequestedState {
     let matching = headers.contains_key(IF_MATCH);
     let none_matching = headers.contains_key(IF_NONE_MATCH);
     match (matching, none_matching) {
-        (false, false) if headers.contains_key(IF_UNMODIFIED_SINCE) => WriteCondition::Judge,
-        (false, false) => WriteCondition::Nothing,
+        (false, false) if headers.contains_key(IF_UNMODIFIED_SINCE) => RequestedState::Judge,
+        (false, false) => RequestedState::Nothing,
         (false, true) if single_value(headers, &IF_NONE_MATCH) == Some("*") => {
-            WriteCondition::Absent
+            RequestedState::Absent
         }
         (true, false) => {
             let line = single_value(headers, &IF_MATCH).unwrap_or_default();
             let mut tags = Tags(line);
             match (tags.next(), tags.next()) {
-                (Some(tag), None) if !tag.is_weak() => WriteCondition::Version(tag),
-                _ => WriteCondition::Judge,
+                (Some(tag), None) if !tag.is_weak() => RequestedState::Version(tag),
+                _ => RequestedState::Judge,
             }
         }
-        _ => WriteCondition::Judge,
+        _ => RequestedState::Judge,
     }
 }
 

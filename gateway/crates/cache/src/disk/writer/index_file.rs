@@ -31,9 +31,9 @@ impl Writer {
     /// Writes down the new pins of chunks that were assigned to another pin, or to none, since their
     /// writing.
     pub(super) fn write_pin_changes(&mut self) -> io::Result<()> {
-        let mut marks = self.log.take_pin_changes();
-        marks.sort_by_key(|(_, location)| location.segment);
-        for run in marks.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
+        let mut changes = self.log.take_pin_changes();
+        changes.sort_by_key(|(_, location)| location.segment);
+        for run in changes.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
             if let Some(segment) = self.log.segments.get(run[0].1.segment) {
                 let stays = |(key, location): &&(ChunkKey, DiskLocation)| {
                     self.log.index.find(key) == Some(*location)

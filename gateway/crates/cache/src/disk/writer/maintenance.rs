@@ -21,7 +21,7 @@ impl Writer {
             return Ok(false);
         }
         self.punch_holes()?;
-        // A mark that cannot be written is lost at the next start.
+        // A change of a pin that cannot be written is lost at the next start.
         let _ = self.write_pin_changes();
         if self.log.segments.taken() > self.log.capacity() {
             return self.evict_one();

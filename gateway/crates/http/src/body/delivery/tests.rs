@@ -89,7 +89,7 @@ impl Readable for Fake {
 fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Body, Arc<ClientMemory>) {
     let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
-    let delivery = Delivery::single(fake.clone(), (reader, None), range, memory.clone());
+    let delivery = Delivery::new(fake.clone(), reader, None, range, memory.clone());
     (unrecorded(delivery), memory)
 }
 
@@ -174,14 +174,9 @@ async fn several_ranges_have_headings_and_an_exact_length() {
             expected.extend_from_slice(&fake.bytes[start..end]);
         }
     }
-    let reader = fake.read_at(pieces[0]);
     let memory = Arc::new(ClientMemory::new(usize::MAX));
-    let body = unrecorded(Delivery::several(
-        fake.clone(),
-        (reader, None),
-        parts,
-        memory,
-    ));
+    let delivery = Delivery::several(fake.clone(), pieces[0], parts, memory).await;
+    let body = unrecorded(delivery.expect("its first frame"));
     assert_eq!(body.size_hint().exact(), Some(expected.len() as u64));
     assert_eq!(frames(body).await.expect("whole").concat(), expected);
     assert_eq!(
@@ -233,10 +228,7 @@ async fn small_copies_go_out_one_at_a_time_while_the_memory_is_overdrawn() {
     assert_eq!(first.len(), SMALL_COPY_BYTES);
     let mut cx = Context::from_waker(std::task::Waker::noop());
     assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
-    let Content::Delivery(delivery) = &body.content else {
-        panic!("more is to come");
-    };
-    assert!(delivery.waits_for_client(), "it waits for the client");
+    assert!(body.content.waits_for_client(), "it waits for the client");
     assert_eq!(memory.used(), 16 + SMALL_COPY_BYTES, "no frame is held");
     drop(first);
     let (bytes, lengths) = taken(body).await;
@@ -259,7 +251,7 @@ async fn a_client_that_is_held_back_is_watched_again() {
         let reader = fake.read_at(all);
         fake.fault = Some((SMALL_COPY_BYTES, Fault::Hangs));
         let memory = Arc::new(ClientMemory::new(COPY_BYTES));
-        let delivery = Delivery::single(fake, (reader, None), all, memory.clone());
+        let delivery = Delivery::new(fake, reader, None, all, memory.clone());
         let (metrics, activity) = (
             Arc::<Metrics>::default(),
             Arc::new(ConnectionActivity::new()),
@@ -332,9 +324,10 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
         pause().await;
         frame
     });
-    let delivery = Delivery::single(
+    let delivery = Delivery::new(
         fake.clone(),
-        (slow.boxed(), None),
+        slow.boxed(),
+        None,
         fake.all(),
         Arc::new(ClientMemory::new(usize::MAX)),
     );

@@ -218,24 +218,24 @@ proptest! {
 #[test]
 fn a_writes_condition_follows_from_its_headers_or_needs_the_version() {
     let tag = ETag::parse("\"a\"").expect("a tag");
-    let rows: [(&[(&str, &str)], WriteCondition); 9] = [
-        (&[], WriteCondition::Nothing),
+    let rows: [(&[(&str, &str)], RequestedState); 9] = [
+        (&[], RequestedState::Nothing),
         (
             &[("if-modified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
-            WriteCondition::Nothing,
+            RequestedState::Nothing,
         ),
-        (&[("if-none-match", "*")], WriteCondition::Absent),
-        (&[("if-match", "\"a\"")], WriteCondition::Version(tag)),
-        (&[("if-match", "*")], WriteCondition::Judge),
-        (&[("if-match", "W/\"a\"")], WriteCondition::Judge),
-        (&[("if-match", "\"a\", \"b\"")], WriteCondition::Judge),
+        (&[("if-none-match", "*")], RequestedState::Absent),
+        (&[("if-match", "\"a\"")], RequestedState::Version(tag)),
+        (&[("if-match", "*")], RequestedState::Judge),
+        (&[("if-match", "W/\"a\"")], RequestedState::Judge),
+        (&[("if-match", "\"a\", \"b\"")], RequestedState::Judge),
         (
             &[("if-match", "\"a\""), ("if-none-match", "*")],
-            WriteCondition::Judge,
+            RequestedState::Judge,
         ),
         (
             &[("if-unmodified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
-            WriteCondition::Judge,
+            RequestedState::Judge,
         ),
     ];
     for (lines, wanted) in rows {
@@ -244,6 +244,6 @@ fn a_writes_condition_follows_from_its_headers_or_needs_the_version() {
             (name, value.parse().expect("a value"))
         };
         let headers: HeaderMap = lines.iter().map(line).collect();
-        assert_eq!(write_condition(&headers), wanted, "{headers:?}");
+        assert_eq!(requested_state(&headers), wanted, "{headers:?}");
     }
 }
