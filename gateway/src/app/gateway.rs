@@ -125,16 +125,9 @@ impl Gateway {
         let shared = (&engine, &write_path);
         let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
         let (mounts, writers) = close_on_error(&engine, deadline, mounts).await?;
-        let served = (engine.clone(), write_path);
-        let frontend = frontend(
-            served,
-            routes.clone(),
-            settings,
-            client_memory,
-            &mut registry,
-        );
-        let draining = CancellationToken::new();
-        let stop = CancellationToken::new();
+        let (served, shown) = ((engine.clone(), write_path), routes.clone());
+        let frontend = frontend(served, shown, settings, client_memory, &mut registry);
+        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let exposition = exposition(&engine, registry);
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
@@ -156,16 +149,13 @@ impl Gateway {
             draining: draining.clone(),
         };
         announce(&sockets)?;
+        let private = tidegate_admin::serve(sockets.admin, admin.router(), stop.clone());
         Ok(Self {
             engine,
             mounts,
             writers,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
-            private: tokio::spawn(tidegate_admin::serve(
-                sockets.admin,
-                admin.router(),
-                stop.clone(),
-            )),
+            private: tokio::spawn(private),
             draining,
             stop,
             deadline,

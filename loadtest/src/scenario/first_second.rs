@@ -46,18 +46,9 @@ pub async fn run(context: &Context) -> Result<Report> {
         report.series(name, "second read, MB/s", &second);
         let median = |rates: &[f64]| median(rates).context("nothing was read");
         let (first, second) = (median(&first)?, median(&second)?);
-        let figures = [
-            first,
-            second,
-            LEN as f64 / 1e3 / first,
-            LEN as f64 / 1e3 / second,
-        ];
-        rows.push(
-            [name.to_owned()]
-                .into_iter()
-                .chain(figures.map(figure))
-                .collect(),
-        );
+        let took = |rate: f64| LEN as f64 / 1e3 / rate;
+        let figures = [first, second, took(first), took(second)].map(figure);
+        rows.push([name.to_owned()].into_iter().chain(figures).collect());
         match name {
             "direct" => direct = Some(first),
             "tidegate" => {

@@ -70,21 +70,7 @@ pub async fn run(context: &Context) -> Result<Report> {
             ..DD
         },
     ));
-    let begun = Instant::now();
-    let scanners: Vec<_> = files
-        .chunks(files.len().div_ceil(SCANNERS))
-        .map(|share| {
-            let share: Vec<(PathBuf, Pattern)> = share
-                .iter()
-                .map(|(key, pattern)| (mount.file(key), *pattern))
-                .collect();
-            tokio::task::spawn_blocking(move || scan(&share))
-        })
-        .collect();
-    for scanner in scanners {
-        scanner.await??;
-    }
-    let took = begun.elapsed();
+    let took = scan_all(&files, &mount).await?;
     let flow = watching.await??;
 
     let rate = count as f64 / took.as_secs_f64();
@@ -110,6 +96,25 @@ pub async fn run(context: &Context) -> Result<Report> {
         Target::AtMost(1.01),
     );
     Ok(report)
+}
+
+/// Scans all files with [`SCANNERS`] programs; returns the time that it took.
+async fn scan_all(files: &[(String, Pattern)], mount: &Mount) -> Result<Duration> {
+    let begun = Instant::now();
+    let scanners: Vec<_> = files
+        .chunks(files.len().div_ceil(SCANNERS))
+        .map(|share| {
+            let share: Vec<(PathBuf, Pattern)> = share
+                .iter()
+                .map(|(key, pattern)| (mount.file(key), *pattern))
+                .collect();
+            tokio::task::spawn_blocking(move || scan(&share))
+        })
+        .collect();
+    for scanner in scanners {
+        scanner.await??;
+    }
+    Ok(begun.elapsed())
 }
 
 /// Reads the beginnings of files, one after the other.

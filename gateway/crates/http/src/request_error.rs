@@ -273,6 +273,10 @@ mod tests {
             let cache = if missing { "max-age=5" } else { "no-store" };
             assert_eq!(headers[CACHE_CONTROL], cache, "{cause:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_says_what_would_do() {
         let (_, headers, _) = answer(&RequestError::Range(7), Duration::ZERO);
         assert_eq!(headers[CONTENT_RANGE], "bytes */7");
         let (_, headers, _) = answer(&RequestError::Method { writable: false }, Duration::ZERO);

@@ -106,24 +106,23 @@ pub async fn run(context: &Context) -> Result<Report> {
             }
         }
     }
-    let columns = [
-        "fault",
-        "right answers",
-        "failed",
-        "wrong",
-        "p50 ms",
-        "p99 ms",
-        "p100 ms",
-        "back after, s",
-    ];
-    let title = format!(
-        "{} readers of {SIZE} B objects while a disk fails",
-        HABIT.readers
-    );
-    report.table(title, &columns, rows);
+    let readers = HABIT.readers;
+    let title = format!("{readers} readers of {SIZE} B objects while a disk fails");
+    report.table(title, &COLUMNS, rows);
     report.table("what /readyz said", &["fault", "answer"], said);
     Ok(report)
 }
+
+const COLUMNS: [&str; 8] = [
+    "fault",
+    "right answers",
+    "failed",
+    "wrong",
+    "p50 ms",
+    "p99 ms",
+    "p100 ms",
+    "back after, s",
+];
 
 fn row(name: &str, found: &Found, back: f64) -> Vec<String> {
     let took = found.took.percentiles();

@@ -79,29 +79,14 @@ pub async fn run(context: &Context) -> Result<Report> {
         }
     }
     drop(bar);
-    report.table(
-        format!(
-            "{} bits flipped and {} files truncated",
-            done.flips, done.truncations
-        ),
-        &["right answers", "failed", "wrong", "damaged chunks noticed"],
-        vec![
-            [
-                all.right as f64,
-                all.failed as f64,
-                all.wrong as f64,
-                noticed,
-            ]
-            .map(figure)
-            .to_vec(),
-        ],
-    );
-    report.must(
-        "answers with wrong bytes",
-        all.wrong as f64,
-        Target::AtMost(0.0),
-    );
-    report.must("failed requests", all.failed as f64, Target::AtMost(0.0));
+    let (flips, truncations) = (done.flips, done.truncations);
+    let title = format!("{flips} bits flipped and {truncations} files truncated");
+    let columns = ["right answers", "failed", "wrong", "damaged chunks noticed"];
+    let [right, failed, wrong] = [all.right, all.failed, all.wrong].map(|count| count as f64);
+    let row = [right, failed, wrong, noticed].map(figure).to_vec();
+    report.table(title, &columns, vec![row]);
+    report.must("answers with wrong bytes", wrong, Target::AtMost(0.0));
+    report.must("failed requests", failed, Target::AtMost(0.0));
     // If none was noticed, the scenario tested nothing.
     let figure = "damaged chunks noticed";
     report.must(figure, noticed, Target::AtLeast(damages as f64 / 100.0));

@@ -189,11 +189,13 @@ impl FakeOrigin {
                 let lacks = usize::from(faults.contains(&Fault::Damage));
                 self.complete(&upload, &parts, &guard, lacks)
             }
-            Write::Abort(upload) => {
-                self.state().uploads.remove(&upload.id);
-                Ok(WriteOutcome::Done)
-            }
-            Write::Uploads(key) => Ok(WriteOutcome::Uploads(self.uploads_of(&key))),
+            write => self.apply_without_bytes(write),
+        }
+    }
+
+    fn apply_without_bytes(&self, write: Write) -> Result<WriteOutcome, OriginError> {
+        match write {
+            Write::Uploads(key) => return Ok(WriteOutcome::Uploads(self.uploads_of(&key))),
             Write::Copy {
                 source,
                 key,
@@ -202,16 +204,20 @@ impl FakeOrigin {
                 let (version, bytes) = self.source(&source)?;
                 let headers = headers.unwrap_or_else(|| version.headers.clone());
                 // A copy in one request is stored as one, whatever its source was.
-                self.install(&key, bytes.clone(), tag(&bytes), headers, &Guard::None)
+                return self.install(&key, bytes.clone(), tag(&bytes), headers, &Guard::None);
             }
-            Write::Delete { key, version_id } => {
-                match version_id {
-                    Some(id) => self.delete_version(&key, &id),
-                    None => self.delete(key.as_str()),
-                }
-                Ok(WriteOutcome::Done)
-            }
+            Write::Abort(upload) => drop(self.state().uploads.remove(&upload.id)),
+            Write::Delete { key, version_id } => match version_id {
+                Some(id) => self.delete_version(&key, &id),
+                None => self.delete(key.as_str()),
+            },
+            Write::Put { .. }
+            | Write::Begin { .. }
+            | Write::Part { .. }
+            | Write::CopyPart { .. }
+            | Write::Complete { .. } => unreachable!("its bytes are applied"),
         }
+        Ok(WriteOutcome::Done)
     }
 
     async fn receive(&self, payload: &Payload, faults: &[Fault]) -> Result<Bytes, OriginError> {

@@ -39,13 +39,7 @@ impl SharedDraft {
             self.abandon_upload(upload);
         }
         let _memory = self.memory(size.max(1)).await?;
-        self.check_spooled(size).await?;
-        let (mut pieces, mut at) = (Vec::new(), 0);
-        while at < size {
-            let end = size.min(at + FRAME_BYTES);
-            pieces.push(self.read_range(ByteRange::new(at, end)).await?);
-            at = end;
-        }
+        let pieces = self.read_pieces(size).await?;
         let (key, headers) = {
             let state = self.state();
             (state.id.key.clone(), state.headers.clone())
@@ -93,6 +87,18 @@ impl SharedDraft {
                 Err(error.into())
             }
         }
+    }
+
+    /// Reads the whole object, once it is sure that the spool has it.
+    async fn read_pieces(self: &Arc<Self>, size: u64) -> Result<Vec<Bytes>, WriteError> {
+        self.check_spooled(size).await?;
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        while at < size {
+            let end = size.min(at + FRAME_BYTES);
+            pieces.push(self.read_range(ByteRange::new(at, end)).await?);
+            at = end;
+        }
+        Ok(pieces)
     }
 
     /// Returns once the bytes in the spool read back as they were written.

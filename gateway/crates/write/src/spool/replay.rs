@@ -102,17 +102,7 @@ impl Replayed {
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
             Record::Begin(_) | Record::Anew { .. } => return None,
-            Record::Wrote { size, extents } if durable => {
-                for (start, end) in extents {
-                    let range = ByteRange::new(*start, *end);
-                    self.draft.begin_write(range).ok()?;
-                    self.draft.end_write(range);
-                }
-                if *size > self.draft.size() {
-                    self.draft.truncate(*size).ok()?;
-                }
-                self.completing = None;
-            }
+            Record::Wrote { size, extents } if durable => self.write(*size, extents)?,
             Record::Bytes { at, length, place } if durable => {
                 let range = ByteRange::new(*at, at.checked_add(u64::from(*length))?);
                 self.kept = Some((range, *place));
@@ -165,6 +155,19 @@ impl Replayed {
             Record::Scattered => self.draft.recall_scattered(),
             Record::Closed => self.closed = true,
         }
+        Some(())
+    }
+
+    fn write(&mut self, size: u64, extents: &[(u64, u64)]) -> Option<()> {
+        for (start, end) in extents {
+            let range = ByteRange::new(*start, *end);
+            self.draft.begin_write(range).ok()?;
+            self.draft.end_write(range);
+        }
+        if size > self.draft.size() {
+            self.draft.truncate(size).ok()?;
+        }
+        self.completing = None;
         Some(())
     }
 
