@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tidegate_telemetry::exposition::PREFIX;
-use tidegate_telemetry::list::ALL;
+use tidegate_telemetry::names::ALL;
 use tidegate_telemetry::{Metric, MetricKind};
 
 #[path = "support/gateway.rs"]
@@ -17,7 +17,7 @@ use gateway::Whole;
 const HEAD: &str = "\
 # Metrics
 
-Generated from `gateway/crates/telemetry/src/names/` and `list.rs` beside it; edit those.
+Generated from `gateway/crates/telemetry/src/names.rs`; edit that.
 
 `GET /metrics` on the admin listener answers OpenMetrics text, which Prometheus scrapes. Units are
 base units and part of the name. A counter is scraped with `_total` behind it, a histogram as

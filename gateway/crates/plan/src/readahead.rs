@@ -191,11 +191,6 @@ impl ReadAhead {
         }
     }
 
-    /// Changes the limits; the sequence goes on.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-    }
-
     /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> Limits {

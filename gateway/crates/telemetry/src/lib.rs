@@ -6,7 +6,6 @@
 
 pub mod amplification;
 pub mod exposition;
-pub mod list;
 pub mod locks;
 pub mod logging;
 pub mod metric;

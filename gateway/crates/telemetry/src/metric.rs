@@ -47,35 +47,3 @@ impl MetricKind {
         }
     }
 }
-
-type Labels = &'static [&'static str];
-
-pub(super) const fn counter(name: &'static str, labels: Labels, help: &'static str) -> Metric {
-    metric(name, MetricKind::Counter, labels, help)
-}
-
-pub(super) const fn gauge(name: &'static str, labels: Labels, help: &'static str) -> Metric {
-    metric(name, MetricKind::Gauge, labels, help)
-}
-
-pub(super) const fn histogram(name: &'static str, labels: Labels, help: &'static str) -> Metric {
-    metric(name, MetricKind::Histogram, labels, help)
-}
-
-pub(super) const fn info(name: &'static str, labels: Labels, help: &'static str) -> Metric {
-    metric(name, MetricKind::Info, labels, help)
-}
-
-const fn metric(
-    name: &'static str,
-    kind: MetricKind,
-    labels: Labels,
-    help: &'static str,
-) -> Metric {
-    Metric {
-        name,
-        kind,
-        labels,
-        help,
-    }
-}

@@ -1,21 +1,231 @@
-//! Every metric, declared once: name, type, labels, help. Components build and register their own from
-//! these; [`list`](super::list) has all of them in the order of `docs/METRICS.md`.
+//! Every metric, declared once: name, type, labels, help. Components build and register their own from these; `docs/METRICS.md`
+//! shows all in this order.
 //!
-//! Names are without the `tidegate_` prefix and without the `_total` suffix, which the registry and
-//! the encoder add. Their unit, a base unit, is part of them: `_seconds`, `_bytes`, `_ratio`.
+//! Names are without the `tidegate_` prefix and without the `_total` suffix, which the registry and the encoder add. Their
+//! unit, a base unit, is part of them: `_seconds`, `_bytes`, `_ratio`.
 
-mod engine;
-mod frontends;
-mod metadata;
-mod origin;
-mod process;
-mod store;
-mod write;
+use crate::metric::{Metric, MetricKind};
 
-pub use engine::*;
-pub use frontends::*;
-pub use metadata::*;
-pub use origin::*;
-pub use process::*;
-pub use store::*;
-pub use write::*;
+/// Declares metrics as constants, and [`ALL`] of them. The help of a metric is its doc.
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident($name:literal, $labels:expr, $help:literal);)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Metric = Metric {
+                name: $name,
+                kind: MetricKind::$kind,
+                labels: &$labels,
+                help: $help,
+            };
+        )*
+
+        /// Every metric, in the order of the documentation.
+        pub const ALL: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    // The process.
+    AMPLIFICATION = Gauge("amplification_ratio", [],
+        "Bytes fetched from origins over bytes delivered to readers, since the start; absent until something was delivered");
+    BUILD = Info("build", ["version"], "Version of the program that runs");
+    PROCESS_START_TIME = Gauge("process_start_time_seconds", [], "When the process started, in seconds since 1970");
+    PROCESS_CPU = Counter("process_cpu_seconds", [], "Processor time used, in user and kernel mode");
+    PROCESS_RESIDENT_MEMORY = Gauge("process_resident_memory_bytes", [], "Memory of the process that is in RAM");
+    PROCESS_THREADS = Gauge("process_threads", [], "Threads of the process");
+    PROCESS_OPEN_FDS = Gauge("process_open_fds", [], "Open file descriptors: sockets, cache files, and the rest");
+    PROCESS_MAX_FDS = Gauge("process_max_fds", [], "The most file descriptors that the process may open");
+
+    // The engine.
+    ENGINE_FETCHED = Counter("fetched_bytes", [], "Bytes of objects that the origin sent");
+    ENGINE_FILED = Counter("filed_bytes", ["cause"],
+        "Bytes of chunks that were cached because they were written through this process, by cause: put (sent in one request), part (sent in parts), base (of the version that was changed), rename (of the object under its old name)");
+    ENGINE_DELIVERED = Counter("delivered_bytes", [], "Bytes of objects that readers took");
+    ENGINE_RESOLVES = Counter("resolves", [],
+        "Requests to the origin that asked which version a key has, with its first bytes");
+    ENGINE_PARTS = Counter("parts", [], "Requests to the origin for further parts of a known version");
+    ENGINE_FOLDER_PREFETCHES = Counter("siblings_ahead", [],
+        "Small objects of a folder fetched ahead because those before them were read");
+    ENGINE_HEDGES = Counter("hedges", [],
+        "Second requests for parts that kept a reader waiting three times as long as usual");
+    ENGINE_DISK_READS = Counter("disk_reads", [], "Chunks that readers or read-ahead asked of a disk");
+    ENGINE_DISK_RACES = Counter("disk_races", ["winner"],
+        "Chunks that a disk was late with and the origin was asked for as well, by who had them first");
+    ENGINE_HEDGED = Counter("hedged_bytes", [],
+        "Bytes that second requests were allowed to cost: at most 1 MiB, and 1 % of all that is fetched");
+    ENGINE_JOINED = Counter("flights_joined", [], "Reads that joined a chunk already on its way");
+    ENGINE_ABANDONED = Counter("fetches_abandoned", [], "Fetches stopped because no reader wanted them any more");
+    ENGINE_STALE_ON_ERROR = Counter("stale_on_error", [],
+        "Opens answered with a stale version because the origin failed");
+    ENGINE_NAME_REQUESTS = Counter("name_requests", ["cause"],
+        "Requests to the origin about names and folders of mounts, by cause: name (one that is not known), confirm (a known object may have changed), folder (a program reads a folder), names (a folder is listed because names in it are not known)");
+    ENGINE_ENCODER_RUNS = Counter("encoder_runs", ["coding", "result"],
+        "Runs of encoders, by coding and result: kept, identity (the object gets no smaller, which is remembered), failed");
+    ENGINE_ENCODERS_REFUSED = Counter("encoders_refused", ["reason"],
+        "Answers sent as they are because no encoder was free (busy) or no budget for one (memory)");
+
+    // Writes.
+    WRITE_COMMITS = Counter("write_commits", ["result"],
+        "Objects that were to be published, by what came of it: committed, failed (it is tried again), changed, refused");
+    WRITE_BYTES = Counter("write_bytes", [], "Bytes taken from writers into the spool");
+    WRITE_RESENT = Counter("write_parts_resent", [],
+        "Parts that were written to while they were sent, and are sent again");
+    WRITE_HIDDEN = Counter("write_hidden_uploads", [],
+        "Uploads completed under a hidden key, to read back what had left the spool");
+    WRITE_PENDING = Gauge("write_pending", [],
+        "Objects that are open for writing, or closed and not yet in the bucket");
+    SPOOL_USED = Gauge("spool_used_bytes", [], "Bytes in the spool");
+    SPOOL_SIZE = Gauge("spool_size_bytes", [], "The most bytes that the spool may take");
+    SPOOL_EVICTED = Counter("spool_parts_evicted", [],
+        "Parts that were sent and left the spool before their object was complete");
+    SPOOL_WAITS = Counter("spool_waits", [], "Writes that waited for room in the spool");
+
+    // Origins.
+    ORIGIN_REQUESTS = Counter("origin_requests", ["origin", "kind", "result"],
+        "Requests sent to the origin, by kind and result; a HEAD that a GET confirms is one");
+    ORIGIN_BYTES = Counter("origin_received_bytes", ["origin"], "Bytes of bodies received from the origin");
+    ORIGIN_SENT = Counter("origin_sent_bytes", ["origin"],
+        "Bytes of objects and parts sent to the origin, those sent again included");
+    ORIGIN_FIRST_BYTE = Histogram("origin_first_byte_seconds", ["origin"],
+        "Time from a request to the head of the origin's answer, connecting included");
+    ORIGIN_RETRIES = Counter("origin_retries", ["origin"],
+        "Requests tried again after a passing failure, broken bodies included");
+    ORIGIN_BROKEN_BODIES = Counter("origin_broken_bodies", ["origin", "reason"],
+        "Bodies that broke off, stalled or were wrong, by reason");
+    ORIGIN_BREAKER_OPEN = Gauge("origin_breaker_open", ["origin"],
+        "1 while the origin is known to be down and is left alone, 0 otherwise");
+    ORIGIN_RUNNING = Gauge("origin_requests_running", ["origin", "priority"],
+        "Requests at the origin now, by priority");
+    ORIGIN_QUEUED = Gauge("origin_requests_queued", ["origin", "priority"],
+        "Requests that wait for a place at the origin now, by priority");
+
+    // The tiers of the cache.
+    STORE_HITS = Counter("store_hits", ["tier", "disk"], "Chunks found in a tier");
+    STORE_MISSES = Counter("store_misses", ["tier", "disk"], "Chunks asked of a tier that it did not hold");
+    STORE_HIT_BYTES = Counter("store_hit_bytes", ["tier", "disk"], "Bytes of the chunks found in a tier");
+    STORE_INSERTS = Counter("store_inserts", ["tier", "disk"], "Chunks taken into a tier");
+    STORE_REFUSALS = Counter("store_refusals", ["disk", "reason"],
+        "Chunks offered to a disk that it did not take, by reason: opening, demoted, closed, full, queue, present, size");
+    STORE_EVICTIONS = Counter("store_evictions", [], "Chunks pushed out of memory by others");
+    STORE_USED_BYTES = Gauge("store_used_bytes", ["tier", "disk"], "Bytes that a tier takes up");
+    STORE_FREE_BYTES = Gauge("store_free_bytes", ["disk"], "Bytes free on the file system of a cache disk");
+    STORE_QUEUED_BYTES = Gauge("store_queued_bytes", ["disk"], "Bytes that wait to be written to a cache disk");
+    STORE_PINNED_BYTES = Gauge("store_pinned_bytes", ["disk"], "Bytes on a cache disk that pins keep from eviction");
+    STORE_FAULTS = Counter("store_faults", ["disk", "reason"],
+        "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error, late");
+    STORE_DISK_UP = Gauge("store_disk_up", ["disk"],
+        "1 while a cache disk is read, 0 while its index loads, or when it is slow, closed or off");
+    STORE_DISK_STATE = Gauge("store_disk_state", ["disk", "state"],
+        "1 for the state that a cache disk is in, 0 for the others: loading, up, slow, demoted, full, closed");
+    STORE_DISK_CHUNKS = Gauge("store_disk_chunks", ["disk"], "Chunks in the index of a cache disk");
+    STORE_HUNG_READS = Gauge("store_hung_reads", ["disk"],
+        "Reads of a cache disk that no reader waits for any more and that have not returned");
+    STORE_DISK_EVICTIONS = Counter("store_disk_evictions", ["disk"],
+        "Chunks pushed off a cache disk by others, or to leave space free");
+    STORE_WRITTEN_BYTES = Counter("store_written_bytes", ["disk"],
+        "Bytes written to a cache disk; over the admitted ones, the write amplification");
+    STORE_ADMITTED_BYTES = Counter("store_admitted_bytes", ["disk"],
+        "Bytes of chunks that a cache disk has taken and written");
+    STORE_REWRITTEN_BYTES = Counter("store_rewritten_bytes", ["disk"],
+        "Bytes of chunks that were written again, to do away with nearly empty segments");
+    STORE_READ_SECONDS = Histogram("store_read_seconds", ["disk"],
+        "Time to read one chunk from a disk, waiting for its turn included");
+
+    // Metadata.
+    META_LOOKUPS = Counter("meta_lookups", ["found"],
+        "Lookups of an object's metadata, by where it was found: memory, disk, nowhere");
+    META_UNKNOWN = Counter("meta_unknown", [],
+        "Lookups of metadata that the state disk did not answer in time, or was not asked for because it hangs; the bucket was asked instead");
+    META_READS_UP = Gauge("meta_reads_up", [],
+        "1 while the metadata database is read, 0 after a read came too late until a probe comes in time; 0 also without a state directory");
+    META_HUNG_READS = Gauge("meta_hung_reads", [],
+        "Reads of the metadata database that no request waits for any more and that have not returned");
+    META_CORRUPT = Counter("meta_corrupt", [], "Metadata records that failed their check and were removed");
+    META_PURGED = Counter("meta_purged", [],
+        "Metadata records hidden because a purge covers them, also those put too late");
+    META_ERRORS = Counter("meta_errors", [], "Failures of the metadata database");
+    META_LOST = Counter("meta_lost_writes", [],
+        "Changes of metadata that were dropped because too much waited for the state disk; what is on record is confirmed after that before it counts as fresh");
+    META_WRITES = Counter("meta_writes", [], "Changes of metadata written to the database");
+    META_COMMITS = Counter("meta_commits", [],
+        "Durable commits of the metadata database: one a second at most while objects are read, and more for purges, pins and the end");
+    META_PURGES = Gauge("meta_purges", [],
+        "Purges on record. 200,000 single keys are kept by themselves, and 900,000 more by a short hash: all of them take up to 60 MiB of memory and 100 MiB of `state.path`, and hide 0.03 % of the other objects that are cached. Each one beyond that hides one object in two million, and takes nothing more beyond 20 MiB and 200 MiB. Of more than 50,000 prefixes the deepest give way to their folders");
+    META_COALESCED = Counter("meta_coalesced", [],
+        "Confirmations not written because the last one is less than five minutes old");
+    META_SWEPT = Counter("meta_swept", [],
+        "Metadata records removed because the database has its size (`state.size`): those confirmed longest ago go first, and cost one request at their next use");
+
+    // Frontends.
+    FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
+        "Requests of the kernel to mounts, by operation and result; a name that is missing is an error");
+    FUSE_HANDLES = Gauge("fuse_open_files", [], "Files that programs hold open on mounts");
+    HTTP_REQUESTS = Counter("http_requests", ["method", "status"],
+        "Requests by method and class of status; gone: the client left before an answer");
+    HTTP_CACHE_RESULTS = Counter("http_cache_results", ["result"],
+        "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none");
+    HTTP_SENT_BYTES = Counter("http_sent_bytes", [], "Bytes of bodies handed to clients");
+    HTTP_BROKEN_ANSWERS = Counter("http_broken_answers", [],
+        "Answers that were begun and not sent whole, because the client or the origin left");
+    HTTP_REQUESTS_IN_FLIGHT = Gauge("http_requests_in_flight", [],
+        "Requests under way, from their head to the last byte of their answer");
+    HTTP_FIRST_BYTE_SECONDS = Histogram("http_first_byte_seconds", [],
+        "Time from a request's head to the first byte of its answer");
+    HTTP_CONNECTIONS = Gauge("http_connections", [], "Open connections");
+    HTTP_CONNECTIONS_ACCEPTED = Counter("http_connections_accepted", [], "Connections accepted");
+    HTTP_CONNECTIONS_EXPIRED = Counter("http_connections_expired", [],
+        "Connections ended because the client was silent, slow with its head, or stalled");
+    HTTP_STREAMS = Gauge("http_streams", [], "Open HTTP/2 streams, until the last byte of their answer is taken");
+    HTTP_STREAMS_RESET = Counter("http_streams_reset", [],
+        "HTTP/2 streams reset because their client took nothing of the answer");
+    HTTP_STREAMS_REFUSED = Counter("http_streams_refused", [],
+        "HTTP/2 streams answered 503 because their connection had its share while streams were scarce");
+    MEMORY_PINNED = Gauge("memory_pinned_bytes", [],
+        "Bytes of memory that answers on their way to clients keep alive, whole buffers and copies");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_name_stands_twice() {
+        let names: HashSet<_> = ALL.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn names_and_help_keep_to_the_rules() {
+        for Metric {
+            name, labels, help, ..
+        } in ALL
+        {
+            let word = |text: &str| {
+                text.starts_with(|c: char| c.is_ascii_lowercase())
+                    && text
+                        .bytes()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            };
+            assert!(
+                word(name) && labels.iter().all(|label| word(label)),
+                "{name}"
+            );
+            for wrong in [
+                "tidegate_",
+                "_total",
+                "_info",
+                "_ms",
+                "_milliseconds",
+                "_kib",
+            ] {
+                assert!(!name.contains(wrong), "{name} has {wrong}");
+            }
+            assert!(!help.is_empty() && !help.ends_with('.'), "{name}: {help}");
+            for secret in ["key", "etag"] {
+                assert!(!labels.contains(&secret), "{name}: no {secret} as a label");
+            }
+        }
+    }
+}
