@@ -1,16 +1,14 @@
 //! `[[mount]]`: a route as a folder, through FUSE.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{Config, Route};
 use tidegate_plan::Period;
-use tidegate_plan::serial::FromText;
 
 /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///
@@ -135,31 +133,11 @@ impl fmt::Display for Umask {
     }
 }
 
-impl<'de> Deserialize<'de> for Umask {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        FromText::read(input, "octal digits as text, such as \"022\"")
-    }
-}
-
-impl Serialize for Umask {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Umask {
-    fn schema_name() -> Cow<'static, str> {
-        "Umask".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[0-7]{1,4}$", "x-kind": "octal" })
-    }
-}
+tidegate_plan::text_form!(Umask, "Umask", read: "octal digits as text, such as \"022\"", {
+    "type": "string",
+    "pattern": "^[0-7]{1,4}$",
+    "x-kind": "octal",
+});
 
 impl Config {
     /// Returns the index in [`Config::routes`] of the route that a mount shows. Paths are compared without the slash at

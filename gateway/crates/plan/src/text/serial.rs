@@ -1,14 +1,11 @@
 //! The text form of sizes, lengths of time and addresses in a configuration or an answer; a size is also read from a
 //! number. Behind the feature `serde`.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use serde::{Serialize, Serializer};
 
 use crate::{ByteSize, Listen, Network, Period};
 
@@ -48,6 +45,64 @@ impl<T: FromStr<Err = String>> Visitor<'_> for FromText<T> {
     }
 }
 
+/// Gives a type its form in a configuration: written as its text, described by a schema, and read from its text if
+/// `read` says what that is.
+#[macro_export]
+macro_rules! text_form {
+    ($type:ty, $name:literal, $schema:tt) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+                output.collect_str(self)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+    ($type:ty, $name:literal, read: $expecting:literal, $schema:tt) => {
+        $crate::text_form!($type, $name, $schema);
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                $crate::serial::FromText::read(input, $expecting)
+            }
+        }
+    };
+}
+
+text_form!(ByteSize, "Size", {
+    "type": ["string", "integer"],
+    "pattern": "^ *[0-9]+ *([KMGT]i?B|B)? *$",
+    "minimum": 0,
+    "x-kind": "size",
+});
+
+text_form!(Period, "Duration", {
+    "type": ["string", "integer"],
+    "pattern": "^ *(0|[0-9]+ *(ms|s|m|h|d)) *$",
+    "minimum": 0,
+    "maximum": 0,
+    "x-kind": "duration",
+});
+
+text_form!(Network, "Network", read: "an IP address or a network", {
+    "type": "string",
+    "x-kind": "network",
+});
+
+text_form!(Listen, "Listen", read: "an address", { "type": "string", "x-kind": "address" });
+
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct Size;
@@ -79,31 +134,6 @@ impl<'de> Deserialize<'de> for ByteSize {
     }
 }
 
-impl Serialize for ByteSize {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for ByteSize {
-    fn schema_name() -> Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "integer"],
-            "pattern": "^ *[0-9]+ *([KMGT]i?B|B)? *$",
-            "minimum": 0,
-            "x-kind": "size",
-        })
-    }
-}
-
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct Length;
@@ -126,83 +156,5 @@ impl<'de> Deserialize<'de> for Period {
         }
 
         input.deserialize_any(Length)
-    }
-}
-
-impl Serialize for Period {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Period {
-    fn schema_name() -> Cow<'static, str> {
-        "Duration".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "integer"],
-            "pattern": "^ *(0|[0-9]+ *(ms|s|m|h|d)) *$",
-            "minimum": 0,
-            "maximum": 0,
-            "x-kind": "duration",
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Network {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        FromText::read(input, "an IP address or a network")
-    }
-}
-
-impl Serialize for Network {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Network {
-    fn schema_name() -> Cow<'static, str> {
-        "Network".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "x-kind": "network" })
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        FromText::read(input, "an address")
-    }
-}
-
-impl Serialize for Listen {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Listen {
-    fn schema_name() -> Cow<'static, str> {
-        "Listen".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "x-kind": "address" })
     }
 }
