@@ -9,7 +9,7 @@ use tidegate_plan::diagnosis::{
     CacheSizes, MeasuredDisk, MeasuredOrigin, Measurements, Rate, judge,
 };
 
-#[path = "../crates/plan/src/diagnosis/tests/machines.rs"]
+#[path = "../../../plan/src/diagnosis/tests/machines.rs"]
 mod machines;
 
 use machines::{disk, measured, origin};

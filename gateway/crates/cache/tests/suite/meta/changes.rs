@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate_cache::{Entry, MetaStore, Record};
 
-use crate::fixture::{flush, id, open, put, settings};
+use super::fixture::{flush, id, open, put, settings};
 
 /// Returns the version on record of a key, if it counts.
 async fn on_record(store: &dyn MetaStore, key: &str) -> Option<u64> {

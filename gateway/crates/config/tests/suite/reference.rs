@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_config::{Config, Environment, Loaded, reference};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 fn parse(name: &str, text: &str) -> Loaded {

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tidegate_cache::{Entry, MetaStore};
 use tidegate_plan::{ObjectId, OriginId, Timestamp};
 
-use crate::fixture::{ORIGIN, id, open, put, record, settings};
+use super::fixture::{ORIGIN, id, open, put, record, settings};
 
 /// Checks the contract that the engine relies on, for any store.
 pub(crate) async fn conforms(store: &dyn MetaStore) {

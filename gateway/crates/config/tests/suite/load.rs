@@ -288,7 +288,7 @@ fn the_file_is_the_one_that_was_asked_for() {
 
 #[test]
 fn the_files_that_people_copy_are_right() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config");
     let entries = std::fs::read_dir(&folder).expect("the folder is there");
     let mut seen = Vec::new();
     for entry in entries {

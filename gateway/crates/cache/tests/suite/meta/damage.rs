@@ -9,8 +9,8 @@ use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings, StoreError};
 
-use crate::conformance::conforms;
-use crate::fixture::{ORIGIN, database, id, open, put, record, settings, version};
+use super::conformance::conforms;
+use super::fixture::{ORIGIN, database, id, open, put, record, settings, version};
 
 /// The earlier purges are no longer known: chunks on disk count as purged, whatever their version.
 #[tokio::test]

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tidegate_cache::{Entry, Meta, MetaStore, Record};
 use tidegate_plan::Timestamp;
 
-use crate::fixture::{ORIGIN, count, flush, id, must_confirm, open, put, record, settings};
+use super::fixture::{ORIGIN, count, flush, id, must_confirm, open, put, record, settings};
 
 #[tokio::test]
 async fn an_orderly_restart_keeps_records_and_purges() {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tidegate_cache::{Entry, MetaStore};
 use tidegate_plan::Timestamp;
 
-use crate::fixture::{ORIGIN, flush, id, open, put, record, settings};
+use super::fixture::{ORIGIN, flush, id, open, put, record, settings};
 
 #[derive(Debug, Clone)]
 enum Op {
