@@ -17,7 +17,7 @@ mod door;
 #[path = "support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/fake_s3.rs"]
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
 mod fake_s3;
 #[path = "support/gateway.rs"]
 mod gateway;

@@ -20,9 +20,9 @@ use tidegate_origin::settings::Credentials;
 mod bucket;
 #[expect(
     dead_code,
-    reason = "its raw answers and request log are for origin_s3"
+    reason = "its raw answers and request log are for the suite of the crate"
 )]
-#[path = "support/fake_s3.rs"]
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
 mod fake_s3;
 #[cfg(feature = "real-parts")]
 #[path = "support/minio.rs"]

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, timeout};
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites delete and keep versions as well")]
 mod bucket;
-#[path = "support/fake_s3.rs"]
-#[expect(dead_code, reason = "its raw answers are for origin_s3")]
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
+#[expect(dead_code, reason = "its raw answers are for the suite of the crate")]
 mod fake_s3;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]

@@ -14,10 +14,7 @@ use tidegate_origin::{
 };
 use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
-#[path = "support/fake_s3.rs"]
-mod fake_s3;
-
-use fake_s3::FakeS3;
+use crate::fake_s3::{self, FakeS3};
 
 fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a valid key")
@@ -552,7 +549,7 @@ async fn the_usual_chain_finds_the_environments_key() {
     }
     server.bucket.put("k", "v");
     let endpoint = server.settings().endpoint.expect("an endpoint");
-    let name = "the_usual_chain_finds_the_environments_key";
+    let name = "s3::the_usual_chain_finds_the_environments_key";
     let run = move || {
         std::process::Command::new(std::env::current_exe().expect("this test"))
             .args([name, "--exact"])
