@@ -10,7 +10,7 @@ use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[path = "engine_folders/model.rs"]
 mod model;

@@ -14,7 +14,7 @@ use tidegate_plan::{OriginId, RangeSpec};
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "../crates/origin/tests/support/fake_s3.rs"]

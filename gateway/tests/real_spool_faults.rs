@@ -5,10 +5,10 @@
 //! `docs/SPOOL.md` has the outcome of each; `UPDATE=1` writes it.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites hang it")]
 #[path = "support/sick_fs.rs"]

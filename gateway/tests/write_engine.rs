@@ -12,7 +12,7 @@ use tidegate_write::{Commit, OpenMode, Settings, Stage, WritePath, left_in_spool
 use tidegate_write::{WriteError, Writer, Writers};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]

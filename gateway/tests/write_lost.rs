@@ -10,7 +10,7 @@ use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[path = "support/spool.rs"]
 mod spool;

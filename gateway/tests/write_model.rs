@@ -10,10 +10,10 @@ use tidegate_plan::ByteRange;
 use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]

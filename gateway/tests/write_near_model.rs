@@ -19,10 +19,10 @@ use tidegate_write::Writer;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tokio::time::Instant;
 
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]

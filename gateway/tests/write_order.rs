@@ -14,7 +14,7 @@ use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]

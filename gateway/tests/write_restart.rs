@@ -7,7 +7,7 @@ use tidegate_plan::ByteRange;
 use tidegate_write::{OpenMode, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]

@@ -1,17 +1,14 @@
 //! Objects that change under their readers, and purges: one body never mixes two versions, and no read after a purge
 //! returns bytes from before it.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
-use support::*;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, RangeSpec};
+
+use crate::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {

@@ -1,20 +1,17 @@
 //! One client asks for more than its share; the others are served all the same. Time is paused, so the figures are
 //! rounds of the origin.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
 use bytes::Bytes;
-use support::*;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Client, RangeSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use crate::support::*;
 
 /// The time in which the origin answers.
 const ROUND: Duration = Duration::from_millis(50);

@@ -1,17 +1,14 @@
 //! The cost of a cold read at the origin: one request, if one is enough.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use futures_util::future::join_all;
-use support::*;
 use tidegate_cache::Tier;
 use tidegate_engine::{Coverage, Error, ForwardReason, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::task::JoinSet;
+
+use crate::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_cold_get_is_one_request_whatever_the_size_up_to_a_first_part() {

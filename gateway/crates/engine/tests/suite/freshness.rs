@@ -1,18 +1,15 @@
 //! The freshness of a version, its confirmation, and the answers while the origin fails.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
-use support::*;
 use tidegate_engine::{Coverage, Error, ForwardReason, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
+
+use crate::support::*;
 
 /// Builds `web` without background confirmations: after a minute the origin is asked first.
 fn strict() -> World {

@@ -1,20 +1,17 @@
 //! Shared fetches: readers that join, leave or see a failure, and fetches that stop.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use support::*;
 use tidegate_cache::fake::Faults;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, RangeSpec};
+
+use crate::support::*;
 
 /// The grace of a cursor, and a little more.
 const GRACE: Duration = Duration::from_secs(11);

@@ -1,17 +1,14 @@
 //! The cost of a name's look-up, and the lifetime of its answer.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
-use support::*;
 use tidegate_engine::names::{Answer, Entry};
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::RangeSpec;
+
+use crate::support::{self, *};
 
 const DEEP: &str = "1/2/3/4/5/6/7/8/9/10";
 

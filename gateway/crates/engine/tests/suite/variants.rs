@@ -16,11 +16,7 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Coding};
 use tokio::time::Instant;
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
-mod engine;
-
-use engine::{KIB, MIB, Setup, World, pass, sample, secs, settle};
+use crate::support::{KIB, MIB, Setup, World, pass, sample, secs, settle, whole};
 
 const BR: Coding = Coding::Brotli;
 
@@ -174,7 +170,7 @@ async fn without_memory_for_an_encoder_the_answer_is_identity() {
     let counts = Counts::of(&world);
     world.bucket.put("a.js", text(1, 100 * KIB));
     let object = world.get("a.js").await.expect("there");
-    engine::whole(&object).await.expect("read");
+    whole(&object).await.expect("read");
     let others = world.engine.budget().try_demand(10 * MIB).expect("free");
     assert!(object.variant(BR).await.is_none());
     assert_eq!((counts.refused("memory"), counts.runs("kept")), (1, 0));

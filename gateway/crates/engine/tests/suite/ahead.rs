@@ -1,19 +1,16 @@
 //! Read-ahead: many streams, few requests, little waste, and none for a reader that stops.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use support::*;
 use tidegate_engine::Reader;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;
+
+use crate::support::*;
 
 /// Builds the profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each
 /// connection.

@@ -1,18 +1,15 @@
 //! Disk and origin side by side: the faster one supplies a chunk, and a failure of either goes unnoticed.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
 use bytes::Bytes;
-use support::*;
 use tidegate_cache::fake::Faults;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile};
 use tokio::time::Instant;
+
+use crate::support::*;
 
 const LATENCY: Duration = Duration::from_millis(20);
 

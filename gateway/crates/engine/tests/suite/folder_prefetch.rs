@@ -1,19 +1,16 @@
 //! Folder prefetch of small objects that are read in order: each once, at no other reader's
 //! expense.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::time::Duration;
 
 use bytes::Bytes;
-use support::*;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Profile, RangeSpec};
 use tokio::time::Instant;
+
+use crate::support::*;
 
 const SIZE: u64 = 8000;
 const SMALL: u64 = MIB;

@@ -7,10 +7,6 @@
 //! moment forward. An error is correct only while the origin misbehaves, or if the object changed
 //! under the reader. Every operation ends within bounded time.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,7 +15,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use support::*;
 use tidegate_cache::fake::Faults;
 use tidegate_engine::{Assists, Clock, Error, Open, OpenOutcome, Reader};
 use tidegate_origin::fake::Fault;
@@ -27,6 +22,8 @@ use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, ETag, Profile, RangeSpec};
 use tokio::time::Instant;
+
+use crate::support::*;
 
 /// The smallest chunk, so that a few kilobytes are many chunks.
 const SMALL: u64 = 4 * KIB;

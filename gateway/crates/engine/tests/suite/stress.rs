@@ -1,23 +1,20 @@
 //! Many readers on many threads in real time, of objects that change, with drops, purges, seeks
 //! and evictions at random moments: no wrong byte, and no hang.
 
-#[path = "support/engine.rs"]
-#[expect(dead_code, reason = "shared by several test programs")]
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use support::*;
 use tidegate_cache::fake::Faults;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, ETag, RangeSpec};
 use tokio::time::timeout;
+
+use crate::support::*;
 
 const KEYS: u64 = 6;
 const TASKS: u64 = 200;
