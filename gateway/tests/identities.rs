@@ -22,7 +22,7 @@ mod fake_s3;
 #[path = "support/gateway.rs"]
 mod gateway;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
+#[path = "../crates/write/tests/support/spool.rs"]
 mod spool;
 #[expect(dead_code, reason = "other suites take its own configuration")]
 #[path = "support/world.rs"]

@@ -14,7 +14,7 @@ mod engine;
 #[path = "support/sick_fs.rs"]
 mod sick_fs;
 #[expect(dead_code, reason = "other suites have a desk")]
-#[path = "support/spool.rs"]
+#[path = "../crates/write/tests/support/spool.rs"]
 mod spool;
 #[path = "support/volatile.rs"]
 mod volatile;

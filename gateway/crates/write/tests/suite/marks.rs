@@ -8,15 +8,8 @@ use tidegate_write::WriteError;
 use tidegate_write::receive::{IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{sample, valid};
-use spool::{Desk, PART, Terms, put, source, until};
+use crate::support::engine::{self, sample, valid};
+use crate::support::spool::{Desk, PART, Terms, put, source, until};
 
 /// A length of more than one part of a received body.
 const LARGE: u64 = 9 << 20;

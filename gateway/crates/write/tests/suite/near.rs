@@ -11,15 +11,8 @@ use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode, WritePath};
 use tidegate_write::{WriteError, Writer};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{CHUNK, KEY, World, pass, same, sample, secs, valid};
-use spool::{Desk, Terms, patched, put, source, until};
+use crate::support::engine::{self, CHUNK, KEY, World, pass, same, sample, secs, valid};
+use crate::support::spool::{Desk, Terms, patched, put, source, until};
 
 /// Bytes of a part: four chunks.
 const PART: u64 = 4 * CHUNK;

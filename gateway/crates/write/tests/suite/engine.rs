@@ -11,15 +11,8 @@ use tidegate_plan::upload::kept_end;
 use tidegate_write::{Commit, OpenMode, Settings, Stage, WritePath, left_in_spool};
 use tidegate_write::{WriteError, Writer, Writers};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{same, sample, settle, valid};
-use spool::{Desk, FILES, PART, Terms, all, copy_of, patched, put, source, until};
+use crate::support::engine::{self, same, sample, settle, valid};
+use crate::support::spool::{Desk, FILES, PART, Terms, all, copy_of, patched, put, source, until};
 
 const KEY: &str = "folder/object";
 

@@ -9,14 +9,8 @@ use tidegate_origin::fake::Fault;
 use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode, Stage};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{same, sample, settle, valid};
-use spool::{Desk, PART, Terms, all, down, patched, put, source, until};
+use crate::support::engine::{self, same, sample, settle, valid};
+use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
 

@@ -9,17 +9,10 @@ use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[path = "engine_folders/model.rs"]
-mod model;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
+use crate::support::engine::{self, Setup, World, pass, secs, valid};
+use crate::support::spool::{Desk, Terms};
 
-use engine::{Setup, World, pass, secs, valid};
-use spool::{Desk, Terms};
+mod model;
 
 /// HEADs, LISTs and GETs.
 type Costs = (u64, u64, u64);

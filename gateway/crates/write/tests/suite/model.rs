@@ -10,18 +10,9 @@ use tidegate_plan::ByteRange;
 use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
-#[path = "../crates/engine/tests/support/draw.rs"]
-mod draw;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use draw::Draw;
-use engine::same;
-use spool::{Desk, PART, Terms, until};
+use crate::support::draw::Draw;
+use crate::support::engine::{self, same};
+use crate::support::spool::{Desk, PART, Terms, until};
 
 const KEY: &str = "folder/object";
 const LARGEST: u64 = 40 * PART;

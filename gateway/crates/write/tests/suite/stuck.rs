@@ -15,15 +15,8 @@ use tidegate_write::WriteError;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
-use spool::{Desk, PART, Terms, put, source, until};
+use crate::support::engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
+use crate::support::spool::{Desk, PART, Terms, put, source, until};
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";

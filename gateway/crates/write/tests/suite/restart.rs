@@ -6,15 +6,8 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_write::{OpenMode, Stage};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{same, sample, valid};
-use spool::{Desk, PART, Terms, down, patched, put, source, until};
+use crate::support::engine::{self, same, sample, valid};
+use crate::support::spool::{Desk, PART, Terms, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
 

@@ -10,8 +10,8 @@ use tidegate_plan::Timestamp;
 use tidegate_plan::digest::Digests;
 use tidegate_write::receive::{IncomingObject, WriteCondition};
 
-use super::engine::{clock, first, valid};
 use super::*;
+use crate::support::engine::{clock, first, valid};
 
 /// Files, and names that are never there.
 const FILES: [&str; 6] = ["d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "top"];

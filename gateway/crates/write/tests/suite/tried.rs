@@ -4,23 +4,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ByteRange;
 use tidegate_plan::profile::DiskUse;
 use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
-use spool::{Desk, PART, Terms, down, patched, put, source, until};
-use tidegate_origin::FakeOrigin;
+use crate::support::engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
+use crate::support::spool::{Desk, PART, Terms, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";

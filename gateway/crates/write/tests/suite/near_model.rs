@@ -19,18 +19,9 @@ use tidegate_write::Writer;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tokio::time::Instant;
 
-#[path = "../crates/engine/tests/support/draw.rs"]
-mod draw;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use draw::Draw;
-use engine::{KIB, Setup, pass, sample, secs, settle, valid};
-use spool::{Desk, Terms};
+use crate::support::draw::Draw;
+use crate::support::engine::{self, KIB, Setup, pass, sample, secs, settle, valid};
+use crate::support::spool::{Desk, Terms};
 
 const CHUNK: u64 = 4 * KIB;
 /// Part sizes by seed; every third seed has parts that are no multiple of a chunk.

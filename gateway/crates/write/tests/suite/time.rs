@@ -15,18 +15,9 @@ use tidegate_write::OpenMode;
 use tidegate_write::Writer;
 use tokio::time::Instant;
 
-#[path = "../crates/engine/tests/support/draw.rs"]
-mod draw;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use draw::Draw;
-use engine::valid;
-use spool::{Desk, Terms, copy_of, down, put, source};
+use crate::support::draw::Draw;
+use crate::support::engine::{self, valid};
+use crate::support::spool::{Desk, Terms, copy_of, down, put, source};
 
 /// The last answers to programs about a key.
 #[derive(Debug, Clone, Copy, Default)]

@@ -13,15 +13,8 @@ use tidegate_write::WriteError;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../crates/engine/tests/support/engine.rs"]
-mod engine;
-#[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/spool.rs"]
-mod spool;
-
-use engine::{same, sample, valid};
-use spool::{Desk, PART, Terms, down, put, source, until};
+use crate::support::engine::{self, same, sample, valid};
+use crate::support::spool::{Desk, PART, Terms, down, put, source, until};
 
 const KEY: &str = "folder/object";
 
