@@ -10,13 +10,14 @@ use bytes::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate_cache::fake::{FakeStore, Faults};
 use tidegate_cache::tiering::DiskState;
 use tidegate_cache::{
-    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, TieringError,
-    Tiers,
+    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, Tiers,
 };
 use tidegate_plan::{Geometry, VersionId};
+
+mod contract;
+mod room;
 
 const CHUNK: usize = 16 << 10;
 
@@ -74,122 +75,6 @@ async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("never: {what}");
-}
-
-/// Checks the contract that the engine relies on, for any store.
-async fn conforms(store: &dyn ChunkStore) {
-    assert_eq!(store.ready(), Ok(()));
-    let (a, b) = (key(1, 0), key(1, 1));
-    assert_eq!(store.get_memory(&a), None);
-    assert_eq!(store.get(&a, CHUNK).await, None);
-    assert_eq!(store.locate(&a), None);
-    store.remove(&a);
-
-    for (key, len) in [(a, CHUNK), (b, 1)] {
-        let bytes = content(&key, len);
-        store.insert(key, bytes.clone(), Admit::MemoryAndDisk);
-        assert_eq!(store.get_memory(&key), Some(bytes.clone()));
-        assert_eq!(store.locate(&key), Some(Tier::Memory));
-        assert_eq!(store.get(&key, len).await, Some((bytes, Tier::Memory)));
-    }
-
-    let other = content(&key(9, 9), 10);
-    store.insert(key(2, 0), content(&key(2, 0), 10), Admit::Memory);
-    store.insert(key(2, 0), other.clone(), Admit::Memory);
-    assert_eq!(store.get_memory(&key(2, 0)), Some(other), "the last counts");
-
-    store.insert(key(3, 0), content(&key(3, 0), CHUNK), Admit::Memory);
-    let found = store.get(&key(3, 0), CHUNK - 1).await;
-    assert_eq!(found, None, "another length is a miss");
-
-    store.remove(&b);
-    assert_eq!(store.get_memory(&b), None);
-    assert!(store.get_memory(&a).is_some());
-    store.close().await;
-    store.close().await;
-    assert!(store.get_memory(&a).is_some(), "memory outlives the disks");
-}
-
-/// Checks the further contract of a store with a disk.
-async fn conforms_with_disk(store: &dyn ChunkStore) {
-    let k = key(4, 4);
-    let bytes = content(&k, CHUNK);
-    store.insert(k, bytes.clone(), Admit::Disk);
-    assert_eq!(store.get_memory(&k), None, "bulk displaces nothing");
-    assert_eq!(store.locate(&k), Some(Tier::Disk));
-    let found = store.get(&k, CHUNK).await;
-    assert_eq!(found, Some((bytes.clone(), Tier::Disk)));
-    assert_eq!(store.get_memory(&k), Some(bytes), "promoted");
-
-    store.remove(&k);
-    assert_eq!(store.get_memory(&k), None);
-    eventually("the chunk is gone", || store.locate(&k).is_none()).await;
-    assert_eq!(store.get(&k, CHUNK).await, None);
-
-    store.insert(key(4, 5), content(&key(4, 5), CHUNK), Admit::Memory);
-    assert_eq!(store.locate(&key(4, 5)), Some(Tier::Memory));
-}
-
-#[tokio::test]
-async fn memory_only() {
-    let store = open(&settings(4 << 20, &[])).await;
-    store.insert(key(5, 5), content(&key(5, 5), CHUNK), Admit::Disk);
-    assert_eq!(store.locate(&key(5, 5)), None);
-    conforms(&store).await;
-}
-
-#[tokio::test]
-async fn the_fake() {
-    let store = FakeStore::new();
-    conforms_with_disk(&store).await;
-    conforms(&store).await;
-}
-
-#[tokio::test]
-async fn memory_and_disk() {
-    let dir = TempDir::new().expect("a directory");
-    let store = open(&settings(4 << 20, &[dir.path()])).await;
-    conforms_with_disk(&store).await;
-    conforms(&store).await;
-}
-
-#[tokio::test]
-async fn two_disks() {
-    let (a, b) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
-    let store = open(&settings(4 << 20, &[a.path(), b.path()])).await;
-    conforms_with_disk(&store).await;
-    conforms(&store).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_fake_fails_as_it_is_told() {
-    let store = FakeStore::new();
-    let k = key(1, 1);
-    store.set(Faults {
-        refuse_disk: true,
-        loading: true,
-        ..Faults::default()
-    });
-    assert!(store.ready().is_err());
-    store.insert(k, content(&k, 10), Admit::Disk);
-    assert_eq!(store.locate(&k), None);
-
-    store.set(Faults {
-        delay: Duration::from_secs(30),
-        ..Faults::default()
-    });
-    store.insert(k, content(&k, 10), Admit::Disk);
-    let before = tokio::time::Instant::now();
-    assert!(store.get(&k, 10).await.is_some());
-    assert_eq!(before.elapsed(), Duration::from_secs(30));
-
-    store.evict_memory();
-    store.set(Faults {
-        lose: true,
-        ..Faults::default()
-    });
-    assert_eq!(store.get(&k, 10).await, None);
-    assert_eq!((store.counts().disk_reads, store.held_bytes()), (2, 10));
 }
 
 /// Puts chunks `0..count` on disk, in steps that fit the write queue.
@@ -351,47 +236,6 @@ async fn truncated_and_swapped_files_are_misses() {
 }
 
 #[tokio::test]
-async fn capacity_is_kept_and_the_newest_stay() {
-    let dir = TempDir::new().expect("a directory");
-    let store = open(&settings(0, &[dir.path()])).await;
-    fill(&store, 3000).await;
-    assert!(written(dir.path()) <= 16 << 20);
-    assert!(store.get(&key(2999, 2999), CHUNK).await.is_some());
-    assert_eq!(store.get(&key(0, 0), CHUNK).await, None);
-}
-
-#[tokio::test]
-async fn a_smaller_capacity_gives_its_space_back_and_keeps_the_rest() {
-    let dir = TempDir::new().expect("a directory");
-    let mut settings = settings(0, &[dir.path()]);
-    settings.disks[0].capacity = 24 << 20;
-    let store = open(&settings).await;
-    fill(&store, 1000).await;
-    assert!(written(dir.path()) > 15 << 20);
-    store.close().await;
-    drop(store);
-    settings.disks[0].capacity = 8 << 20;
-    let store = open(&settings).await;
-    eventually("evicted", || written(dir.path()) <= 8 << 20).await;
-    let left = sound(&store, 1000).await;
-    assert!(left > 300, "{left}");
-
-    store
-        .resize_disk(dir.path(), 4 << 20)
-        .expect("large enough");
-    eventually("evicted", || written(dir.path()) <= 4 << 20).await;
-    for impossible in [1000, 1 << 60] {
-        let why = store.resize_disk(dir.path(), impossible);
-        assert!(matches!(why, Err(TieringError::Refused(_))), "{why:?}");
-    }
-    let nowhere = Path::new("/nowhere");
-    let why = store.resize_disk(nowhere, 4 << 20);
-    assert_eq!(why, Err(TieringError::NoDisk(nowhere.to_owned())));
-    assert_eq!(store.report().disks[0].capacity, 4 << 20);
-    assert!(sound(&store, 1000).await > 100);
-}
-
-#[tokio::test]
 async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     let dir = TempDir::new().expect("a directory");
     let settings = settings(1 << 20, &[dir.path()]);
@@ -488,22 +332,6 @@ fn what_cannot_be_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn too_little_free_space_refuses_and_is_counted() {
-    let dir = TempDir::new().expect("a directory");
-    let mut full = settings(1 << 20, &[dir.path()]);
-    let stat = rustix::fs::statvfs(dir.path()).expect("mounted");
-    full.disks[0].min_free = stat.f_blocks * stat.f_frsize - (17 << 20);
-    let mut registry = Registry::default();
-    let store = Tiers::open(&full, &mut registry).expect("opens");
-    store.loaded().await;
-    let k = key(1, 1);
-    store.insert(k, content(&k, CHUNK), Admit::MemoryAndDisk);
-    assert_eq!(store.locate(&k), Some(Tier::Memory));
-    let text = exposition(&registry);
-    assert!(refusals(&text, "full", dir.path()) == 1, "{text}");
-}
-
-#[tokio::test]
 async fn every_disk_says_how_it_is() {
     let (a, b) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
     let mut registry = Registry::default();
@@ -540,38 +368,8 @@ async fn every_disk_says_how_it_is() {
     );
 }
 
-#[tokio::test]
-async fn what_the_queue_cannot_take_is_refused_and_the_rest_is_there() {
-    let dir = TempDir::new().expect("a directory");
-    let mut settings = settings(0, &[dir.path()]);
-    settings.disks[0].write_queue = 200 << 10;
-    settings.disks[0].capacity = 64 << 20;
-    let mut registry = Registry::default();
-    let store = Tiers::open(&settings, &mut registry).expect("opens");
-    store.loaded().await;
-    for index in 0..1000 {
-        let k = key(index, index);
-        store.insert(k, content(&k, CHUNK), Admit::Disk);
-    }
-    eventually("the queue drains", || store.queued() == 0).await;
-    let held = sound(&store, 1000).await;
-    let text = exposition(&registry);
-    assert!(held >= 10, "{held}");
-    assert_eq!(held + refusals(&text, "queue", dir.path()), 1000, "{text}");
-}
-
 fn exposition(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).expect("text");
     text
-}
-
-fn refusals(text: &str, reason: &str, dir: &Path) -> usize {
-    let line = format!(
-        "store_refusals_total{{disk=\"{}\",reason=\"{reason}\"}} ",
-        dir.display()
-    );
-    text.lines()
-        .find_map(|l| l.strip_prefix(&line))
-        .map_or(0, |count| count.parse().expect("a number"))
 }

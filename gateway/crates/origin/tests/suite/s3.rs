@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::s3::S3;
-use tidegate_origin::settings::{Credentials, Deadlines};
+use tidegate_origin::settings::Credentials;
 use tidegate_origin::{
-    self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Payload,
-    Phase, Priority, Settings,
+    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, PartSums, Priority,
+    Settings,
 };
 use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
 use crate::fake_s3::{self, FakeS3};
+
+mod connections;
+mod refusals;
 
 fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a valid key")
@@ -208,186 +210,6 @@ async fn versions_are_asked_for_by_their_id() {
     );
 }
 
-/// Checks that each of these heads and bodies yields its error, and costs one request.
-async fn means(rows: &[(&str, &str, OriginError)]) {
-    let server = FakeS3::start().await;
-    let origin = bare(&server).await;
-    for (head, code, expected) in rows {
-        let body = if code.starts_with(|c: char| c.is_ascii_uppercase()) {
-            format!("<Error><Code>{code}</Code><Message>secret host</Message></Error>")
-        } else {
-            (*code).to_owned()
-        };
-        server.answer_next(raw(head, &body));
-        let error = content(&origin, get("k", bounded(0, 9)))
-            .await
-            .expect_err(head);
-        assert_eq!(error, *expected, "{head} {body}");
-        assert!(!error.to_string().contains("secret"));
-    }
-    assert_eq!(
-        server.requests().len(),
-        rows.len(),
-        "no request more than asked for"
-    );
-}
-
-#[tokio::test]
-async fn what_is_missing_is_told_from_what_is_configured_wrongly() {
-    use OriginError::{BadAnswer, NoSuchBucket, NotFound};
-    let marker = "404 Not Found\r\nx-amz-delete-marker: true";
-    let vague = BadAnswer("404 without a reason");
-    means(&[
-        ("404 Not Found", "NoSuchKey", NotFound),
-        (marker, "", NotFound),
-        ("400 Bad Request", "XMinioInvalidObjectName", NotFound),
-        ("400 Bad Request", "KeyTooLongError", NotFound),
-        ("404 Not Found", "NoSuchBucket", NoSuchBucket),
-        ("301 Moved Permanently", "PermanentRedirect", NoSuchBucket),
-        ("404 Not Found", "", vague.clone()),
-        ("404 Not Found", "<html>", vague.clone()),
-        ("404 Not Found", "\u{1}<<garbage", vague),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn refusals_of_access_versions_and_ranges_are_told_apart() {
-    use OriginError::{BadAnswer, Changed, Forbidden, Unsatisfiable};
-    let range = "416 Range Not Satisfiable";
-    let told = format!("{range}\r\ncontent-range: bytes */7");
-    let in_body = "<Error><ActualObjectSize>0</ActualObjectSize></Error>";
-    means(&[
-        ("403 Forbidden", "AccessDenied", Forbidden),
-        ("403 Forbidden", "SignatureDoesNotMatch", Forbidden),
-        ("401 Unauthorized", "", Forbidden),
-        ("400 Bad Request", "ExpiredToken", Forbidden),
-        ("412 Precondition Failed", "PreconditionFailed", Changed),
-        (range, "InvalidRange", Unsatisfiable { size: None }),
-        (&told, "", Unsatisfiable { size: Some(7) }),
-        (range, in_body, Unsatisfiable { size: Some(0) }),
-        ("418 Teapot", "", BadAnswer("unexpected status")),
-        ("204 No Content", "", BadAnswer("a success without content")),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
-    use OriginError::{Refused, Throttled, Unavailable};
-    let throttled = |seconds: Option<u64>| Throttled {
-        retry_after: seconds.map(Duration::from_secs),
-    };
-    let trouble = Unavailable("server error");
-    means(&[
-        (
-            "503 Slow Down\r\nretry-after: 3",
-            "SlowDown",
-            throttled(Some(3)),
-        ),
-        ("503 Slow Down", "SlowDownRead", throttled(None)),
-        (
-            "503 Service Unavailable\r\nretry-after: 9",
-            "",
-            throttled(Some(9)),
-        ),
-        ("429 Too Many Requests", "", throttled(None)),
-        // It answers, so it is not down.
-        (
-            "409 Conflict",
-            "ConditionalRequestConflict",
-            Refused("another write is under way"),
-        ),
-        ("408 Request Timeout", "", Refused("request timed out")),
-        (
-            "400 Bad Request",
-            "RequestTimeout",
-            Refused("request timed out"),
-        ),
-        ("503 Service Unavailable", "", trouble.clone()),
-        (
-            "500 Internal Server Error",
-            "InternalError",
-            trouble.clone(),
-        ),
-        // Reading needs no room.
-        ("507 Insufficient Storage", "XMinioStorageFull", trouble),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn a_store_without_room_is_told_from_one_in_trouble() {
-    use OriginError::{Forbidden, StorageFull, Unavailable};
-    let server = FakeS3::start().await;
-    let origin = bare(&server).await;
-    let writing = (&origin as &dyn Origin).writing();
-    for (head, code, expected) in [
-        ("507 Insufficient Storage", "XMinioStorageFull", StorageFull),
-        ("507 Insufficient Storage", "", StorageFull),
-        (
-            "400 Bad Request",
-            "XMinioAdminBucketQuotaExceeded",
-            StorageFull,
-        ),
-        ("403 Forbidden", "QuotaExceeded", StorageFull),
-        ("403 Forbidden", "AccessDenied", Forbidden),
-        (
-            "500 Internal Server Error",
-            "InternalError",
-            Unavailable("server error"),
-        ),
-    ] {
-        server.answer_next(raw(head, &xml(code)));
-        let payload = Payload::from(Bytes::from_static(b"bytes"));
-        let key = key("k");
-        let put = writing.put(&key, Vec::new(), payload, Guard::None).await;
-        assert_eq!(put.expect_err(head), expected, "{head} {code}");
-    }
-}
-
-#[tokio::test]
-async fn a_refusal_of_access_may_mean_a_missing_object() {
-    let server = FakeS3::start().await;
-    let mut settings = server.settings();
-    settings.missing_is_403 = true;
-    let origin = S3::new(&settings).await.expect("settings");
-    server
-        .bucket
-        .set_faults([Fault::Refuse(OriginError::Forbidden)]);
-    let missing = content(&origin, get("k", None)).await;
-    assert_eq!(missing.expect_err("403"), OriginError::NotFound);
-    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
-    assert_eq!(origin.probe().await, Err(OriginError::Forbidden));
-    server.answer_next(raw("403 Forbidden", &xml("InvalidAccessKeyId")));
-    let refused = content(&origin, get("k", None)).await;
-    assert_eq!(refused.expect_err("a bad key"), OriginError::Forbidden);
-}
-
-#[tokio::test]
-async fn a_bare_404_of_a_head_is_confirmed_by_a_get() {
-    let server = FakeS3::start().await;
-    let origin = bare(&server).await;
-    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
-    let methods =
-        |server: &FakeS3| -> Vec<_> { server.requests().into_iter().map(|r| r.method).collect() };
-    assert_eq!(methods(&server), ["HEAD", "GET"]);
-    assert_eq!(server.requests()[1].headers["range"], "bytes=0-0");
-
-    let version = server.bucket.put("k", "there after all");
-    server.answer_next(raw("404 Not Found", ""));
-    assert_eq!(origin.head(&key("k")).await.as_ref(), Ok(&*version));
-
-    server.answer_next(raw("404 Not Found", ""));
-    server.answer_next(raw("404 Not Found", &xml("NoSuchBucket")));
-    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NoSuchBucket));
-
-    server.answer_next(raw("404 Not Found\r\nx-amz-delete-marker: true", ""));
-    let asked = server.requests().len();
-    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
-    assert_eq!(server.requests().len(), asked + 1, "said in words");
-}
-
 #[tokio::test]
 async fn heads_that_contradict_themselves_are_refused() {
     let server = FakeS3::start().await;
@@ -462,77 +284,6 @@ async fn empty_objects_are_taken_from_any_store() {
     assert_eq!(drain(answer).await, (Vec::new(), None));
 }
 
-#[tokio::test]
-async fn bodies_that_break_are_carried_on_over_new_connections() {
-    let server = FakeS3::start().await;
-    let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-    server.bucket.put("k", bytes.clone());
-    let origin = whole(&server.settings()).await;
-    // A reset loses the bytes in a socket's buffer, so the place where it cuts is not exact.
-    for faults in [
-        [Fault::Reset(100_000), Fault::Truncate(150_000)],
-        [Fault::Truncate(1), Fault::Reset(0)],
-    ] {
-        for fault in faults {
-            server.bucket.fail_next([fault]);
-        }
-        let answer = content(&*origin, get("k", bounded(1000, 299_998)))
-            .await
-            .expect("a head");
-        let (read, error) = drain(answer).await;
-        assert_eq!(error, None);
-        assert!(read == bytes[1000..299_999], "the bytes differ");
-    }
-    assert_eq!(server.requests().len(), 6);
-}
-
-#[tokio::test]
-async fn every_wait_ends() {
-    let server = FakeS3::start().await;
-    server.bucket.put("k", vec![1; 100_000]);
-    let mut settings = server.settings();
-    settings.retry.retries = 0;
-    settings.deadlines.first_byte = Duration::from_millis(300);
-    let origin = whole(&settings).await;
-    server
-        .bucket
-        .fail_next([Fault::Latency(Duration::from_secs(3600))]);
-    let late = content(&*origin, get("k", None)).await;
-    assert_eq!(
-        late.expect_err("late"),
-        OriginError::Timeout(Phase::FirstByte)
-    );
-
-    settings.deadlines = Deadlines {
-        stall: Duration::from_millis(300),
-        ..Deadlines::default()
-    };
-    let origin = whole(&settings).await;
-    server.bucket.fail_next([Fault::Stall(50_000)]);
-    let answer = content(&*origin, get("k", None)).await.expect("a head");
-    let (read, error) = drain(answer).await;
-    assert!(read.len() <= 50_000);
-    assert_eq!(error, Some(OriginError::Timeout(Phase::Stall)));
-}
-
-#[tokio::test]
-async fn a_handshake_that_hangs_is_a_connection_too_slow() {
-    // The kernel takes clients into the listener's queue, and the listener never accepts them.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let mut settings = Settings::new("silent", "media");
-    let address = silent.local_addr().expect("bound");
-    settings.endpoint = Some(format!("https://{address}"));
-    settings.path_style = true;
-    settings.credentials = Credentials::Anonymous;
-    settings.deadlines.connect = Duration::from_millis(200);
-    let origin = S3::new(&settings).await.expect("settings");
-    let slow = content(&origin, get("k", None)).await;
-    assert_eq!(
-        slow.expect_err("no TLS"),
-        OriginError::Timeout(Phase::Connect)
-    );
-}
-
 const CHAIN: &str = "TIDEGATE_TEST_CHAIN";
 
 /// Runs this test once more in a process whose environment names a key, which the chain finds.
@@ -564,21 +315,6 @@ async fn the_usual_chain_finds_the_environments_key() {
     assert!(
         signed.contains("Credential=from-the-environment/"),
         "{signed}"
-    );
-}
-
-#[tokio::test]
-async fn an_origin_that_is_not_there_is_unavailable_at_once() {
-    let server = FakeS3::start().await;
-    let settings = server.settings();
-    drop(server);
-    let origin = S3::new(&settings).await.expect("settings");
-    // The listener closes when its task is gone; until then connections are reset.
-    let error = content(&origin, get("k", None)).await.expect_err("gone");
-    assert_eq!(error, OriginError::Unavailable("not reached"));
-    assert_eq!(
-        origin.probe().await,
-        Err(OriginError::Unavailable("not reached"))
     );
 }
 

@@ -12,6 +12,7 @@ use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 use super::*;
 use crate::support::engine::{clock, first, valid};
+use crate::support::spool::{Desk, Terms};
 
 /// Files, and names that are never there.
 const FILES: [&str; 6] = ["d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "top"];
