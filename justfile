@@ -30,7 +30,8 @@ lint:
 
 # Write CONFIGURATION.md, METRICS.md, config/tidegate.toml and config/schema.json anew from the code
 docs:
-    UPDATE=1 cargo test -p tidegate --test config_reference --test metrics_doc
+    UPDATE=1 cargo test -p tidegate-config --test suite reference
+    UPDATE=1 cargo test -p tidegate --test metrics_doc
 
 # The documentation of the code, in the browser
 api:

@@ -10,7 +10,7 @@
 mod bystander;
 #[path = "hostile/compressed.rs"]
 mod compressed;
-#[path = "support/fake_s3.rs"]
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod fake_s3;
 #[path = "hostile/floods.rs"]

@@ -10,7 +10,7 @@ mod bucket;
 mod desk;
 #[path = "support/door.rs"]
 mod door;
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]

@@ -8,7 +8,7 @@
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites keep versions as well")]
 mod bucket;
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tempfile::TempDir;
 
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
-#[path = "support/fake_s3.rs"]
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod fake_s3;
 #[path = "support/gateway.rs"]

@@ -5,16 +5,16 @@
 //! `docs/SPOOL.md` has the outcome of each; `UPDATE=1` writes it.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
-#[path = "support/draw.rs"]
+#[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "support/engine.rs"]
+#[path = "../crates/engine/tests/support/engine.rs"]
 mod engine;
 #[expect(dead_code, reason = "other suites hang it")]
 #[path = "support/sick_fs.rs"]
 mod sick_fs;
 #[expect(dead_code, reason = "other suites have a desk")]
-#[path = "support/spool.rs"]
+#[path = "../crates/write/tests/support/spool.rs"]
 mod spool;
 #[path = "support/volatile.rs"]
 mod volatile;

@@ -2,7 +2,7 @@
 //! No object is served as it was before a change through the program.
 
 #[cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
-#[path = "../support/draw.rs"]
+#[path = "../../crates/engine/tests/support/draw.rs"]
 mod draw;
 #[cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 #[path = "../support/sick_fs.rs"]

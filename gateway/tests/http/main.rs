@@ -5,7 +5,7 @@ mod change;
 mod draft;
 mod encoded;
 #[expect(dead_code, reason = "other suites ask more of it")]
-#[path = "../support/engine.rs"]
+#[path = "../../crates/engine/tests/support/engine.rs"]
 mod engine;
 mod gateway;
 mod headers;

@@ -1,12 +1,13 @@
-//! The house: which crate may import from which, where third-party crates are at home, and that no modules of a crate
-//! run in a circle. Read from the manifests and the source text, so that a wrong import fails here before it becomes a
-//! habit.
+//! The house: which crate may import from which, where third-party crates are at home, that no modules of a crate run in
+//! a circle, and that no file is too long. Read from the manifests and the source text, so that a wrong import fails here
+//! before it becomes a habit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 mod circles;
 mod rust_source;
+mod sizes;
 
 use circles::circles;
 use rust_source::Source;

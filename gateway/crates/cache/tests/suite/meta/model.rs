@@ -1,0 +1,163 @@
+//! The store beside a simple model of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tidegate_cache::{Entry, MetaStore};
+use tidegate_plan::Timestamp;
+
+use super::fixture::{ORIGIN, flush, id, open, put, record, settings};
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put(u8, u64),
+    /// A put of an entry that was read before the last purge.
+    Late(u8),
+    Missing(u8),
+    Remove(u8),
+    PurgeKey(u8),
+    PurgePrefix(u8),
+    Restart,
+    Kill,
+}
+
+const KEYS: [&str; 6] = ["a", "a/b", "a/bc", "a/c", "b", "b/x"];
+const PREFIXES: [&str; 5] = ["", "a", "a/b", "b/", "z"];
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let key = 0..u8::try_from(KEYS.len()).expect("few");
+    let prefix = 0..u8::try_from(PREFIXES.len()).expect("few");
+    let op = prop_oneof![
+        8 => (key.clone(), 0u64..4).prop_map(|(k, tag)| Op::Put(k, tag)),
+        2 => key.clone().prop_map(Op::Late),
+        1 => key.clone().prop_map(Op::Missing),
+        1 => key.clone().prop_map(Op::Remove),
+        2 => key.prop_map(Op::PurgeKey),
+        2 => prefix.prop_map(Op::PurgePrefix),
+        1 => Just(Op::Restart),
+        1 => Just(Op::Kill),
+    ];
+    proptest::collection::vec(op, 1..40)
+}
+
+/// The entries of each key, by the plainest means.
+#[derive(Debug, Default)]
+struct Model {
+    entries: HashMap<&'static str, Entry>,
+    generations: HashMap<&'static str, u64>,
+    /// The generation of a key that no purge covers.
+    floor: u64,
+}
+
+impl Model {
+    async fn purged(&mut self, store: &dyn MetaStore, covers: impl Fn(&str) -> bool) {
+        for key in KEYS.into_iter().filter(|key| covers(key)) {
+            self.entries.remove(key);
+            let generation = store.generation(&id(key)).await;
+            let before = self.generations.insert(key, generation).unwrap_or(0);
+            assert!(generation > before, "{key}");
+        }
+    }
+
+    /// Drops negative entries, which do not outlive the process.
+    fn forget_missing(&mut self) {
+        self.entries
+            .retain(|_, entry| matches!(entry, Entry::Present(_)));
+    }
+
+    async fn compare(&self, store: &dyn MetaStore) {
+        for key in KEYS {
+            let found = store.load(&id(key)).await;
+            let expected = self.entries.get(key);
+            // The store may forget negative entries at any time.
+            if found.is_some() || !matches!(expected, Some(Entry::Missing { .. })) {
+                assert_eq!(found.as_ref(), expected, "{key}");
+            }
+            let generation = self.generations.get(key).copied().unwrap_or(self.floor);
+            assert_eq!(store.generation(&id(key)).await, generation, "{key}");
+        }
+    }
+}
+
+async fn run(ops: Vec<Op>, front: u64) {
+    let dir = TempDir::new().expect("a directory");
+    let mut settings = settings(Some(dir.path()));
+    settings.meta_memory = front;
+    let mut store = open(&settings);
+    let mut model = Model {
+        floor: store.generation(&id("a")).await,
+        ..Model::default()
+    };
+    let mut confirmed = 0;
+    for op in ops {
+        confirmed += 400_000;
+        match op {
+            Op::Put(key, tag) => {
+                let key = KEYS[usize::from(key)];
+                let entry = put(&store, key, tag, confirmed).await;
+                model.entries.insert(key, entry);
+            }
+            Op::Late(key) => {
+                let key = KEYS[usize::from(key)];
+                if model.generations.contains_key(key) {
+                    let late = record(&id(key), 9, 0, confirmed);
+                    store.put(&id(key), Entry::Present(Arc::new(late)));
+                }
+            }
+            Op::Missing(key) => {
+                let key = KEYS[usize::from(key)];
+                let since = Timestamp(confirmed);
+                store.put(&id(key), Entry::Missing { since });
+                model.entries.insert(key, Entry::Missing { since });
+            }
+            Op::Remove(key) => {
+                let key = KEYS[usize::from(key)];
+                store.remove(&id(key));
+                model.entries.remove(key);
+            }
+            Op::PurgeKey(key) => {
+                let key = KEYS[usize::from(key)];
+                store.purge_key(&id(key)).await.expect("durable");
+                model.purged(&store, |other| other == key).await;
+            }
+            Op::PurgePrefix(prefix) => {
+                let prefix = PREFIXES[usize::from(prefix)];
+                store.purge_prefix(ORIGIN, prefix).await.expect("durable");
+                model.purged(&store, |key| key.starts_with(prefix)).await;
+            }
+            Op::Restart => {
+                store.close().await;
+                drop(store);
+                store = open(&settings);
+                model.forget_missing();
+            }
+            Op::Kill => {
+                flush(&store).await;
+                drop(store);
+                store = open(&settings);
+                model.forget_missing();
+                for entry in model.entries.values_mut() {
+                    if let Entry::Present(record) = entry {
+                        Arc::make_mut(record).must_confirm = true;
+                    }
+                }
+            }
+        }
+        model.compare(&store).await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_store_does_what_a_simple_model_does(ops in ops(), small: bool) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(run(ops, if small { 1 } else { 4 << 20 }));
+    }
+}

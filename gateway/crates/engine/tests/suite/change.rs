@@ -1,0 +1,355 @@
+//! Objects that change under their readers, and purges: one body never mixes two versions, and no read after a purge
+//! returns bytes from before it.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tidegate_engine::{Error, Open};
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
+use tidegate_plan::{ByteRange, RangeSpec};
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, MIB));
+    let object = world.open(KEY, Open::default()).await.expect("open");
+    world.bucket.put(KEY, sample(2, MIB));
+    let mut reader = object.read_at(ByteRange::new(100, 200));
+    assert_eq!(reader.next().await, Some(Err(Error::Changed)));
+    // The cached version of the key is doubted at once, however fresh it is.
+    same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_or_a_shortening_is_a_change() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, MIB));
+    let object = world.open(KEY, Open::default()).await.expect("open");
+    world.bucket.put(KEY, sample(2, 10));
+    assert_eq!(whole(&object).await, Err(Error::Changed));
+    same(&world.read(KEY).await.expect("read"), &sample(2, 10));
+
+    world.bucket.put(KEY, sample(3, MIB));
+    world.purge(KEY).await;
+    let object = world.open(KEY, Open::default()).await.expect("open");
+    world.bucket.delete(KEY);
+    assert_eq!(whole(&object).await, Err(Error::Changed));
+    assert_eq!(world.read(KEY).await, Err(Error::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_began_is_cut_off_and_never_mixed() {
+    for ignores_conditions in [false, true] {
+        let world = World::plain();
+        let old = sample(1, 12 * MIB);
+        world.bucket.put(KEY, old.clone());
+        world.bucket.set_faults([Fault::Rate(4 * MIB)]);
+        let object = world.get(KEY).await.expect("open");
+        let mut reader = object.read_at(all(&object));
+        let mut got = take(&mut reader, 2 * MIB).await.to_vec();
+        world.bucket.put(KEY, sample(2, 12 * MIB));
+        if ignores_conditions {
+            world.bucket.set_faults([Fault::IgnoreConditions]);
+        }
+        let rest = collect_until_error(&mut reader).await;
+        got.extend_from_slice(&rest.0);
+        assert_eq!(rest.1, Some(Error::Changed));
+        same(&got.clone().into(), &old.slice(..got.len()));
+        world.bucket.set_faults([]);
+        same(&world.read(KEY).await.expect("read"), &sample(2, 12 * MIB));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_goes_on_only_on_its_own_version() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, MIB));
+    world
+        .bucket
+        .fail_next([Fault::Reset(500 * KIB), Fault::Rate(100 * KIB)]);
+    let object = world.get(KEY).await.expect("open");
+    world.bucket.put(KEY, sample(2, MIB));
+    let mut reader = object.read_at(all(&object));
+    let (got, error) = collect_until_error(&mut reader).await;
+    assert_eq!(error, Some(Error::Changed));
+    same(&got.clone().into(), &sample(1, MIB).slice(..got.len()));
+    same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_version_ids_a_begun_answer_ends_whole() {
+    let world = Setup::bucket(FakeOrigin::new().with_versions()).build();
+    let old = sample(1, 12 * MIB);
+    world.bucket.put(KEY, old.clone());
+    let object = world.get(KEY).await.expect("open");
+    let mut reader = object.read_at(all(&object));
+    let mut got = take(&mut reader, MIB).await.to_vec();
+    world.bucket.put(KEY, sample(2, 12 * MIB));
+    world.bucket.delete(KEY);
+    let (rest, error) = collect_until_error(&mut reader).await;
+    got.extend_from_slice(&rest);
+    assert_eq!(error, None);
+    same(&got.into(), &old);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cached_of_a_version_is_served_whole_after_it_changed() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, 3 * MIB));
+    world.read(KEY).await.expect("read");
+    world.bucket.put(KEY, sample(2, 3 * MIB));
+    same(
+        &world.read(KEY).await.expect("fresh, and all of it cached"),
+        &sample(1, 3 * MIB),
+    );
+    world.store.forget_everything();
+    assert_eq!(world.read(KEY).await, Err(Error::Changed));
+    same(&world.read(KEY).await.expect("read"), &sample(2, 3 * MIB));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_and_back_again_is_the_old_version() {
+    let world = Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build();
+    for version in [1, 2, 1, 2, 1] {
+        world.bucket.put(KEY, sample(version, 3 * CHUNK));
+        pass(secs(61)).await;
+        same(
+            &world.read(KEY).await.expect("read"),
+            &sample(version, 3 * CHUNK),
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_purge_everything_is_asked_for_anew() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, 100));
+    for round in 1..=3 {
+        world.read(KEY).await.expect("read");
+        assert_eq!(world.bucket.bytes(), round * 100);
+        if round == 1 {
+            world.purge(KEY).await;
+        } else {
+            world.purge_prefix("folder/").await;
+        }
+    }
+    // Other keys are left alone.
+    world.bucket.put("other", sample(2, 10));
+    world.read("other").await.expect("read");
+    world.purge(KEY).await;
+    world.purge_prefix("folder/").await;
+    let bytes = world.bucket.bytes();
+    world.read("other").await.expect("read");
+    assert_eq!(world.bucket.bytes(), bytes);
+    // A purge removes negative entries too.
+    assert_eq!(world.read("new").await, Err(Error::NotFound));
+    world.bucket.put("new", sample(3, 10));
+    world.purge("new").await;
+    same(&world.read("new").await.expect("read"), &sample(3, 10));
+}
+
+/// Opens in the background, so that the test can act before the origin answers.
+fn opening(world: &World) -> tokio::task::JoinHandle<Result<bytes::Bytes, Error>> {
+    let world = world.clone();
+    tokio::spawn(async move { world.read(KEY).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_begun_before_a_purge_installs_nothing() {
+    for by_prefix in [false, true] {
+        for cached in [false, true] {
+            let world = Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build();
+            world.bucket.put(KEY, sample(1, 100));
+            if cached {
+                world.read(KEY).await.expect("read");
+                pass(secs(61)).await;
+            }
+            // The answer is on its way, slowly; then the object changes and is purged.
+            world.bucket.fail_next([Fault::Latency(secs(5))]);
+            let old = opening(&world);
+            pass(secs(1)).await;
+            if by_prefix {
+                world.purge_prefix("fold").await;
+            } else {
+                world.purge(KEY).await;
+            }
+            world.bucket.fail_next([Fault::Latency(secs(1))]);
+            let (bytes, gets) = (world.bucket.bytes(), world.bucket.gets());
+            same(&world.read(KEY).await.expect("read"), &sample(1, 100));
+            assert_eq!(
+                world.bucket.gets(),
+                gets + 1,
+                "it joined nothing from before"
+            );
+            assert_eq!(
+                world.bucket.bytes(),
+                bytes + 100,
+                "and read nothing from before"
+            );
+            world.bucket.put(KEY, sample(2, 100));
+            world.purge(KEY).await;
+            old.await.expect("no panic").expect("read");
+            same(&world.read(KEY).await.expect("read"), &sample(2, 100));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_behind_an_answer_installs_nothing_after_a_purge() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, 100));
+    world.read(KEY).await.expect("read");
+    pass(secs(61)).await;
+    world.bucket.fail_next([Fault::Latency(secs(5))]);
+    world.read(KEY).await.expect("stale, and asks behind");
+    pass(secs(1)).await;
+    world.purge(KEY).await;
+    pass(secs(10)).await;
+    let bytes = world.bucket.bytes();
+    world.read(KEY).await.expect("read");
+    assert_eq!(world.bucket.bytes(), bytes + 100, "fetched anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_that_a_purge_overtakes_brings_nothing_back() {
+    // The purge comes between every two steps of the open: look-up on disk, request, answer.
+    for steps in 0..10 {
+        for fails in [false, true] {
+            let mut world = Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build();
+            let clock = clock();
+            world.restart(clock.clone());
+            world.bucket.put(KEY, sample(1, 100));
+            world.read(KEY).await.expect("read");
+            pass(secs(61)).await;
+            world.restart(clock);
+            if fails {
+                world
+                    .bucket
+                    .fail_next([Fault::Refuse(OriginError::NoSuchBucket)]);
+            }
+            let old = opening(&world);
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            world.purge(KEY).await;
+            let _ = old.await.expect("no panic");
+            // Later readers get no bytes that were fetched before the purge.
+            world
+                .bucket
+                .set_faults([Fault::Refuse(OriginError::NoSuchBucket)]);
+            let after = world.read(KEY).await;
+            assert!(
+                after.is_err() || world.bucket.bytes() == 200,
+                "after {steps} steps"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_is_not_undone_by_an_origin_that_fails() {
+    let world = Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build();
+    world.bucket.put(KEY, sample(1, 100));
+    world.read(KEY).await.expect("read");
+    world.purge(KEY).await;
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("503"))]);
+    assert_eq!(world.read(KEY).await, Err(Error::Unavailable));
+    let range = world.range(KEY, RangeSpec::Suffix(5)).await;
+    assert_eq!(range, Err(Error::Unavailable));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_from_before_a_purge_ends_whole() {
+    let world = World::plain();
+    let bytes = sample(1, 6 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    let object = world.get(KEY).await.expect("open");
+    let mut reader = object.read_at(all(&object));
+    let mut got = take(&mut reader, MIB).await.to_vec();
+    world.purge(KEY).await;
+    let (rest, error) = collect_until_error(&mut reader).await;
+    got.extend_from_slice(&rest);
+    assert_eq!(error, None);
+    same(&got.into(), &bytes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_what_the_disk_holds_and_purges_stand() {
+    let mut world = World::plain();
+    let bytes = sample(1, 3 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    world.bucket.put("purged", sample(2, 100));
+    let clock = clock();
+    world.restart(clock.clone());
+    world.read(KEY).await.expect("read");
+    world.read("purged").await.expect("read");
+    world.purge("purged").await;
+    let asked = world.asked();
+    world.restart(clock);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(world.asked(), asked, "warm");
+    world.read("purged").await.expect("read");
+    assert_eq!(world.asked().0, asked.0 + 1);
+}
+
+/// An object that changed between its look-up and its open is not opened on the version that is gone, unless that
+/// version is fresh.
+#[tokio::test(start_paused = true)]
+async fn an_open_for_certain_finds_a_version_that_is_there() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, MIB));
+    let certain = || Open {
+        certain: true,
+        ..first(RangeSpec::Bounded { first: 0, last: 99 })
+    };
+    world.open(KEY, Open::default()).await.expect("open");
+    pass(secs(59)).await;
+    let asked = world.asked();
+    world.open(KEY, certain()).await.expect("open");
+    assert_eq!(world.asked(), asked, "it is fresh");
+    pass(secs(2)).await;
+    let (gets, heads) = world.asked();
+    let object = world.open(KEY, certain()).await.expect("open");
+    let read = collect(object.read_at(ByteRange::new(0, 100))).await;
+    same(&read.expect("there"), &sample(1, MIB).slice(..100));
+    assert_eq!(
+        world.asked(),
+        (gets + 1, heads),
+        "they come with the answer"
+    );
+    world.purge(KEY).await;
+    world.open(KEY, Open::default()).await.expect("open");
+    pass(secs(61)).await;
+    world.bucket.put(KEY, sample(2, MIB));
+    let object = world.open(KEY, certain()).await.expect("open");
+    same(&whole(&object).await.expect("there"), &sample(2, MIB));
+    pass(secs(61)).await;
+    world.bucket.put(KEY, sample(3, MIB));
+    let object = world.open(KEY, certain()).await.expect("open");
+    same(&whole(&object).await.expect("cached"), &sample(2, MIB));
+}
+
+/// A cached version that is no longer fresh is confirmed, and its bytes are not fetched again.
+#[tokio::test(start_paused = true)]
+async fn an_open_for_certain_brings_nothing_that_is_cached() {
+    for stale in [Duration::ZERO, secs(600)] {
+        let world = Setup::profile(|p| p.stale_while_revalidate = stale).build();
+        world.bucket.put(KEY, sample(1, MIB));
+        world.read(KEY).await.expect("read");
+        pass(secs(61)).await;
+        let (bytes, heads) = (world.bucket.bytes(), world.asked().1);
+        let certain = Open {
+            certain: true,
+            ..first(RangeSpec::From(0))
+        };
+        let object = world.open(KEY, certain).await.expect("open");
+        same(&whole(&object).await.expect("cached"), &sample(1, MIB));
+        settle().await;
+        assert_eq!((world.bucket.bytes(), world.asked().1), (bytes, heads));
+    }
+}

@@ -1,0 +1,135 @@
+//! Stale answers while the origin fails, and what removes an object.
+
+use std::time::Duration;
+
+use tidegate_engine::{Error, ForwardReason, Open};
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
+
+use super::{forced, strict};
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn stale_if_error_serves_when_the_origin_fails_and_not_when_it_refuses() {
+    let down = OriginError::Unavailable("503");
+    let slow_down = OriginError::Throttled { retry_after: None };
+    let cases = [
+        (Fault::Refuse(down), None),
+        (Fault::Refuse(slow_down), None),
+        (Fault::Refuse(OriginError::NoSuchBucket), None),
+        (Fault::Refuse(OriginError::BadAnswer("nonsense")), None),
+        (Fault::Latency(secs(3600)), None),
+        (Fault::WrongRange, None),
+        (
+            Fault::Refuse(OriginError::Forbidden),
+            Some(Error::Forbidden),
+        ),
+        (Fault::Refuse(OriginError::NotFound), Some(Error::NotFound)),
+    ];
+    for (fault, told) in cases {
+        let world = strict();
+        world.bucket.put(KEY, sample(1, 100));
+        world.read(KEY).await.expect("read");
+        world.bucket.put(KEY, sample(2, 100));
+        pass(secs(61)).await;
+        world.bucket.set_faults([fault.clone()]);
+        match (world.get(KEY).await, told) {
+            (Ok(object), None) => {
+                assert_eq!(
+                    object.outcome().forward,
+                    Some(ForwardReason::Failed),
+                    "{fault:?}"
+                );
+                same(&whole(&object).await.expect("read"), &sample(1, 100));
+            }
+            (got, told) => assert_eq!(got.err(), told, "{fault:?}"),
+        }
+        world.bucket.set_faults([]);
+        pass(secs(61)).await;
+        same(&world.read(KEY).await.expect("read"), &sample(2, 100));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_if_error_ends_and_is_forbidden_by_must_revalidate() {
+    let down = [Fault::Refuse(OriginError::Unavailable("503"))];
+    let world = strict();
+    world.bucket.put(KEY, sample(1, 100));
+    world.read(KEY).await.expect("read");
+    world.bucket.set_faults(down.clone());
+    pass(secs(24 * 3600)).await;
+    same(
+        &world.read(KEY).await.expect("within a day"),
+        &sample(1, 100),
+    );
+    pass(secs(120)).await;
+    assert_eq!(world.read(KEY).await, Err(Error::Unavailable));
+
+    for forbids in [
+        "must-revalidate",
+        "proxy-revalidate",
+        "s-maxage=10",
+        "no-cache",
+    ] {
+        let world = strict();
+        world
+            .bucket
+            .put_with(KEY, sample(1, 100), &[("cache-control", forbids)]);
+        world.read(KEY).await.expect("read");
+        world.bucket.set_faults(down.clone());
+        pass(secs(61)).await;
+        assert_eq!(world.read(KEY).await, Err(Error::Unavailable), "{forbids}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_no_such_key_removes() {
+    let world = strict();
+    world.bucket.put(KEY, sample(1, 100));
+    world.read(KEY).await.expect("read");
+    for keeps in [OriginError::Forbidden, OriginError::NoSuchBucket] {
+        pass(secs(61)).await;
+        world.bucket.fail_next([Fault::Refuse(keeps)]);
+        let _ = world.get(KEY).await;
+        assert!(world.bucket.bytes() == 100);
+        same(
+            &world.read(KEY).await.expect("confirmed, not fetched"),
+            &sample(1, 100),
+        );
+        assert_eq!(world.bucket.bytes(), 100);
+    }
+    world.bucket.delete(KEY);
+    pass(secs(61)).await;
+    assert_eq!(world.read(KEY).await, Err(Error::NotFound));
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("503"))]);
+    pass(secs(6)).await;
+    assert_eq!(
+        world.read(KEY).await,
+        Err(Error::Unavailable),
+        "it is gone for good"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_objects_are_remembered_for_a_while() {
+    let world = World::plain();
+    assert_eq!(world.read(KEY).await, Err(Error::NotFound));
+    world.bucket.put(KEY, sample(1, 100));
+    pass(Duration::from_millis(4900)).await;
+    assert_eq!(world.read(KEY).await, Err(Error::NotFound));
+    let head = world.open(KEY, Open::default()).await;
+    assert_eq!(head.err(), Some(Error::NotFound));
+    assert_eq!(world.asked(), (1, 0));
+    pass(Duration::from_millis(200)).await;
+    same(&world.read(KEY).await.expect("read"), &sample(1, 100));
+    // A forced open asks the origin anew.
+    assert_eq!(world.read("other").await, Err(Error::NotFound));
+    world.bucket.put("other", sample(2, 10));
+    world
+        .open("other", forced())
+        .await
+        .expect("it is there now");
+    same(&world.read("other").await.expect("read"), &sample(2, 10));
+}

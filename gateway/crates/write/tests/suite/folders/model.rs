@@ -1,0 +1,255 @@
+//! Names against a model: each answer to a mount was true in the bucket at most as long ago as the profile allows, and
+//! not before this process changed the name.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use tidegate_plan::Timestamp;
+use tidegate_plan::digest::Digests;
+use tidegate_write::receive::{IncomingObject, WriteCondition};
+
+use super::*;
+use crate::support::engine::{clock, first, valid};
+use crate::support::spool::{Desk, Terms};
+
+/// Files, and names that are never there.
+const FILES: [&str; 6] = ["d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "top"];
+const NEVER: [&str; 3] = ["d/a-", "d/none", "d/s/z"];
+const FOLDERS: [&str; 2] = ["d", "d/s"];
+
+const TTL: Duration = secs(60);
+const NEGATIVE: Duration = secs(5);
+
+/// One step, by index into [`FILES`].
+#[derive(Debug, Clone)]
+enum Step {
+    Pass(u64),
+    ForeignPut(usize),
+    ForeignDelete(usize),
+    Write(usize),
+    Remove(usize),
+    Rename(usize, usize),
+    HttpPut(usize),
+    HttpDelete(usize),
+    Open(usize),
+    Look(usize),
+    Read(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = 0..FILES.len();
+    let any = 0..FILES.len() + NEVER.len() + FOLDERS.len();
+    prop_oneof![
+        2 => prop::sample::select(vec![1_u64, 900, 2000, 4999, 5000, 20_000, 59_000, 60_000])
+            .prop_map(Step::Pass),
+        2 => file.clone().prop_map(Step::ForeignPut),
+        2 => file.clone().prop_map(Step::ForeignDelete),
+        1 => file.clone().prop_map(Step::Write),
+        1 => file.clone().prop_map(Step::Remove),
+        1 => (file.clone(), file.clone()).prop_map(|(from, to)| Step::Rename(from, to)),
+        1 => file.clone().prop_map(Step::HttpPut),
+        1 => file.clone().prop_map(Step::HttpDelete),
+        1 => file.prop_map(Step::Open),
+        8 => any.prop_map(Step::Look),
+        3 => (0..FOLDERS.len() + 1).prop_map(Step::Read),
+    ]
+}
+
+/// The history of every name: its state, since when, and whether this process made it so.
+struct Truth {
+    now: Box<dyn Fn() -> Timestamp>,
+    there: BTreeMap<&'static str, bool>,
+    /// The changes in order: the time, whether the name exists, and whether this process changed it.
+    history: BTreeMap<&'static str, Vec<(Timestamp, bool, bool)>>,
+    /// The last answer: the lowest possible index in the history, and its time.
+    told: BTreeMap<&'static str, (usize, Timestamp)>,
+}
+
+impl Truth {
+    fn new() -> Self {
+        let clock = clock();
+        let all = FILES.into_iter().chain(NEVER).chain(FOLDERS);
+        Self {
+            now: Box::new(move || clock()),
+            there: BTreeMap::new(),
+            told: BTreeMap::new(),
+            history: all
+                .map(|name| (name, vec![(Timestamp(0), false, false)]))
+                .collect(),
+        }
+    }
+
+    fn set(&mut self, name: &'static str, there: bool, own: bool) {
+        self.there.insert(name, there);
+        let now = (self.now)();
+        self.history
+            .get_mut(name)
+            .expect("known")
+            .push((now, there, own));
+        for folder in FOLDERS {
+            let below =
+                |(name, there): (&&str, &bool)| *there && name.starts_with(&format!("{folder}/"));
+            let is = self.there.iter().any(below);
+            // The bucket decides whether a folder has gone with its last file.
+            let own = own && there && name.starts_with(&format!("{folder}/"));
+            let history = self.history.get_mut(folder).expect("known");
+            if history.last().is_some_and(|(_, was, _)| *was != is) || own {
+                history.push((now, is, own));
+            }
+        }
+    }
+
+    /// Checks an answer about a name, which may be as old as `bound`. It may not be older than the answer before it.
+    fn tell(&mut self, name: &'static str, there: bool, bound: Duration) {
+        let (history, now) = (&self.history[name], (self.now)());
+        let own = history.iter().rposition(|(_, _, own)| *own).unwrap_or(0);
+        let ended = |n: usize| history.get(n + 1).map_or(now, |(end, ..)| *end);
+        let (last, at) = self.told.get(name).copied().unwrap_or_default();
+        let mut may_be = (own..history.len()).filter(|n| {
+            let recent = now.since(ended(*n)) <= bound;
+            let onward = *n >= last || ended(*n) >= at;
+            history[*n].1 == there && recent && onward
+        });
+        let Some(told) = may_be.next() else {
+            panic!("{name} is told to be {there}, after {last} of {history:?} at {now:?}");
+        };
+        self.told.insert(name, (told.max(last), now));
+    }
+}
+
+async fn http_put(desk: &Desk, key: &str) {
+    let incoming = IncomingObject {
+        headers: Vec::new(),
+        wanted: WriteCondition::Anything,
+        length: Some(4),
+        digests: Digests::default(),
+    };
+    let body = stream::iter([Ok("http".into())]);
+    let key = valid(key);
+    let write_path = desk.writers.write_path();
+    let put = write_path.receive(&desk.world.source, &key, incoming, body);
+    put.await.expect("written");
+}
+
+async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
+    let world = &desk.world;
+    let is_there = |truth: &Truth, n: usize| truth.there.get(FILES[n]).copied().unwrap_or(false);
+    match step {
+        Step::Pass(millis) => pass(Duration::from_millis(millis)).await,
+        Step::ForeignPut(n) => {
+            world.bucket.put(FILES[n], "foreign");
+            truth.set(FILES[n], true, false);
+        }
+        Step::ForeignDelete(n) => {
+            world.bucket.delete(FILES[n]);
+            truth.set(FILES[n], false, false);
+        }
+        Step::Write(n) => {
+            desk.write(FILES[n], &"own".into()).await;
+            truth.set(FILES[n], true, true);
+        }
+        Step::Remove(n) => {
+            let removed = desk.writers.remove(&world.source, &valid(FILES[n])).await;
+            removed.expect("removed");
+            truth.set(FILES[n], false, true);
+        }
+        Step::Rename(from, to) if from != to && is_there(truth, from) => {
+            let (old, new) = (valid(FILES[from]), valid(FILES[to]));
+            desk.writers
+                .rename(&world.source, &old, &new)
+                .await
+                .expect("renamed");
+            truth.set(FILES[to], true, true);
+            truth.set(FILES[from], false, true);
+        }
+        Step::Rename(..) => {}
+        Step::HttpPut(n) => {
+            http_put(desk, FILES[n]).await;
+            truth.set(FILES[n], true, true);
+        }
+        Step::HttpDelete(n) => {
+            let wanted = WriteCondition::Anything;
+            let deleted = desk
+                .writers
+                .write_path()
+                .delete(&world.source, &valid(FILES[n]), &wanted)
+                .await;
+            deleted.expect("deleted");
+            truth.set(FILES[n], false, true);
+        }
+        Step::Open(n) => {
+            let _ = world.open(FILES[n], first(RangeSpec::From(0))).await;
+        }
+        step => ask(world, truth, step).await,
+    }
+}
+
+/// Takes the steps that return an answer, and checks it.
+async fn ask(world: &World, truth: &mut Truth, step: Step) {
+    match step {
+        Step::Look(n) => {
+            let all: Vec<_> = FILES.into_iter().chain(NEVER).chain(FOLDERS).collect();
+            let there = world.is_there(all[n]).await;
+            truth.tell(all[n], there, if there { TTL } else { NEGATIVE });
+        }
+        Step::Read(n) => {
+            let folder = FOLDERS.get(n).copied().unwrap_or("");
+            let prefix = if folder.is_empty() {
+                String::new()
+            } else {
+                format!("{folder}/")
+            };
+            let names = world.names(&prefix).await;
+            for path in FILES.into_iter().chain(NEVER).chain(FOLDERS) {
+                let Some(name) = path.strip_prefix(&prefix).filter(|it| !it.contains('/')) else {
+                    continue;
+                };
+                let count = names.iter().filter(|it| *it == name).count();
+                assert!(count <= 1, "{path} twice");
+                // The longer bound covers both answers.
+                truth.tell(path, count == 1, TTL);
+            }
+        }
+        step => unreachable!("{step:?} asks nothing"),
+    }
+}
+
+async fn run(steps: Vec<Step>, bound: u32) {
+    let setup = Setup {
+        bucket: FakeOrigin::new().with_min_part(1),
+        profile: Profile {
+            ttl: TTL,
+            negative_ttl: NEGATIVE,
+            stale_while_revalidate: Duration::ZERO,
+            list_pages: bound,
+            ..Profile::web()
+        },
+        ..Setup::default()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = Desk::over(setup.build(), folder, &Terms::default());
+    let mut truth = Truth::new();
+    for step in steps {
+        // The clock counts milliseconds, so events within one cannot be told apart.
+        pass(Duration::from_millis(1)).await;
+        take(&desk, &mut truth, step).await;
+    }
+}
+
+#[test]
+fn what_is_told_of_names_was_so_within_its_time() {
+    let config = ProptestConfig::with_cases(200);
+    let steps = (prop::collection::vec(step(), 1..60), 0_u32..3);
+    let held = TestRunner::new(config).run(&steps, |(steps, bound)| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(run(steps, bound));
+        Ok(())
+    });
+    held.unwrap_or_else(|error| panic!("{error}"));
+}

@@ -1,0 +1,15 @@
+//! The write path on the engine, with a fake bucket and a spool of its own.
+
+mod engine;
+mod folders;
+mod lost;
+mod marks;
+mod model;
+mod near;
+mod near_model;
+mod order;
+mod restart;
+mod stuck;
+mod support;
+mod time;
+mod tried;

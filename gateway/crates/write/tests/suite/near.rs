@@ -1,0 +1,408 @@
+//! Written objects stay in the cache: a read sends nothing to the bucket, however they were published.
+
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate_engine::names::Entry;
+use tidegate_engine::{Error, Open};
+use tidegate_origin::fake::Fault;
+use tidegate_plan::digest::Digests;
+use tidegate_plan::{ETag, RangeSpec, Timestamp};
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode, WritePath};
+use tidegate_write::{WriteError, Writer};
+
+use crate::support::engine::{self, CHUNK, KEY, World, pass, same, sample, secs, valid};
+use crate::support::spool::{Desk, Terms, patched, put, source, until};
+
+/// Bytes of a part: four chunks.
+const PART: u64 = 4 * CHUNK;
+
+/// Returns the requests to the bucket: GETs, HEADs and pages of listings.
+fn asked(world: &World) -> (u64, u64, u64) {
+    let (gets, heads) = world.asked();
+    (gets, heads, world.bucket.lists())
+}
+
+/// Reads an object over HTTP, whole and a range of it, and looks its name up as a mount does: all without the bucket.
+#[track_caller]
+fn reads_without_asking<'a>(
+    world: &'a World,
+    key: &'a str,
+    truth: &'a Bytes,
+) -> impl Future<Output = ()> + 'a {
+    let caller = std::panic::Location::caller();
+    async move {
+        let before = asked(world);
+        same(&world.read(key).await.expect("read"), truth);
+        if truth.len() > 2 {
+            let last = truth.len() as u64 - 2;
+            let range = RangeSpec::Bounded { first: 1, last };
+            let found = world.range(key, range).await.expect("read");
+            same(&found, &truth.slice(1..truth.len() - 1));
+        }
+        let found = world.engine.look_up(&world.source, key, true).await;
+        let Entry::File(facts) = found.expect("found").entry else {
+            panic!("{key} is a file, {caller}");
+        };
+        assert_eq!(facts.size, truth.len() as u64, "{caller}");
+        assert_eq!(asked(world), before, "{caller}");
+    }
+}
+
+fn desk(commit: Commit) -> Desk {
+    Desk::new(Terms {
+        part: PART,
+        commit,
+        ..Terms::default()
+    })
+}
+
+/// Runs an HTTP PUT whose body arrives in pieces of 70,000 bytes.
+async fn receive(
+    world: &World,
+    key: &str,
+    bytes: &Bytes,
+    wanted: WriteCondition,
+) -> Result<ETag, WriteError> {
+    let pieces: Vec<_> = bytes.chunks(70_000).map(Bytes::copy_from_slice).collect();
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientLeft>));
+    let incoming = IncomingObject {
+        headers: vec![(
+            http::header::CONTENT_TYPE,
+            "text/x-test".parse().expect("a value"),
+        )],
+        wanted,
+        length: Some(bytes.len() as u64),
+        digests: Digests::default(),
+    };
+    let (source, key) = (&world.source, valid(key));
+    let write_path = WritePath::new(&world.engine);
+    write_path.receive(source, &key, incoming, body).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_object_is_read_without_the_bucket() {
+    for commit in [Commit::Close, Commit::Background] {
+        for size in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 77, PART] {
+            let desk = desk(commit);
+            let bytes = sample(size, size);
+            desk.write(KEY, &bytes).await;
+            desk.writers.settled().await;
+            assert_eq!(asked(&desk.world), (0, 0, 0));
+            reads_without_asking(&desk.world, KEY, &bytes).await;
+            assert_eq!(desk.bucket().writes(), ["put"]);
+            // An overwritten object is another version.
+            let other = sample(size + 1, size + 1);
+            desk.write(KEY, &other).await;
+            desk.writers.settled().await;
+            if size < PART {
+                reads_without_asking(&desk.world, KEY, &other).await;
+            }
+            assert_eq!(desk.world.used(), 0, "no memory is kept");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_over_http_is_read_without_the_bucket() {
+    for size in [0, 1, CHUNK, 3 * CHUNK + 77, 8 << 20] {
+        let world = World::plain();
+        let bytes = sample(size, size);
+        receive(&world, KEY, &bytes, WriteCondition::Anything)
+            .await
+            .expect("written");
+        let object = world.open(KEY, Open::default()).await.expect("known");
+        let kind = object.version().header(&http::header::CONTENT_TYPE);
+        assert_eq!(kind, Some("text/x-test"));
+        let before = asked(&world);
+        same(&world.read(KEY).await.expect("read"), &bytes);
+        assert_eq!((asked(&world), before), ((0, 0, 0), (0, 0, 0)));
+        // A mount shows the store's time, and asks for it once.
+        let (stored, _) = world.bucket.object(KEY).expect("there");
+        for _ in 0..2 {
+            let found = world.engine.look_up(&world.source, KEY, false).await;
+            let Entry::File(facts) = found.expect("found").entry else {
+                panic!("a file");
+            };
+            assert_eq!(facts.modified, stored.last_modified);
+        }
+        assert_eq!(asked(&world), (0, 1, 0));
+        assert_eq!(world.used(), 0);
+    }
+}
+
+/// The first confirmation learns the store's `Last-Modified` without a second request.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_learns_the_time_with_one_request() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 3 * CHUNK);
+    desk.write(KEY, &bytes).await;
+    let version = || async {
+        let object = desk.world.open(KEY, Open::default()).await;
+        object.expect("known").version().clone()
+    };
+    assert_eq!(
+        version().await.last_modified,
+        None,
+        "no date but the store's own"
+    );
+    pass(secs(3600)).await;
+    same(&desk.world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!((asked(&desk.world), desk.bucket().bytes()), ((1, 0, 0), 0));
+    let (stored, _) = desk.bucket().object(KEY).expect("there");
+    assert_eq!(version().await.last_modified, stored.last_modified);
+    assert!(stored.last_modified.is_some_and(|time| time > Timestamp(0)));
+}
+
+/// Headers mended later in the bucket keep the ETag, and move the time away from the write's.
+#[tokio::test(start_paused = true)]
+async fn headers_that_were_mended_elsewhere_are_asked_for() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 3 * CHUNK);
+    desk.write(KEY, &bytes).await;
+    for other in 0..5 {
+        desk.bucket()
+            .put(&format!("other/{other}"), "some time passes");
+    }
+    desk.bucket()
+        .put_with(KEY, bytes.clone(), &[("content-type", "text/mended")]);
+    pass(secs(3600)).await;
+    let object = desk.world.get(KEY).await.expect("confirmed");
+    let kind = object.version().header(&http::header::CONTENT_TYPE);
+    assert_eq!(kind, Some("text/mended"));
+    assert_eq!(asked(&desk.world), (1, 1, 0));
+    same(&desk.world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(desk.bucket().bytes(), 0, "the bytes are the same");
+}
+
+/// After the next confirmation the write of another process is read, with nothing of ours.
+#[tokio::test(start_paused = true)]
+async fn another_etag_at_the_next_confirmation_is_another_version() {
+    let desk = desk(Commit::Close);
+    desk.write(KEY, &sample(1, 3 * CHUNK)).await;
+    let theirs = sample(2, 3 * CHUNK);
+    desk.bucket().put(KEY, theirs.clone());
+    pass(secs(3600)).await;
+    same(&desk.world.read(KEY).await.expect("read"), &theirs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_kept_is_not_filed() {
+    let desk = desk(Commit::Close);
+    let source = source(&desk);
+    let headers = vec![(
+        http::header::CACHE_CONTROL,
+        "no-store".parse().expect("a value"),
+    )];
+    let writer = desk
+        .writers
+        .open(source, &valid(KEY), OpenMode::Create, headers)
+        .await;
+    let writer = writer.expect("opened");
+    put(&writer, 0, &sample(1, CHUNK)).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    assert_eq!(desk.world.store.counts().inserts, 0);
+    same(
+        &desk.world.read(KEY).await.expect("read"),
+        &sample(1, CHUNK),
+    );
+    assert_eq!(desk.world.asked().0, 1);
+}
+
+/// If a write's answer is lost, its bytes come from the bucket, whatever its result.
+#[tokio::test(start_paused = true)]
+async fn a_write_in_doubt_files_nothing() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 3 * CHUNK);
+    let new = desk
+        .open(KEY, OpenMode::CreateNew)
+        .await
+        .expect("there is none");
+    put(&new, 0, &bytes).await;
+    desk.bucket().fail_next([Fault::LoseAnswer]);
+    new.commit(Commit::Close).await.expect("found to be ours");
+    assert_eq!(desk.world.store.counts().inserts, 0);
+    same(&desk.world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(desk.world.asked().0, 1);
+    drop(new);
+
+    let refused = desk
+        .open("other", OpenMode::CreateNew)
+        .await
+        .expect("there is none");
+    put(&refused, 0, &bytes).await;
+    desk.bucket().put("other", "theirs");
+    let inserts = desk.world.store.counts().inserts;
+    assert_eq!(
+        refused.commit(Commit::Close).await,
+        Err(WriteError::Changed)
+    );
+    assert_eq!(desk.world.store.counts().inserts, inserts);
+    // The object was known to be missing.
+    pass(secs(10)).await;
+    let read = desk.world.read("other").await;
+    assert_eq!(read, Ok("theirs".into()));
+}
+
+/// A store without memory to spare, or that does not cache such objects, costs one GET.
+#[tokio::test(start_paused = true)]
+async fn what_no_tier_takes_is_fetched() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 3 * CHUNK);
+    desk.write(KEY, &bytes).await;
+    desk.world.store.forget_everything();
+    same(&desk.world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(desk.world.asked(), (1, 0));
+}
+
+/// Writes at an offset, in pieces of 100,000 bytes.
+async fn write_at(writer: &Writer, mut offset: u64, bytes: &Bytes) {
+    for piece in bytes.chunks(100_000) {
+        let piece = Bytes::copy_from_slice(piece);
+        let length = piece.len() as u64;
+        writer.write_at(offset, piece).await.expect("written");
+        offset += length;
+    }
+}
+
+/// The length of an object that was uploaded in parts is checked with one HEAD, at the end of the commit.
+#[tokio::test(start_paused = true)]
+async fn an_object_of_several_parts_is_read_without_the_bucket() {
+    for commit in [Commit::Close, Commit::Background] {
+        for size in [PART + 1, 5 * PART, 5 * PART + CHUNK + 77] {
+            let desk = desk(commit);
+            let bytes = sample(size, size);
+            let writer = desk.create(KEY).await;
+            write_at(&writer, 0, &bytes).await;
+            writer.commit(commit).await.expect("committed");
+            drop(writer);
+            desk.writers.settled().await;
+            assert_eq!(asked(&desk.world), (0, 1, 0));
+            reads_without_asking(&desk.world, KEY, &bytes).await;
+            assert_eq!(desk.world.used(), 0, "no memory is kept");
+            // Nothing is held under any other address.
+            assert_eq!(desk.world.store.held_bytes(), 2 * bytes.len());
+        }
+    }
+}
+
+/// A part that is sent again, after a write to it or a lost answer, replaces its cached chunks.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_sent_again_replaces_what_was_held_of_it() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 6 * PART + 5);
+    let writer = desk.create(KEY).await;
+    desk.bucket().fail_next([]);
+    desk.bucket().fail_next([Fault::LoseAnswer]);
+    desk.bucket().fail_next([Fault::Reset(CHUNK)]);
+    write_at(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") > 6).await;
+    pass(secs(60)).await;
+    let sent = desk.bucket().count("part");
+    write_at(&writer, 2 * PART + 9, &"patch".into()).await;
+    write_at(&writer, 0, &"head".into()).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let truth = patched(&patched(&bytes, 2 * PART + 9, b"patch"), 0, b"head");
+    same(&desk.object(KEY).expect("there"), &truth);
+    assert_eq!(
+        desk.bucket().count("part") - sent,
+        3,
+        "two again, and the last"
+    );
+    reads_without_asking(&desk.world, KEY, &truth).await;
+}
+
+/// A changed object has the unchanged chunks of its base, and those of the new bytes.
+#[tokio::test(start_paused = true)]
+async fn a_changed_object_takes_the_chunks_of_its_base() {
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 6 * PART);
+    let writer = desk.create(KEY).await;
+    write_at(&writer, 0, &bytes).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    drop(writer);
+    let writer = desk.change(KEY).await;
+    write_at(&writer, 2 * PART + 9, &"patch".into()).await;
+    write_at(&writer, 6 * PART, &sample(2, CHUNK + 1)).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let truth = patched(&bytes, 2 * PART + 9, b"patch");
+    let truth = patched(&truth, 6 * PART, &sample(2, CHUNK + 1));
+    same(&desk.object(KEY).expect("there"), &truth);
+    assert_eq!(desk.bucket().count("copy_part"), 2);
+    assert_eq!(
+        asked(&desk.world).0,
+        0,
+        "also what filled up a part was cached"
+    );
+    reads_without_asking(&desk.world, KEY, &truth).await;
+    // Only headers change: the store gives the copy another tag.
+    let (before, _) = desk.bucket().object(KEY).expect("there");
+    let (name, value) = ("x-amz-meta-a".parse(), "b".parse());
+    writer
+        .set_header(name.expect("a name"), value.expect("a value"))
+        .await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let (after, _) = desk.bucket().object(KEY).expect("there");
+    assert_ne!(before.etag, after.etag);
+    reads_without_asking(&desk.world, KEY, &truth).await;
+    // Chunks that are not at hand are fetched by the read.
+    desk.world.store.forget_everything();
+    write_at(&writer, 4 * PART, &"more".into()).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let truth = patched(&truth, 4 * PART, b"more");
+    same(&desk.world.read(KEY).await.expect("read"), &truth);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renamed_object_takes_its_chunks_along() {
+    for size in [PART - 1, 5 * PART + 77] {
+        let desk = desk(Commit::Close);
+        let bytes = sample(1, size);
+        desk.bucket().put("new", "what is there already");
+        let writer = desk.create(KEY).await;
+        write_at(&writer, 0, &bytes).await;
+        writer.commit(Commit::Close).await.expect("committed");
+        drop(writer);
+        let mut from = KEY;
+        for (to, on_disk) in [("new", false), ("newer", true)] {
+            if on_disk {
+                desk.world.store.evict_memory();
+            }
+            let (old, new) = (valid(from), valid(to));
+            let renamed = desk.writers.rename(source(&desk), &old, &new).await;
+            renamed.expect("renamed");
+            engine::settle().await;
+            assert_eq!(asked(&desk.world).0, 0);
+            reads_without_asking(&desk.world, to, &bytes).await;
+            assert_eq!(desk.world.read(from).await, Err(Error::NotFound));
+            from = to;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_put_over_http_is_read_without_the_bucket() {
+    let world = World::plain();
+    let bytes = sample(1, (20 << 20) + 77);
+    receive(&world, KEY, &bytes, WriteCondition::Anything)
+        .await
+        .expect("written");
+    assert_eq!((world.bucket.count("part"), asked(&world)), (3, (0, 1, 0)));
+    reads_without_asking(&world, KEY, &bytes).await;
+    assert_eq!(world.used(), 0);
+}
+
+/// The disk keeps it by the profile's rule, for the next process.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_on_disk_after_a_restart() {
+    let desk = desk(Commit::Close);
+    let (small, large) = (sample(1, CHUNK + 1), sample(2, 3 * PART));
+    desk.write("small", &small).await;
+    desk.write(KEY, &large).await;
+    let terms = Terms::default();
+    let again = desk.switched_off([], &terms).await;
+    let before = asked(&again.world);
+    same(&again.world.read("small").await.expect("read"), &small);
+    same(&again.world.read(KEY).await.expect("read"), &large);
+    assert_eq!(asked(&again.world), before);
+}

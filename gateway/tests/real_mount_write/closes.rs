@@ -1,0 +1,171 @@
+//! Syncs and closes: what each waits for, promises and reports.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::bucket::Bucket;
+use crate::desk::{Desk, LONG, MIB, PART, behind_a_door, sample, stored, until};
+use crate::minio::Minio;
+use crate::mount::{Folder, Mounted, blocking, origin};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fsync_publishes_nothing_and_close_says_what_is_pending() {
+    let desk = Desk::start("").await;
+    let path = desk.path("file");
+    let file = blocking(move || {
+        let mut file = File::create(path).expect("created");
+        file.write_all(b"safe").expect("written");
+        file.sync_all().expect("synced");
+        file
+    })
+    .await;
+    assert_eq!(desk.stored("file").await, None);
+    let pending = desk.mounted.gateway.look("/pending").await.text();
+    assert!(pending.contains(r#""key":"file""#), "{pending}");
+    assert!(pending.contains(r#""stage":"open""#), "{pending}");
+    let line = [
+        "getfattr",
+        "--only-values",
+        "-n",
+        "user.tidegate.pending",
+        "file",
+    ];
+    assert_eq!(desk.mounted.says(&line).await, "open");
+    blocking(move || drop(file)).await;
+    desk.is("file", b"safe").await;
+    assert_eq!(desk.mounted.says(&line).await, "no");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_background_a_close_waits_for_no_origin() {
+    let (_minio, bucket, door, settings) = behind_a_door().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let lines = format!(
+        "writable = true\ncommit = \"background\"\n[spool]\npath = \"{}\"\n",
+        spool.path().display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    mounted.says(&["mkdir", "f"]).await;
+    door.shut();
+    let large = sample(7, PART + 4711);
+    let (path, bytes) = (mounted.path("f/large"), large.clone());
+    blocking(move || std::fs::write(path, bytes).expect("closed")).await;
+    let path = mounted.path("f/large");
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == large, "what waits can be read");
+    let path = mounted.path("f/large");
+    let size = blocking(move || std::fs::metadata(path).expect("there").len()).await;
+    assert_eq!(size, large.len() as u64);
+    let pending = mounted.gateway.look("/pending").await.text();
+    assert!(pending.contains("f/large"), "{pending}");
+    door.open();
+    until("it arrives", async || {
+        stored(&bucket, "f/large")
+            .await
+            .is_some_and(|it| it == large)
+    })
+    .await;
+    let path = mounted.path("f/large");
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == large, "and as before when it is there");
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_fails_in_time_when_the_origin_is_dead() {
+    let (_minio, bucket, door, settings) = behind_a_door().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let lines = format!(
+        "writable = true\ndeadline = \"3s\"\n[spool]\npath = \"{}\"\n",
+        spool.path().join("spool").display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    mounted.says(&["mkdir", "f"]).await;
+    let (local, bytes) = (spool.path().join("local"), sample(1, PART + MIB));
+    std::fs::write(&local, &bytes).expect("written");
+    door.shut();
+    let begun = Instant::now();
+    let line = ["cp", local.to_str().expect("text"), "f/file"];
+    let closed = timeout(LONG, mounted.run(&line)).await.expect("in time");
+    let said = String::from_utf8_lossy(&closed.stderr).into_owned();
+    assert!(!closed.status.success(), "nobody was there");
+    assert!(said.contains("failed to close"), "{said}");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    door.open();
+    // The close promised nothing, and the upload is tried all the same.
+    until("it arrives", async || {
+        stored(&bucket, "f/file")
+            .await
+            .is_some_and(|it| it == bytes)
+    })
+    .await;
+    mounted.gateway.stop().await;
+}
+
+/// Starts the `mount` command, which runs until it is killed.
+fn command(config: &Path, folder: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("mount").arg(folder).arg("--config").arg(config);
+    command.stdin(Stdio::null()).spawn().expect("tidegate")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_synced_is_whole_after_a_kill() {
+    let minio = Minio::start().await;
+    let settings = minio.settings("media");
+    let bucket = Bucket::create(&settings).await;
+    let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
+    let config = home.path().join("tidegate.toml");
+    let toml = format!(
+        "{}[[mount]]\npath = \"{}\"\nwritable = true\n[spool]\npath = \"{}\"\n",
+        origin(&settings),
+        folder.path().display(),
+        home.path().join("spool").display()
+    );
+    std::fs::write(&config, toml).expect("written");
+    let mounted = async || {
+        let path = folder.path();
+        until("it is mounted", async || {
+            let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
+            table.contains(path.to_str().expect("text"))
+        })
+        .await;
+    };
+    let mut first = command(&config, &folder.path());
+    mounted().await;
+    let (path, bytes) = (folder.path().join("file"), sample(3, PART + 12_345));
+    let written = bytes.clone();
+    let file = blocking(move || {
+        let mut file = File::create(path).expect("created");
+        file.write_all(&written).expect("written");
+        file.sync_all().expect("synced");
+        file
+    })
+    .await;
+    assert_eq!(stored(&bucket, "file").await, None);
+    first.kill().expect("killed");
+    first.wait().expect("gone");
+    drop(file);
+    let mut second = command(&config, &folder.path());
+    until("it is whole", async || {
+        stored(&bucket, "file").await.is_some_and(|it| it == bytes)
+    })
+    .await;
+    let path = folder.path().join("file");
+    until("it can be read", async || {
+        let (path, bytes) = (path.clone(), bytes.clone());
+        blocking(move || std::fs::read(path).is_ok_and(|it| it == bytes)).await
+    })
+    .await;
+    let pid = rustix::process::Pid::from_child(&second);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || second.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
+}
