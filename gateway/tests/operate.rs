@@ -161,6 +161,7 @@ fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
     const SIZE: usize = (3 << 20) + 5;
     let world = World::new().await;
@@ -249,6 +250,7 @@ async fn on_disk(gateway: &Whole, path: &str) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
     const OBJECTS: usize = 40;
     let world = World::new().await;

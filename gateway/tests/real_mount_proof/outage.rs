@@ -77,6 +77,7 @@ async fn all_fail(children: Vec<Child>) -> Duration {
     took
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn goes_and_comes_back(hangs: bool) {
     let (_minio, bucket, door, settings) = behind_a_door().await;
     let home = tempfile::tempdir().expect("a folder");

@@ -62,6 +62,7 @@ fn meanwhile<T>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn what_is_done_on_one_server_is_seen_whole_on_the_other_within_the_recipes_bound()
 -> Result<()> {
     let store = Store::start().await?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
     let world = World::start().await;
     let editor = world.site.log_in()?;

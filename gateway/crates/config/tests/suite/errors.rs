@@ -197,6 +197,7 @@ drain = "2s""#,
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn variables_are_named() {
     let told = |variables: &[(&str, &str)]| told_with("[http]\n", variables);
     assert_eq!(

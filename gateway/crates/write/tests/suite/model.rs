@@ -209,6 +209,7 @@ fn promised(found: &[u8], states: &[Vec<u8>]) {
 }
 
 /// Switches the machine off at any moment.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn switched_off(seed: u64, size: u64) {
     let mut model = Model {
         desk: Desk::new(terms(size, Commit::Background)),

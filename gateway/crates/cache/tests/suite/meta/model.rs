@@ -81,6 +81,7 @@ impl Model {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one step for each kind of operation")]
 async fn run(ops: Vec<Op>, front: u64) {
     let dir = TempDir::new().expect("a directory");
     let mut settings = settings(Some(dir.path()));

@@ -53,6 +53,7 @@ budget = "512MiB""#,
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn origins() {
     tell_behind_media(&[
         (
