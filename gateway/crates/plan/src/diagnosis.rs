@@ -131,11 +131,8 @@ impl MeasuredOrigin {
     }
 
     fn best(&self) -> Rate {
-        let rates = self.rates.iter().map(|(_, rate)| *rate);
-        rates.fold(
-            Rate(0.0),
-            |best, rate| if rate > best { rate } else { best },
-        )
+        let rates = self.rates.iter().map(|(_, rate)| rate.0);
+        Rate(rates.fold(0.0, f64::max))
     }
 
     /// Returns the fewest connections that bring nearly the best rate. At least two, so that bytes

@@ -3,6 +3,8 @@
 use super::*;
 
 mod machines;
+mod rules;
+mod words;
 
 use machines::{MIB, disk, mb, measured, origin};
 
