@@ -296,6 +296,96 @@ mod tests {
         assert!(reader.run.take_next(none).is_empty());
     }
 
+    /// Reads files of one byte in order, all of which are looked up and requested as early as they may be.
+    fn passed_through(files: usize) -> FolderReader {
+        let mut reader = FolderReader::new(1);
+        for n in 1..files {
+            assert!(reader.take(n));
+        }
+        reader
+    }
+
+    #[test]
+    fn a_file_that_was_fetched_and_skipped_costs_four_until_it_is_read() {
+        // Ten files were read, and the next ten requested.
+        let mut reader = passed_through(10);
+        assert_eq!((reader.run.window(), reader.run.asked), (10, 10));
+        assert!(reader.take(11));
+        assert_eq!((reader.run.window(), reader.run.asked), (7, 8));
+        assert!(reader.take(10), "late");
+        assert_eq!((reader.run.window(), reader.run.asked), (12, 12));
+        for n in [10, 11, 0] {
+            assert!(reader.take(n), "again");
+            assert_eq!(reader.run.window(), 12, "{n}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_skipped_before_it_was_fetched_costs_nothing() {
+        let mut reader = FolderReader::new(1);
+        assert!(!reader.take(5), "too many are skipped");
+        assert!(reader.take(4));
+        assert_eq!(reader.run.window(), 0);
+        assert!(reader.take(5));
+        assert_eq!((reader.run.window(), reader.run.asked), (3, 3));
+        assert!(reader.take(1), "late");
+        assert_eq!(reader.run.window(), 3, "it was not fetched");
+    }
+
+    #[test]
+    fn a_read_may_be_late_by_fifteen_files() {
+        let mut reader = passed_through(21);
+        // The newest is the file 20.
+        assert!(reader.take(5));
+        assert!(!reader.take(4));
+    }
+
+    /// Three files of a byte were read. The next files have these sizes.
+    #[test]
+    fn few_bytes_may_be_fetched_ahead_of_a_reader_of_few() {
+        let first = FIRST_BYTES;
+        for (window, sizes, fetched) in [
+            (8 << 20, [first, 1, 1], 1),
+            (8 << 20, [first + 1, 1, 1], 0),
+            (8 << 20, [first - 2, 1, 1], 3),
+            (8 << 20, [first - 2, 1, 2], 2),
+            (first - 1, [first - 1, 0, 1], 2),
+            (first - 1, [first, 1, 1], 0),
+        ] {
+            let mut run = FolderRun::new(file(0, 1));
+            run.extend((1..3).map(|n| file(n, 1)));
+            assert!(run.record_read("f/000001") && run.record_read("f/000002"));
+            run.extend((3..).zip(sizes).map(|(n, size)| file(n, size)));
+            let limits = Limits { window, ..LIMITS };
+            assert_eq!(run.take_next(limits).len(), fetched, "{window}, {sizes:?}");
+            assert_eq!(run.take_next(limits), [], "each is returned once");
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_fetched_and_skipped_cost_four_times_as_many_read_ones() {
+        // Ten files of 1,000 bytes were read, and the next one has 2,750 or more.
+        for (size, fetched) in [(2750, true), (2751, false)] {
+            let mut run = FolderRun::new(file(0, 1000));
+            run.extend((1..10).map(|n| file(n, 1000)));
+            for n in 1..10 {
+                assert!(run.record_read(&file(n, 0).0));
+            }
+            run.extend([file(10, size), file(11, 1000), file(12, 1)]);
+            assert_eq!(run.take_next(LIMITS).len(), 3);
+            assert!(run.record_read("f/000011"));
+            run.extend([file(13, 1)]);
+            assert_eq!(run.take_next(LIMITS).len(), usize::from(fetched), "{size}");
+            assert!(run.record_read("f/000010"), "late");
+            run.extend([file(14, 1)]);
+            assert_eq!(
+                run.take_next(LIMITS).len(),
+                2 - usize::from(fetched),
+                "{size}"
+            );
+        }
+    }
+
     proptest! {
         /// Checks the module's bounds.
         #[test]

@@ -162,15 +162,17 @@ mod tests {
                 p.streams,
                 secs.map(|d| d.as_secs()),
                 p.disk,
+                p.bulk,
             )
         };
         let table = [
-            (8, 4, [60, 600, 86_400, 5], DiskUse::First),
-            (128, 16, [60, 600, 86_400, 5], DiskUse::First),
-            (0, 8, [10, 10, 86_400, 2], DiskUse::First),
-            (128, 16, [10, 0, 0, 2], DiskUse::Off),
+            (8, 4, [60, 600, 86_400, 5], DiskUse::First, false),
+            (128, 16, [60, 600, 86_400, 5], DiskUse::First, false),
+            (0, 8, [10, 10, 86_400, 2], DiskUse::First, false),
+            (128, 16, [10, 0, 0, 2], DiskUse::Off, true),
         ];
         assert_eq!(Profile::BUILT_IN.map(row), table);
         assert_eq!(Profile::built_in("audiobooks"), None);
+        assert_eq!(Some(Profile::default()), Profile::built_in("web"));
     }
 }

@@ -113,9 +113,7 @@ impl ReadAhead {
         let ahead = range.end.saturating_sub(self.next.max(range.start));
         // Reading the same bytes again proves nothing.
         let fresh = ahead + self.skipped.remove(range);
-        if range.start > self.next {
-            self.skipped.insert(ByteRange::new(self.next, range.start));
-        }
+        self.skipped.insert(ByteRange::new(self.next, range.start));
         self.next = self.next.max(range.end);
         let too_late = ByteRange::new(0, self.next.saturating_sub(MAX_STEP_BACK));
         self.lost += self.skipped.remove(too_late);

@@ -48,3 +48,38 @@ impl From<Timestamp> for SystemTime {
         UNIX_EPOCH + Duration::from_millis(time.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_moved_and_measured_in_whole_milliseconds_and_stops_at_both_ends() {
+        let time = |millis| Timestamp(millis);
+        let moved = time(1000).plus(Duration::from_micros(2_500_900));
+        assert_eq!(moved, time(3500));
+        assert_eq!(moved.since(time(1000)), Duration::from_millis(2500));
+        assert_eq!(time(1000).since(moved), Duration::ZERO);
+        assert_eq!(time(1).plus(Duration::MAX), time(u64::MAX));
+    }
+
+    #[test]
+    fn whole_seconds_are_rounded_down_and_begin_in_1970() {
+        for (millis, secs) in [(0, 0), (999, 0), (1000, 1), (1999, 1)] {
+            assert_eq!(Timestamp(millis).secs(), secs);
+        }
+        for (secs, millis) in [(-1, 0), (0, 0), (2, 2000), (i64::MAX, u64::MAX)] {
+            assert_eq!(Timestamp::from_secs(secs), Timestamp(millis));
+        }
+    }
+
+    #[test]
+    fn the_systems_time_and_back_is_the_same_millisecond() {
+        let system = UNIX_EPOCH + Duration::from_micros(1_234_567);
+        assert_eq!(Timestamp::from(system), Timestamp(1234));
+        let back = UNIX_EPOCH + Duration::from_millis(1234);
+        assert_eq!(SystemTime::from(Timestamp(1234)), back);
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Timestamp::from(before), Timestamp(0));
+    }
+}

@@ -150,11 +150,12 @@ impl Draft {
     /// this draft do not count for the next.
     #[must_use]
     pub fn successor(&self, base: u64) -> Self {
-        Self {
-            counter: self.counter + 1,
-            floor: self.counter + 1,
+        let mut next = Self {
+            counter: self.counter,
             ..Self::new(self.sizes, base).with_kept_ends(self.kept)
-        }
+        };
+        next.floor = next.next_counter();
+        next
     }
 
     /// Returns its present length in bytes.

@@ -75,11 +75,8 @@ impl DiskMeter {
         }));
         self.latency = Some(self.latency.map_or(seconds, |latency| {
             // Beside other reads a read takes longer because of them; the pace covers that.
-            if alone || seconds < latency {
-                latency + (seconds - latency) * SLOWER_WEIGHT
-            } else {
-                latency
-            }
+            let seconds = if alone { seconds } else { seconds.min(latency) };
+            latency + (seconds - latency) * SLOWER_WEIGHT
         }));
     }
 
@@ -279,6 +276,93 @@ mod tests {
             (10e6..30e6).contains(&rate),
             "half of it at 10 MB/s: {rate}"
         );
+    }
+
+    /// A first read alone takes 10 ms. The second's share of the disk's time is `sample` for a chunk.
+    #[test]
+    fn a_sample_weighs_an_eighth_if_slower_less_if_alone_and_a_thirty_second_if_faster() {
+        for (depth, sample, pace, latency) in [
+            (1u32, 74.0, 11.0, 18.0),
+            (2, 18.0, 11.0, 10.0),
+            (1, 10.0, 10.0, 10.0),
+            (1, 6.8, 9.9, 9.6),
+            (2, 6.8, 9.9, 10.0),
+            (4, 1.7, 9.740_625, 9.6),
+        ] {
+            let mut meter = DiskMeter::default();
+            meter.record_read(CHUNK, CHUNK, millis(10));
+            let took = f64::from(depth) * sample / 1e3;
+            let under_way = u64::from(depth) * CHUNK;
+            meter.record_read(CHUNK, under_way, Duration::from_secs_f64(took));
+            let found = [meter.pace, meter.latency].map(|figure| figure.expect("measured") * 1e3);
+            let found = [found[0] * CHUNK as f64, found[1]];
+            for (found, expected) in found.into_iter().zip([pace, latency]) {
+                assert!(
+                    (found - expected).abs() < 1e-9,
+                    "{depth}, {sample}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_counts_at_least_its_own_bytes_and_takes_a_microsecond() {
+        for (len, under_way, took, rate) in [
+            (1000, 0, millis(1), 1e6),
+            (1000, 4000, millis(1), 4e6),
+            (0, 0, millis(1), 1e3),
+            (1000, 1000, Duration::ZERO, 1e9),
+        ] {
+            let mut meter = DiskMeter::default();
+            meter.record_read(len, under_way, took);
+            let found = meter.rate().expect("measured");
+            assert!((found / rate - 1.0).abs() < 1e-9, "{found} for {rate}");
+        }
+    }
+
+    #[test]
+    fn scatter_is_the_worst_excess_and_fades_by_a_fiftieth_with_each_read() {
+        let mut meter = DiskMeter::default();
+        meter.record_read(CHUNK, CHUNK, millis(10));
+        assert_eq!(meter.scatter(), Duration::ZERO, "nothing was expected");
+        meter.record_read(CHUNK, CHUNK, millis(110));
+        assert_eq!(meter.scatter(), millis(100));
+        // It was expected to take 22.5 ms.
+        meter.record_read(CHUNK, CHUNK, Duration::from_micros(22_500));
+        assert_eq!(meter.scatter(), millis(98));
+        assert_eq!(meter.after_idle(Duration::ZERO).scatter(), millis(98));
+        assert_eq!(
+            meter.after_idle(2 * SCATTER_HALF_LIFE).scatter(),
+            Duration::from_micros(24_500)
+        );
+    }
+
+    #[test]
+    fn no_estimate_is_longer_than_an_hour() {
+        let mut meter = DiskMeter::default();
+        meter.record_read(1, 1, Duration::from_secs(1));
+        for (under_way, expected) in [(3598, 3599), (3599, 3600), (3600, 3600), (u64::MAX, 3600)] {
+            assert_eq!(
+                meter.estimate(under_way, 1),
+                Some(Duration::from_secs(expected))
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_holds_figures_that_a_disk_can_have() {
+        for (line, sound) in [
+            ("1e-12 1e-6 0", true),
+            ("1 3600 0.4", true),
+            ("9e-13 0.1 0", false),
+            ("1.01 0.1 0", false),
+            ("1e-9 9e-7 0", false),
+            ("1e-9 3601 0", false),
+            ("1e-9 0.1 -0.01", false),
+            ("1e-9 0.1 0.41", false),
+        ] {
+            assert_eq!(DiskMeter::parse_line(line).is_some(), sound, "{line}");
+        }
     }
 
     proptest! {

@@ -106,6 +106,23 @@ fn force_ttl_overrules_and_expires_counts() {
     );
 }
 
+/// The version is fresh for a minute, and may be stale for ten more, or for a day while the origin fails.
+#[test]
+fn each_time_ends_with_its_last_millisecond() {
+    let policy = under("");
+    let last = |end| secs(end) - Duration::from_millis(1);
+    for (age, expected) in [
+        (last(60), Judgement::Fresh),
+        (secs(60), Judgement::WhileRevalidating),
+        (last(660), Judgement::WhileRevalidating),
+        (secs(660), Judgement::Stale),
+    ] {
+        assert_eq!(policy.judge(age, false), expected, "{age:?}");
+    }
+    assert!(policy.serves_on_error(last(86_460)));
+    assert!(!policy.serves_on_error(secs(86_460)));
+}
+
 #[test]
 fn a_doubted_version_is_confirmed_at_any_age() {
     assert_eq!(

@@ -37,7 +37,7 @@ fn after(read: u64, rate: u64) -> ReadAhead {
 fn the_window_is_earned() {
     let rate = 1 << 30;
     for (read, window) in [
-        (64 * KIB, 0),
+        (256 * KIB - 1, 0),
         (256 * KIB, 512 * KIB),
         (MIB, 2 * MIB),
         (4 * MIB, 8 * MIB),
@@ -249,4 +249,105 @@ fn the_rate_is_an_average_over_half_a_second() {
     let expected = 1000.0 + (1.0 - (-1f64).exp()) * 1000.0;
     let rate = cursor.rate().expect("it read");
     assert!((rate - expected).abs() < 0.01, "{rate}");
+}
+
+#[test]
+fn a_read_continues_a_sequence_within_these_steps() {
+    let begun = |read| {
+        let mut cursor = ReadAhead::new(STREAM, 40 * MIB, Duration::ZERO);
+        let all = ByteRange::new(40 * MIB, 40 * MIB + read);
+        play(&mut cursor, all, 1 << 30, &mut Duration::ZERO.clone());
+        cursor
+    };
+    for (read, first, last) in [
+        (0, 39 * MIB, 41 * MIB),
+        (256 * KIB, 39 * MIB, 41 * MIB + 256 * KIB),
+        (MIB, 39 * MIB, 43 * MIB),
+        (4 * MIB, 39 * MIB, 52 * MIB),
+        (7 * MIB, 39 * MIB, 55 * MIB),
+        (20 * MIB, 52 * MIB, 68 * MIB),
+    ] {
+        let cursor = begun(read);
+        assert!(
+            cursor.continues(first) && !cursor.continues(first - 1),
+            "{read}"
+        );
+        assert!(
+            cursor.continues(last) && !cursor.continues(last + 1),
+            "{read}"
+        );
+    }
+}
+
+#[test]
+fn skipped_bytes_narrow_the_window_until_they_are_read_or_for_good_once_they_are_too_late() {
+    let mut cursor = after(4 * MIB, 1 << 30);
+    let mut clock = Duration::from_secs(1);
+    for (start, window, end, reason) in [
+        (11, 3, 12, "twice five, without seven"),
+        (12, 5, 13, "twice six, without seven"),
+        (5, 8, 13, "twice seven, without six"),
+        (5, 8, 13, "the same again"),
+        (
+            13,
+            10,
+            14,
+            "twice eight, without six, of which one is too late",
+        ),
+        (6, 13, 14, "twice nine, without five"),
+        (5, 0, 6, "too late, and so a new sequence"),
+    ] {
+        let mebibyte = ByteRange::new(start * MIB, (start + 1) * MIB);
+        let short = ByteRange::new(start * MIB, start * MIB + 64 * KIB);
+        let range = if window == 0 { short } else { mebibyte };
+        play(&mut cursor, range, 1 << 30, &mut clock);
+        assert_eq!(cursor.window(), window * MIB, "{reason}");
+        assert_eq!(cursor.position().div_ceil(MIB), end, "{reason}");
+    }
+}
+
+/// One read of a mebibyte takes this long.
+#[test]
+fn the_window_holds_what_a_reader_takes_in_four_seconds_but_a_whole_chunk() {
+    for (seconds, window) in [
+        (1, 2 * MIB),
+        (2, 2 * MIB),
+        (4, MIB),
+        (16, 256 * KIB),
+        (32, 256 * KIB),
+    ] {
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        cursor.record_read(ByteRange::new(0, MIB), Duration::from_secs(seconds));
+        assert_eq!(cursor.window(), window, "{seconds}");
+    }
+}
+
+#[test]
+fn a_reader_needs_a_quarter_more_than_it_takes_and_one_stream_in_reserve() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    assert_eq!(cursor.streams(Some(1.0), false), 16, "its rate is unknown");
+    cursor.record_read(ByteRange::new(0, 1000), Duration::from_secs(1));
+    for (each, streams) in [
+        (1250.0, 2),
+        (1249.0, 3),
+        (625.0, 3),
+        (156.25, 9),
+        (78.125, 16),
+        (1.0, 16),
+        (1e-9, 16),
+        (0.0, 16),
+        (-1.0, 16),
+    ] {
+        assert_eq!(cursor.streams(Some(each), false), streams, "{each}");
+    }
+}
+
+/// The only read lies before the beginning, so none of its bytes count.
+#[test]
+fn a_connection_without_a_rate_says_nothing_even_to_a_reader_without_one() {
+    let mut cursor = ReadAhead::new(STREAM, MIB, Duration::ZERO);
+    cursor.record_read(ByteRange::new(0, KIB), Duration::from_secs(1));
+    assert_eq!(cursor.rate(), Some(0.0));
+    assert_eq!(cursor.streams(Some(0.0), false), 16);
+    assert_eq!(cursor.streams(Some(1.0), false), 1);
 }

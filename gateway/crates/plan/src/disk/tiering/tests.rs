@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use super::*;
 
+mod bounds;
+
 const CHUNK: u64 = 256 << 10;
 const WINDOW: u64 = 128 << 20;
 const PART: u64 = 8 << 20;

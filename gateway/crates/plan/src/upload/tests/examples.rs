@@ -243,3 +243,83 @@ fn a_recovered_part_of_another_length_is_sent_again() {
     let job = draft.next_job(SendOccasion::Closing);
     assert_eq!(job.map(|job| job.index), Some(1));
 }
+
+#[test]
+fn an_eighth_of_the_spool_is_kept_for_each_end_and_at_most_64_mib() {
+    for (size, kept) in [
+        (7, 0),
+        (8, 1),
+        (15, 1),
+        (16, 2),
+        ((512 << 20) - 1, (64 << 20) - 1),
+        (512 << 20, 64 << 20),
+        (u64::MAX, 64 << 20),
+    ] {
+        assert_eq!(kept_end(size), kept, "{size}");
+    }
+}
+
+/// The first two parts are a hole, the others were written.
+#[test]
+fn a_job_of_one_draft_does_not_count_for_the_next() {
+    let mut old = draft();
+    written(&mut old, ByteRange::new(20, 40));
+    let mut jobs = Vec::new();
+    while let Some(job) = old.next_job(SendOccasion::Closing) {
+        old.begin_send(&job);
+        jobs.push(job);
+    }
+    assert!(jobs.iter().map(|job| job.index).eq(0..4));
+    assert!(jobs.iter().all(|job| old.is_current(job)));
+    let mut next = old.successor(40);
+    assert!(!jobs.iter().any(|job| next.is_current(job)));
+    for end in [30, 40, 40] {
+        written(&mut next, ByteRange::new(20, end));
+        assert!(!jobs.iter().any(|job| next.is_current(job)));
+        assert!(!jobs.iter().any(|job| next.end_send(job, tag())));
+    }
+    assert_eq!(next.sent_parts().count(), 0);
+}
+
+#[test]
+fn the_next_draft_begins_as_its_base_and_keeps_sizes_and_ends() {
+    let mut old = draft();
+    written(&mut old, ByteRange::new(0, 100));
+    let mut next = old.successor(60);
+    assert_eq!(
+        (next.base(), next.size(), next.local().bytes()),
+        (60, 60, 0)
+    );
+    assert!(next.is_unchanged(60));
+    assert_eq!(next.truncate(30), Ok(0));
+    assert_eq!(next.truncate(50), Ok(0));
+    assert_eq!((next.base(), next.size()), (30, 50), "the others are zero");
+    written(&mut next, ByteRange::new(0, 100));
+    while sent(&mut next, SendOccasion::Writing).is_some() {}
+    assert_eq!(next.evict().map(|(index, ..)| index), Some(2));
+}
+
+#[test]
+fn an_object_is_one_part_up_to_the_size_of_the_first() {
+    let draft = |base| Draft::new(PartSizes::new(10), base);
+    assert!(draft(0).is_one_part() && draft(10).is_one_part());
+    assert!(!draft(11).is_one_part());
+}
+
+#[test]
+fn a_part_replaces_gone_bytes_from_its_next_write_until_its_own_are_gone() {
+    let mut draft = draft();
+    written(&mut draft, ByteRange::new(0, 100));
+    while sent(&mut draft, SendOccasion::Writing).is_some() {}
+    assert!(!draft.has_gone_bytes());
+    assert_eq!(draft.evict(), Some((2, ByteRange::new(20, 30), 10)));
+    assert!(draft.has_gone_bytes() && !draft.replaces_gone(2));
+    written(&mut draft, ByteRange::new(20, 40));
+    assert!(!draft.has_gone_bytes() && draft.replaces_gone(2));
+    assert!(!draft.replaces_gone(3), "it was in the spool");
+    assert!(!draft.replaces_gone(10), "there is no such part");
+    while sent(&mut draft, SendOccasion::Closing).is_some() {}
+    assert!(draft.replaces_gone(2));
+    while draft.evict().is_some() {}
+    assert!(draft.has_gone_bytes() && !draft.replaces_gone(2));
+}
