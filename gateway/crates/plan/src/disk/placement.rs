@@ -32,12 +32,19 @@ fn draw(key: u64, place: DiskShare) -> f64 {
     let mut seed = [0; 16];
     seed[..8].copy_from_slice(&key.to_le_bytes());
     seed[8..].copy_from_slice(&place.id.to_le_bytes());
-    // 53 bits, the precision of an f64, shifted so that 0 and 1 cannot occur.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-    let even = ((xxh3_64(&seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     #[expect(clippy::cast_precision_loss, reason = "a share needs no last digit")]
     let weight = place.weight as f64;
-    -weight / even.ln()
+    -weight / unit(xxh3_64(&seed)).ln()
+}
+
+/// Returns a number above 0 and below 1, evenly spread over all hashes.
+fn unit(hash: u64) -> f64 {
+    // 53 bits, the precision of an f64, shifted so that 0 cannot occur. The largest is rounded up to 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
+    let shifted = (hash >> 11) as f64 + 0.5;
+    #[expect(clippy::cast_precision_loss, reason = "a power of two")]
+    let all = (1u64 << 53) as f64;
+    (shifted / all).min(1.0 - f64::EPSILON / 2.0)
 }
 
 #[cfg(test)]
@@ -89,6 +96,14 @@ mod tests {
                 let share = f64::from(count) / (1000.0 * f64::from(u32::try_from(weight).expect("small")));
                 prop_assert!((0.8..1.2).contains(&share), "{counts:?}");
             }
+        }
+    }
+
+    #[test]
+    fn no_hash_draws_zero_or_one() {
+        for hash in [0, 1, u64::MAX / 2, u64::MAX] {
+            let drawn = unit(hash);
+            assert!(0.0 < drawn && drawn < 1.0, "{hash}: {drawn}");
         }
     }
 
