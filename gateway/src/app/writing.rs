@@ -63,7 +63,7 @@ fn warn_of_left_drafts(spool: &Path) {
             %path,
             "no mount is writable, and objects in the spool are not in the bucket; they stay there"
         ),
-        Err(error) => tracing::warn!(%path, %error, "cannot see what is left in the spool"),
+        Err(error) => tracing::warn!(%path, %error, "cannot list the spool"),
     }
 }
 

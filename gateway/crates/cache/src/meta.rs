@@ -108,7 +108,7 @@ impl Meta {
         let (database, marks) = (dir.join(DATABASE_FILE), dir.join(MARKS_FILE));
         let changing = MarkFile::read_keys(&marks);
         if let Err(error) = &changing {
-            warn!(path = %marks.display(), %error, "it is not known which keys were being changed; nothing on record counts");
+            warn!(path = %marks.display(), %error, "the keys under change are unknown; no record counts");
         }
         let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
         db.bound(Sweep::new(settings.state_size, metrics.swept.clone()));

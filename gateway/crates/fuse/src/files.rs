@@ -365,7 +365,7 @@ impl InvalidationSubscriber for Files {
                 .await
                 .is_err()
             {
-                tracing::warn!("the kernel takes long to forget what was purged");
+                tracing::warn!("the kernel is slow to drop purged pages");
             }
         })
     }

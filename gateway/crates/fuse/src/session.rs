@@ -177,7 +177,7 @@ fn clear(path: &Path) -> Result<PathBuf, MountError> {
     // Its server is gone, so no program can use it. `statvfs` asks for the space, because the kernel may remember the
     // attributes.
     if matches!(rustix::fs::statvfs(path), Err(Errno::NOTCONN)) {
-        tracing::warn!(path = %path.display(), "clearing away the mount of a process that is gone");
+        tracing::warn!(path = %path.display(), "removing the mount of a process that has ended");
         detach(path).map_err(folder)?;
     }
     let whole = std::fs::canonicalize(path).map_err(folder)?;

@@ -14,7 +14,7 @@ pub enum WriteError {
     #[error("the object exists")]
     Exists,
     /// The bucket has another version than the one that was changed: nothing was written.
-    #[error("the object was changed by somebody else")]
+    #[error("another writer changed the object")]
     Changed,
     /// Needed bytes have left the spool: the spool is too small to change earlier bytes of this
     /// object.

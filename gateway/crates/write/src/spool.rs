@@ -207,7 +207,7 @@ impl Spool {
                 (None, None) => Err(io::Error::other("a journal cannot be read")),
             };
             if let Err(error) = removed {
-                tracing::error!(%error, "what an object in the spool replaces cannot be taken away; both are left there");
+                tracing::error!(%error, "cannot remove the edition that an object in the spool replaces; both are left there");
                 found.retain(|(file, _)| ![next, replaced].contains(&file.id()));
             }
         }
@@ -233,7 +233,7 @@ impl Spool {
             journals.into_iter().partition(|read| seen.insert(read.id));
         for ReadJournal { path, .. } in others {
             if let Err(error) = self.slots.found(&path).and_then(|mut slot| slot.blank()) {
-                tracing::error!(%error, path = %path.display(), "a journal in the spool counts no more, and cannot be taken away");
+                tracing::error!(%error, path = %path.display(), "an outdated journal in the spool cannot be removed");
             }
         }
         (journals, all_read)

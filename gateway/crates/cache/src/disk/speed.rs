@@ -24,7 +24,7 @@ pub(super) fn write_meter(dir: &Path, meter: &DiskMeter) {
     if let Some(line) = meter.to_line()
         && let Err(error) = write_line(&dir.join(FILE_NAME), &line)
     {
-        tracing::debug!(%error, "what was measured of a cache disk is not kept");
+        tracing::debug!(%error, "the measurements of a cache disk are not kept");
     }
 }
 

@@ -231,7 +231,7 @@ fn open_file(
     let mut run = match found.before {
         Some((run, true)) => run,
         Some((run, false)) => {
-            warn!(path = %path.display(), "the last run did not end in order: what is cached will be confirmed before it counts as fresh");
+            warn!(path = %path.display(), "the last run did not end in order; cached versions are confirmed before they count as fresh");
             Run {
                 trusted: number,
                 sound: run.sound.min(number),

@@ -131,7 +131,7 @@ impl Writers {
             None => check_unchanged(source, from, most, &found).await.err(),
         };
         if let Some(error) = refused {
-            tracing::warn!(%error, from, to, "a folder is not renamed; what was copied of it is taken away again");
+            tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
             inner.delete_copies(source, &items, &outcomes).await;
             inner.core.forget_name(source.origin.id(), to);
             return Err(error);
@@ -143,7 +143,7 @@ impl Writers {
         match &copied.left {
             None => inner.forget_folders(&items, from),
             Some(error) => {
-                tracing::warn!(%error, from, to, "a folder was copied, and not all of it could be deleted under its old name");
+                tracing::warn!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
             }
         }
         Ok(FolderRename::Copied(copied))

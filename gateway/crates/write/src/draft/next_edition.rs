@@ -57,7 +57,7 @@ impl SharedDraft {
         // them, only requests are lost.
         let appended = file.blocking(move |file| file.note(&records)).await;
         if let Err(error) = appended {
-            tracing::debug!(%error, "the journal of a replaced object cannot be told what was sent of it");
+            tracing::debug!(%error, "cannot note in the journal of a replaced object which parts were sent");
         }
         file.let_go(ByteRange::new(0, u64::MAX));
         true
@@ -70,7 +70,7 @@ impl SharedDraft {
         let replaces = |state: &DraftState| state.replaced_edition.is_some();
         if let Err(error) = self.sync_if(replaces).await {
             let key = self.id().key;
-            tracing::warn!(%error, key = key.as_str(), "what replaces a closed object cannot be made durable before it is published");
+            tracing::warn!(%error, key = key.as_str(), "cannot make the replacement of a closed object durable before its publish");
         }
     }
 

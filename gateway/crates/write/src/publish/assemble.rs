@@ -59,7 +59,7 @@ impl SharedDraft {
             // A full disk must not prevent the completion that frees room.
             Err(error) if all_journaled => {
                 let key = upload.key.as_str();
-                tracing::warn!(%error, key, "the journal cannot be told of a completion");
+                tracing::warn!(%error, key, "cannot note a completion in the journal");
             }
             appended => appended?,
         }

@@ -65,7 +65,7 @@ impl Drafts {
                 Err(error) => {
                     // Its own writers get the error; the waiting writer may be another.
                     let id = writing.id();
-                    tracing::warn!(%error, key = id.key.as_str(), "cannot make room of what was sent");
+                    tracing::warn!(%error, key = id.key.as_str(), "cannot evict sent parts from the spool");
                 }
             }
         }
@@ -206,7 +206,7 @@ impl SharedDraft {
         let writing = self.clone();
         self.inner.core.spawn(async move {
             if let Err(error) = writing.evict().await {
-                tracing::warn!(%error, "parts that were sent cannot leave the spool");
+                tracing::warn!(%error, "sent parts cannot leave the spool");
             }
             writing.state().evicting = false;
         });
@@ -236,7 +236,7 @@ impl SharedDraft {
                 aborted = writing.abort(&upload).await;
             }
             if let Err(error) = aborted {
-                tracing::warn!(%error, key = upload.key.as_str(), "cannot give an upload up; the bucket's lifecycle rules may");
+                tracing::warn!(%error, key = upload.key.as_str(), "cannot abort an upload; the bucket's lifecycle rules may");
             }
         });
     }

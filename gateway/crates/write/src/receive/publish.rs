@@ -155,7 +155,7 @@ impl Drop for Receiving {
                 },
                 () = last => OriginError::Unavailable("we are ending"),
             };
-            tracing::warn!(%error, "cannot give an upload up; the bucket's lifecycle rules may");
+            tracing::warn!(%error, "cannot abort an upload; the bucket's lifecycle rules may");
         });
     }
 }

@@ -112,7 +112,7 @@ impl SpoolFile {
         let local = Vec::from_iter(replayed.draft.local().iter().filter(|it| elsewhere(*it)));
         let length = data.length()?;
         if local.last().is_some_and(|last| last.end > length) {
-            tracing::warn!(path = %path.display(), length, "what was cut off stays so");
+            tracing::warn!(path = %path.display(), length, "a file was cut when the process ended, and stays cut");
             replayed.draft.truncate(length).map_err(io::Error::other)?;
         }
         data.keep_only(replayed.draft.local(), replayed.draft.size())?;
@@ -267,7 +267,7 @@ impl SpoolFile {
         drop(journal);
         if let Err(error) = self.remove_before() {
             // It counts no more, and is removed with this one.
-            tracing::warn!(%error, "cannot take the files of a replaced object away");
+            tracing::warn!(%error, "cannot remove the files of a replaced object");
         }
         Ok(())
     }
@@ -315,14 +315,14 @@ impl SpoolFile {
         let renewed = journal.log.renew(begin, records);
         self.grown.store(journal.log.grown(), Ordering::Relaxed);
         if let Err(error) = renewed {
-            tracing::warn!(%error, "cannot write a journal anew that has become long");
+            tracing::warn!(%error, "cannot rewrite a long journal");
         }
     }
 
     /// Removes the files: first the journal, durably, because data without one does not count.
     pub(crate) fn remove(&self) {
         if let Err(error) = self.try_to_remove() {
-            tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
+            tracing::warn!(%error, "cannot remove the journal of a published object");
         }
     }
 

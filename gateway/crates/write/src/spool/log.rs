@@ -201,7 +201,7 @@ impl Log {
         Ok(before.map(|mut before| {
             // If it stays, the file of the later turn counts: see `Spool::recover`.
             if let Err(error) = before.retire() {
-                tracing::warn!(%error, "cannot take a journal away that counts no more");
+                tracing::warn!(%error, "cannot remove an outdated journal");
             }
             before
         }))
