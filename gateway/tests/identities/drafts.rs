@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_engine::{Error, InvalidationSubscriber, Open, ReadContext, Scope};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{OriginId, RangeSpec};
@@ -50,7 +50,7 @@ async fn a_draft_that_is_published_is_known_under_every_identity() {
     let size = async |source: &Arc<ReadContext>, key: &str| {
         let found = engine.look_up(source, key, false).await.expect("an answer");
         match found.entry {
-            Entry::File(facts) => Some(facts.size),
+            NameKind::File(facts) => Some(facts.size),
             _ => None,
         }
     };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Error, Object, Open, ReadContext};
-use tidegate_cache::Entry as MetaEntry;
+use tidegate_cache::Entry;
 use tidegate_origin::OriginError;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
@@ -34,9 +34,9 @@ pub(super) use table::Table;
 /// The time for which a stale answer holds that replaces an origin's failure.
 const STALE_ANSWER_TTL: Duration = Duration::from_secs(1);
 
-/// The meaning of a name.
+/// The kind of a name: a file, a folder, or neither.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum NameKind {
     /// An object.
     File(Facts),
     /// A prefix of other keys.
@@ -64,7 +64,7 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The meaning of the name.
-    pub entry: Entry,
+    pub entry: NameKind,
     /// The time for which it need not be asked again.
     pub fresh: Duration,
 }
@@ -72,9 +72,9 @@ pub struct Answer {
 /// A page of the names in a folder.
 #[derive(Debug, Clone)]
 pub struct NamePage {
-    /// Names, with their meaning when they were listed; never [`Entry::Missing`]. [`Engine::known`] tells whether that
+    /// Names, with their meaning when they were listed; never [`NameKind::Missing`]. [`Engine::known`] tells whether that
     /// still holds, and for how long.
-    pub names: Vec<(String, Entry)>,
+    pub names: Vec<(String, NameKind)>,
     /// The start of the next page; `None` if there is none.
     pub next: Option<PagePosition>,
 }
@@ -139,7 +139,7 @@ impl Engine {
         headers: bool,
     ) -> Result<Answer, Error> {
         let Ok(key) = ObjectKey::new(path) else {
-            return Ok(self.answer(source, Entry::Missing));
+            return Ok(self.answer(source, NameKind::Missing));
         };
         let asked = self.name_request(source);
         let error = match self.find_meaning(source, path, key, &asked, headers).await {
@@ -147,16 +147,16 @@ impl Engine {
             // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
             // key.
             Ok(found)
-                if found.entry != Entry::Folder && !self.core.names.is_current(&asked, path) =>
+                if found.entry != NameKind::Folder && !self.core.names.is_current(&asked, path) =>
             {
                 return Ok(answer_for(found.entry, Duration::ZERO));
             }
             answer => return answer,
         };
         match self.core.names.stale_meaning(&asked, path) {
-            Some(Meaning::Folder) => Ok(answer_for(Entry::Folder, STALE_ANSWER_TTL)),
+            Some(Meaning::Folder) => Ok(answer_for(NameKind::Folder, STALE_ANSWER_TTL)),
             Some(Meaning::File(facts)) if !headers => {
-                Ok(answer_for(Entry::File(facts), STALE_ANSWER_TTL))
+                Ok(answer_for(NameKind::File(facts), STALE_ANSWER_TTL))
             }
             _ => Err(error),
         }
@@ -167,13 +167,13 @@ impl Engine {
     pub fn known(&self, source: &ReadContext, path: &str) -> Option<Answer> {
         let seen = self.core.names.get(&self.name_request(source), path)?;
         let entry = match seen.meaning {
-            Meaning::Folder => Entry::Folder,
+            Meaning::Folder => NameKind::Folder,
             // A reader that opened it since may have found another version.
             _ if let Some(found) = self.opened_since(source, path, seen.since) => {
                 return Some(found);
             }
-            Meaning::File(facts) => Entry::File(facts),
-            Meaning::Missing | Meaning::Unknown => Entry::Missing,
+            Meaning::File(facts) => NameKind::File(facts),
+            Meaning::Missing | Meaning::Unknown => NameKind::Missing,
         };
         Some(answer_for(entry, seen.left))
     }
@@ -229,10 +229,10 @@ impl Engine {
             !seen.meaning.is_missing() || self.opened_since(source, path, seen.since).is_none()
         });
         match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
-            Some((Meaning::Folder, fresh)) => return Ok(answer_for(Entry::Folder, fresh)),
+            Some((Meaning::Folder, fresh)) => return Ok(answer_for(NameKind::Folder, fresh)),
             Some((Meaning::Missing, fresh)) => {
                 let fresh = fresh.min(asked.negative_ttl);
-                return Ok(answer_for(Entry::Missing, fresh));
+                return Ok(answer_for(NameKind::Missing, fresh));
             }
             _ => {}
         }
@@ -264,7 +264,7 @@ impl Engine {
         match seen.map(|seen| (seen.meaning, seen.left)) {
             // A reader that opened it since may have found that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
-                Ok(answer_for(Entry::File(facts), fresh))
+                Ok(answer_for(NameKind::File(facts), fresh))
             }
             seen => Err(Doubts {
                 listed: seen.is_some(),
@@ -283,7 +283,7 @@ impl Engine {
         at: Option<Timestamp>,
     ) -> bool {
         match self.core.meta.peek(&source.object(key)) {
-            Some(MetaEntry::Missing { since }) => at.is_some_and(|at| since < at),
+            Some(Entry::Missing { since }) => at.is_some_and(|at| since < at),
             _ => false,
         }
     }
@@ -291,7 +291,7 @@ impl Engine {
     /// Returns whether a version of the key is known, however old.
     fn knows_version(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let id = source.object(key);
-        matches!(self.core.meta.peek(&id), Some(MetaEntry::Present(_)))
+        matches!(self.core.meta.peek(&id), Some(Entry::Present(_)))
     }
 
     /// Records a name as an object, so that readers of its folder see it.
@@ -311,7 +311,7 @@ impl Engine {
     fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &NameRequest) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
-        self.answer(source, Entry::Missing)
+        self.answer(source, NameKind::Missing)
     }
 
     fn name_request(&self, source: &ReadContext) -> NameRequest {
@@ -326,10 +326,10 @@ impl Engine {
         }
     }
 
-    fn answer(&self, source: &ReadContext, entry: Entry) -> Answer {
+    fn answer(&self, source: &ReadContext, entry: NameKind) -> Answer {
         let profile = source.profile.load();
         let fresh = match entry {
-            Entry::Missing => profile.negative_ttl,
+            NameKind::Missing => profile.negative_ttl,
             _ => profile.ttl,
         };
         Answer { entry, fresh }
@@ -352,14 +352,14 @@ fn version_only() -> Open {
     }
 }
 
-fn answer_for(entry: Entry, fresh: Duration) -> Answer {
+fn answer_for(entry: NameKind, fresh: Duration) -> Answer {
     Answer { entry, fresh }
 }
 
 fn file_answer(object: &Object) -> Answer {
     let left = u64::try_from(object.outcome.ttl_ms).unwrap_or(0);
     Answer {
-        entry: Entry::File(object.facts()),
+        entry: NameKind::File(object.facts()),
         fresh: Duration::from_millis(left),
     }
 }

@@ -17,7 +17,7 @@ use crate::lookup_backoff::LookupBackoff;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Nodes, ROOT_INO};
 use crate::settings::{Access, Modified, Settings, Writable};
-use tidegate_engine::names::{Answer, Entry, Facts};
+use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
@@ -168,7 +168,7 @@ impl Files {
         };
         lookup.settle();
         match answer.entry {
-            Entry::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
+            NameKind::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
             _ => Ok(answer),
         }
     }
@@ -183,17 +183,17 @@ impl Files {
         &self,
         folder: u64,
         path: &str,
-        entry: &Entry,
+        entry: &NameKind,
         fresh: Duration,
     ) -> Option<TimedAttr> {
         Some(match entry {
-            Entry::Missing => return None,
-            Entry::Folder => {
+            NameKind::Missing => return None,
+            NameKind::Folder => {
                 let node = self.nodes.tell(folder, &format!("{path}/"), true);
                 let attr = attr::folder(&self.settings, node.ino, self.mounted);
                 (attr, fresh)
             }
-            Entry::File(facts) => {
+            NameKind::File(facts) => {
                 let node = self.nodes.tell(folder, path, false);
                 self.show(&node, facts, fresh)
             }
@@ -202,9 +202,14 @@ impl Files {
 
     /// Does the same for a name that was listed some time ago. The engine's present knowledge goes first; a name that
     /// it does not know must be looked up before it is used.
-    pub(crate) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<TimedAttr> {
+    pub(crate) fn tell_listed(
+        &self,
+        folder: u64,
+        path: &str,
+        listed: &NameKind,
+    ) -> Option<TimedAttr> {
         match self.engine.known(&self.source, path) {
-            Some(Answer { entry, fresh }) if entry != Entry::Missing => {
+            Some(Answer { entry, fresh }) if entry != NameKind::Missing => {
                 self.tell(folder, path, &entry, fresh)
             }
             _ => self.tell(folder, path, listed, Duration::ZERO),
@@ -257,9 +262,9 @@ impl Files {
         }
         let answer = self.resolve(&node.key()).await?;
         match answer.entry {
-            Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
+            NameKind::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
             // The kernel asks before it opens, too: it is told to look again, as in `open`.
-            Entry::Folder | Entry::Missing => Err(Errno::ESTALE),
+            NameKind::Folder | NameKind::Missing => Err(Errno::ESTALE),
         }
     }
 

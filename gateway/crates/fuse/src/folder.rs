@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::nodes::Node;
-use tidegate_engine::names::{self, Entry, PagePosition};
+use tidegate_engine::names::{self, NameKind, PagePosition};
 use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
@@ -27,7 +27,7 @@ struct ListingState {
     /// The number of each page's first name, and where the page begins.
     begun: Vec<(u64, Option<PagePosition>)>,
     /// The drafts in the folder when the reading began.
-    drafts: Vec<(String, Entry)>,
+    drafts: Vec<(String, NameKind)>,
     page: Option<Arc<FolderPage>>,
     ahead: Option<AbortOnDropHandle<Result<names::NamePage, Error>>>,
     /// Names of drafts that the pages already had.
@@ -39,7 +39,7 @@ struct ListingState {
 pub(crate) struct FolderPage {
     /// The number of the first.
     pub(crate) first: u64,
-    pub(crate) names: Vec<(String, Entry)>,
+    pub(crate) names: Vec<(String, NameKind)>,
     next: Option<PagePosition>,
 }
 
@@ -49,7 +49,7 @@ impl FolderPage {
     }
 
     /// Returns the names from this number on.
-    pub(crate) fn from(&self, number: u64) -> &[(String, Entry)] {
+    pub(crate) fn from(&self, number: u64) -> &[(String, NameKind)] {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         self.names.get(skip..).unwrap_or_default()
@@ -68,7 +68,7 @@ impl Folder {
 
     /// Starts reading from the beginning; if it was read before, with a fresh listing. `drafts`: names that the bucket
     /// may not have yet.
-    pub(crate) async fn begin(&self, drafts: Vec<(String, Entry)>) {
+    pub(crate) async fn begin(&self, drafts: Vec<(String, NameKind)>) {
         let mut stream = self.stream.lock().await;
         if stream.page.is_some() {
             self.engine.list_anew(&self.source, &self.node.key());
@@ -138,7 +138,7 @@ impl ListingState {
             }
         }
         if page.next.is_none() {
-            let unmet = |(name, _): &&(String, Entry)| !self.met.contains(name);
+            let unmet = |(name, _): &&(String, NameKind)| !self.met.contains(name);
             page.names.extend(self.drafts.iter().filter(unmet).cloned());
         }
     }

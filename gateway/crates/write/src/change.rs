@@ -16,7 +16,7 @@ use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
@@ -70,7 +70,7 @@ impl Writers {
             .0
             .engine
             .known(source, key.as_str().trim_end_matches('/'));
-        if known.is_some_and(|known| known.entry != Entry::Missing) {
+        if known.is_some_and(|known| known.entry != NameKind::Missing) {
             return Err(WriteError::Exists);
         }
         let put = origin.put(key, Headers::new(), empty, Guard::None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, Facts};
+use super::{Facts, NameKind};
 use tidegate_origin::After;
 use tidegate_plan::folder::{self, is_listed};
 use tidegate_plan::{OriginId, Timestamp};
@@ -25,10 +25,10 @@ impl Meaning {
     }
 
     /// Returns the entry for frontends, if the name exists.
-    pub(super) fn entry(&self) -> Option<Entry> {
+    pub(super) fn entry(&self) -> Option<NameKind> {
         match self {
-            Self::File(facts) => Some(Entry::File(facts.clone())),
-            Self::Folder => Some(Entry::Folder),
+            Self::File(facts) => Some(NameKind::File(facts.clone())),
+            Self::Folder => Some(NameKind::Folder),
             Self::Missing | Self::Unknown => None,
         }
     }
@@ -85,7 +85,7 @@ pub(super) struct ListedPage<'a> {
 /// Known names of a folder, and what follows them.
 #[derive(Debug)]
 pub(super) struct KnownNames {
-    pub(super) names: Vec<(String, Entry)>,
+    pub(super) names: Vec<(String, NameKind)>,
     pub(super) then: Continuation,
 }
 

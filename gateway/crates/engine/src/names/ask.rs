@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::answer::{Meaning, NameRequest};
-use super::{Answer, Doubts, Entry, NameRequestCause, of_listing, version_only};
+use super::{Answer, Doubts, NameKind, NameRequestCause, of_listing, version_only};
 use crate::{Engine, Error, ReadContext};
 use tidegate_origin::{List, Listing};
 use tidegate_plan::{ObjectKey, folder};
@@ -26,7 +26,7 @@ impl Engine {
         if doubts.was_folder {
             // It most likely still is a folder: then no other question is needed.
             match as_folder.await {
-                Ok(true) => return Ok(self.answer(source, Entry::Folder)),
+                Ok(true) => return Ok(self.answer(source, NameKind::Folder)),
                 Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
                 Err(error) => return Err(error),
             }
@@ -42,12 +42,12 @@ impl Engine {
             }
         });
         let (found, proven) = match select(as_folder, as_file).await {
-            Either::Left((Ok(true), _)) => return Ok(self.answer(source, Entry::Folder)),
+            Either::Left((Ok(true), _)) => return Ok(self.answer(source, NameKind::Folder)),
             Either::Left((proven, as_file)) => (as_file.await, proven),
             Either::Right((found, as_folder)) => (found, as_folder.await),
         };
         match (found, proven) {
-            (_, Ok(true)) => Ok(self.answer(source, Entry::Folder)),
+            (_, Ok(true)) => Ok(self.answer(source, NameKind::Folder)),
             (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
             (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
             (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Engine, Entry, answer_for};
+use super::{Answer, Engine, NameKind, answer_for};
 use crate::{ReadContext, records};
-use tidegate_cache::{Entry as MetaEntry, Record};
+use tidegate_cache::{Entry, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
@@ -17,7 +17,7 @@ impl Engine {
         since: Timestamp,
     ) -> Option<Answer> {
         let id = source.object(&ObjectKey::new(path).ok()?);
-        let Some(MetaEntry::Present(record)) = self.core.meta.peek(&id) else {
+        let Some(Entry::Present(record)) = self.core.meta.peek(&id) else {
             return None;
         };
         if record.confirmed < since {
@@ -30,7 +30,7 @@ impl Engine {
         let facts = self.core.facts(&id, &record.version);
         // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();
-        (fresh && has_time).then(|| answer_for(Entry::File(facts), left))
+        (fresh && has_time).then(|| answer_for(NameKind::File(facts), left))
     }
 
     /// Returns the known version as confirmed by a listing that was requested later and shows the same one.

@@ -13,7 +13,7 @@ use super::answer::{
     Continuation, KnownNames, ListedFile, ListedPage, ListingCursor, Meaning, NameRequest,
     NamesHad, split,
 };
-use super::{Engine, Entry, Facts, NamePage, NameRequestCause, PagePosition, of_listing};
+use super::{Engine, Facts, NameKind, NamePage, NameRequestCause, PagePosition, of_listing};
 use crate::Core;
 use crate::{Error, ReadContext, records};
 use tidegate_origin::list::MAX_PAGE_KEYS;
@@ -50,7 +50,7 @@ impl Listings {
 /// The content of a page that has arrived.
 #[derive(Debug)]
 struct ArrivedPage {
-    names: Vec<(String, Entry)>,
+    names: Vec<(String, NameKind)>,
     /// The last name that the listing has reached; see [`ListingCursor::reached`].
     reached: String,
     next: Option<ListingCursor>,
@@ -362,8 +362,8 @@ fn record_page(
     };
     core.names.record_page(asked, landing);
     let names = found.into_iter().map(|(name, child)| match child {
-        FolderEntry::File(told) => (name, Entry::File(told.facts)),
-        FolderEntry::Folder => (name, Entry::Folder),
+        FolderEntry::File(told) => (name, NameKind::File(told.facts)),
+        FolderEntry::Folder => (name, NameKind::Folder),
     });
     ArrivedPage {
         names: names.collect(),

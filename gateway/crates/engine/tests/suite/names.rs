@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_engine::names::{Answer, Entry};
+use tidegate_engine::names::{Answer, NameKind};
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
@@ -17,7 +17,7 @@ impl World {
         self.engine.look_up(&self.source, path, false).await
     }
 
-    async fn entry(&self, path: &str) -> Entry {
+    async fn entry(&self, path: &str) -> NameKind {
         self.look(path).await.expect("an answer").entry
     }
 
@@ -40,8 +40,8 @@ impl World {
     }
 }
 
-fn is_file(entry: &Entry, size: u64) -> bool {
-    matches!(entry, Entry::File(facts) if facts.size == size)
+fn is_file(entry: &NameKind, size: u64) -> bool {
+    matches!(entry, NameKind::File(facts) if facts.size == size)
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,9 +72,9 @@ async fn ten_folders_deep() {
 async fn what_is_missing_costs_two_and_is_remembered() {
     let world = World::plain();
     let mut before = 0;
-    assert_eq!(world.entry("none").await, Entry::Missing);
+    assert_eq!(world.entry("none").await, NameKind::Missing);
     assert_eq!(world.requests(&mut before), 2);
-    assert_eq!(world.entry("none").await, Entry::Missing);
+    assert_eq!(world.entry("none").await, NameKind::Missing);
     assert_eq!(world.requests(&mut before), 0);
     // A bare 404 creates no negative entry for a client that requests the object itself.
     world.bucket.put("none", "there");
@@ -92,17 +92,17 @@ async fn a_folder_wins_over_a_file_of_its_name() {
     let world = World::plain();
     world.bucket.put("both", "file");
     world.bucket.put("both/inner", "x");
-    assert_eq!(world.entry("both").await, Entry::Folder);
+    assert_eq!(world.entry("both").await, NameKind::Folder);
     let page = world.engine.list(&world.source, "", None).await;
     let names = page.expect("a page").names;
-    assert_eq!(names, [("both".to_owned(), Entry::Folder)]);
+    assert_eq!(names, [("both".to_owned(), NameKind::Folder)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_folder_may_be_an_object_that_ends_in_a_slash() {
     let world = World::plain();
     world.bucket.put("made/", "");
-    assert_eq!(world.entry("made").await, Entry::Folder);
+    assert_eq!(world.entry("made").await, NameKind::Folder);
     let page = world.engine.list(&world.source, "made/", None).await;
     assert!(page.expect("a page").names.is_empty());
 }
@@ -130,12 +130,12 @@ async fn a_listing_answers_for_every_name_on_it() {
     world.requests(&mut before);
     for (name, _) in &names {
         let entry = world.entry(&format!("f/{name}")).await;
-        assert_eq!(entry == Entry::Folder, name == "sub");
+        assert_eq!(entry == NameKind::Folder, name == "sub");
     }
     assert_eq!(world.requests(&mut before), 0);
     // The listing has no headers: a caller that needs them pays exactly one request.
     let whole = world.engine.look_up(&world.source, "f/0000", true).await;
-    let Entry::File(facts) = whole.expect("an answer").entry else {
+    let NameKind::File(facts) = whole.expect("an answer").entry else {
         panic!("a file");
     };
     assert!(facts.version.is_some());
@@ -167,32 +167,32 @@ async fn a_listing_that_contradicts_a_version_has_it_confirmed() {
 async fn purges_are_seen_at_once() {
     let world = World::plain();
     world.bucket.put("a/b/old", "x");
-    assert_eq!(world.entry("a/b").await, Entry::Folder);
-    assert_eq!(world.entry("a/new").await, Entry::Missing);
+    assert_eq!(world.entry("a/b").await, NameKind::Folder);
+    assert_eq!(world.entry("a/new").await, NameKind::Missing);
     world.bucket.put("a/new/file", "1234");
     world.purge("a/new/file").await;
-    assert_eq!(world.entry("a/new").await, Entry::Folder);
+    assert_eq!(world.entry("a/new").await, NameKind::Folder);
     assert!(is_file(&world.entry("a/new/file").await, 4));
     world.bucket.delete("a/b/old");
     world.purge_prefix("a/b").await;
-    assert_eq!(world.entry("a/b").await, Entry::Missing);
+    assert_eq!(world.entry("a/b").await, NameKind::Missing);
     world.bucket.delete("a/new/file");
     world.purge("a/new/file").await;
-    assert_eq!(world.entry("a/new/file").await, Entry::Missing);
+    assert_eq!(world.entry("a/new/file").await, NameKind::Missing);
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_live_for_the_profiles_time() {
     let world = Setup::profile(|profile| profile.stale_while_revalidate = Duration::ZERO).build();
     world.bucket.put("f/k", "x");
-    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert_eq!(world.entry("f").await, NameKind::Folder);
     assert!(is_file(&world.entry("f/k").await, 1));
     world.bucket.delete("f/k");
     pass(secs(59)).await;
-    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert_eq!(world.entry("f").await, NameKind::Folder);
     pass(secs(2)).await;
-    assert_eq!(world.entry("f").await, Entry::Missing);
-    assert_eq!(world.entry("f/k").await, Entry::Missing);
+    assert_eq!(world.entry("f").await, NameKind::Missing);
+    assert_eq!(world.entry("f/k").await, NameKind::Missing);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +207,7 @@ async fn an_origin_that_fails_is_no_missing_file() {
     world.bucket.set_faults([Fault::Refuse(forbidden)]);
     assert_eq!(world.look("l").await, Err(Error::Forbidden));
     world.bucket.set_faults([]);
-    assert_eq!(world.entry("k").await, Entry::Missing);
+    assert_eq!(world.entry("k").await, NameKind::Missing);
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +215,7 @@ async fn what_is_no_key_is_missing() {
     let world = World::plain();
     let long = "k".repeat(1025);
     for path in ["", ".", "a/..", &long] {
-        assert_eq!(world.entry(path).await, Entry::Missing);
+        assert_eq!(world.entry(path).await, NameKind::Missing);
     }
     assert_eq!(world.bucket.lists(), 0);
 }
@@ -229,14 +229,14 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
     let world = setup.build();
     world.bucket.put("f/k", "x");
     world.bucket.put("f/l", "x");
-    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert_eq!(world.entry("f").await, NameKind::Folder);
     assert!(is_file(&world.entry("f/k").await, 1));
-    assert_eq!(world.entry("none").await, Entry::Missing);
+    assert_eq!(world.entry("none").await, NameKind::Missing);
     pass(secs(120)).await;
     world
         .bucket
         .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert_eq!(world.entry("f").await, NameKind::Folder);
     assert!(is_file(&world.entry("f/k").await, 1));
     assert_eq!(world.look("f/l").await, Err(Error::Unavailable));
     assert_eq!(world.look("none").await, Err(Error::Unavailable));

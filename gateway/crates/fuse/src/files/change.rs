@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 
 use super::{Files, TimedAttr, path_of};
 use crate::errno;
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_write::PathLock;
@@ -60,7 +60,7 @@ impl Files {
     pub(crate) async fn mkdir(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
         let (writers, source) = (self.writers()?, self.source.clone());
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
-        if self.resolve(&path).await?.entry != Entry::Missing {
+        if self.resolve(&path).await?.entry != NameKind::Missing {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
@@ -71,7 +71,7 @@ impl Files {
         };
         run_to_end(work).await?;
         let fresh = self.source.profile.load().ttl;
-        let shown = self.tell(folder, &path, &Entry::Folder, fresh);
+        let shown = self.tell(folder, &path, &NameKind::Folder, fresh);
         shown.ok_or(Errno::EIO)
     }
 
@@ -100,9 +100,9 @@ impl Files {
         self.writers()?;
         let (_, old) = self.path_in(from.0, &from.1)?;
         match self.bounded(self.resolve(&old)).await?.entry {
-            Entry::Missing => Err(Errno::ENOENT),
-            Entry::Folder => self.rename_folder(from, to, keep).await,
-            Entry::File(_) => {
+            NameKind::Missing => Err(Errno::ENOENT),
+            NameKind::Folder => self.rename_folder(from, to, keep).await,
+            NameKind::File(_) => {
                 // That may take long; programs can open the file meanwhile.
                 self.publish_draft(&key(&old)?).await?;
                 self.rename_file(from, to, keep).await
@@ -118,7 +118,7 @@ impl Files {
     ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let ([(_, from), (folder, to)], used) = self.use_names([&from, &to]).await?;
-        if keep && self.bounded(self.resolve(&to)).await?.entry != Entry::Missing {
+        if keep && self.bounded(self.resolve(&to)).await?.entry != NameKind::Missing {
             return Err(Errno::EEXIST);
         }
         let (old, new) = (key(&from)?, key(&to)?);

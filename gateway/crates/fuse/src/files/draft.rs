@@ -14,7 +14,7 @@ use super::{Files, PINNED_ATTR_TTL, TimedAttr, key_of};
 use crate::nodes::Node;
 use crate::nodes::file_draft::{HandleEntry, Purpose};
 use crate::{attr, errno};
-use tidegate_engine::names::{Answer, Entry, Facts};
+use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
 use tidegate_write::{DraftSnapshot, OpenMode, Stage};
@@ -62,7 +62,7 @@ impl Files {
         let key = ObjectKey::new(path).ok()?;
         let drafted = writable.writers.snapshot(&self.source, &key)?;
         Some(Answer {
-            entry: Entry::File(facts(&drafted)),
+            entry: NameKind::File(facts(&drafted)),
             fresh: Duration::ZERO,
         })
     }
@@ -74,26 +74,26 @@ impl Files {
             .writers
             .snapshots_below(&self.source, &format!("{path}/"));
         (!below.is_empty()).then_some(Answer {
-            entry: Entry::Folder,
+            entry: NameKind::Folder,
             fresh: PINNED_ATTR_TTL,
         })
     }
 
     /// Returns the names of drafts in a folder.
-    pub(crate) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
+    pub(crate) fn drafts_in(&self, folder: &str) -> Vec<(String, NameKind)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };
-        let mut names: Vec<(String, Entry)> = Vec::new();
+        let mut names: Vec<(String, NameKind)> = Vec::new();
         for (key, drafted) in writable.writers.snapshots_below(&self.source, folder) {
             let rest = &key.as_str()[folder.len()..];
             let (name, entry) = match rest.split_once('/') {
-                Some((name, _)) => (name, Entry::Folder),
-                None => (rest, Entry::File(facts(&drafted))),
+                Some((name, _)) => (name, NameKind::Folder),
+                None => (rest, NameKind::File(facts(&drafted))),
             };
             match names.iter_mut().find(|(known, _)| known == name) {
                 // If a file and a folder have one name, the folder wins.
-                Some(known) if entry == Entry::Folder => known.1 = entry,
+                Some(known) if entry == NameKind::Folder => known.1 = entry,
                 Some(_) => {}
                 None => names.push((name.to_owned(), entry)),
             }

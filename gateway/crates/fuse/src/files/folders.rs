@@ -9,7 +9,7 @@ use super::change::run_to_end;
 use super::{Files, key_of};
 use crate::errno;
 use crate::nodes::Node;
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_engine::{InvalidationSubscriber as _, Object, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
@@ -100,11 +100,11 @@ impl Files {
             .bounded(self.resolve(new.trim_end_matches('/')))
             .await?;
         match target.entry {
-            Entry::Missing => {}
-            Entry::File(_) => return Err(Errno::ENOTDIR),
-            Entry::Folder if keep => return Err(Errno::EEXIST),
-            Entry::Folder if writers.snapshots_below(&self.source, &new).is_empty() => {}
-            Entry::Folder => return Err(Errno::ENOTEMPTY),
+            NameKind::Missing => {}
+            NameKind::File(_) => return Err(Errno::ENOTDIR),
+            NameKind::Folder if keep => return Err(Errno::EEXIST),
+            NameKind::Folder if writers.snapshots_below(&self.source, &new).is_empty() => {}
+            NameKind::Folder => return Err(Errno::ENOTEMPTY),
         }
         let named = async { Ok(self.nodes.hold_folder(&old).await) };
         let named = self.bounded(named).await?;

@@ -18,7 +18,7 @@ use crate::attr;
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
 use crate::settings::Modified;
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
 
@@ -47,11 +47,11 @@ impl Files {
         let exclusive = has_flag(flags, OFlags::EXCL);
         let meaning = self.bounded(self.resolve(&path)).await?;
         let how = match meaning.entry {
-            Entry::Folder => return Err(Errno::EISDIR),
-            Entry::File(_) if exclusive => return Err(Errno::EEXIST),
-            Entry::File(_) if !has_flag(flags, OFlags::TRUNC) => OpenMode::Change,
-            Entry::Missing if exclusive => OpenMode::CreateNew,
-            Entry::File(_) | Entry::Missing => OpenMode::Create,
+            NameKind::Folder => return Err(Errno::EISDIR),
+            NameKind::File(_) if exclusive => return Err(Errno::EEXIST),
+            NameKind::File(_) if !has_flag(flags, OFlags::TRUNC) => OpenMode::Change,
+            NameKind::Missing if exclusive => OpenMode::CreateNew,
+            NameKind::File(_) | NameKind::Missing => OpenMode::Create,
         };
         let node = self.nodes.tell(folder, &path, false);
         let idle = how == OpenMode::Change && self.is_unfinished(&node);

@@ -9,7 +9,7 @@ use super::GENERATION;
 use crate::errno;
 use crate::files::Files;
 use crate::folder::{Folder, FolderPage};
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 
 /// `.` and `..` come before the names.
 const DOT_ENTRIES: u64 = 2;
@@ -48,7 +48,7 @@ pub(crate) fn fill(
     }
     let key = folder.node.key();
     for (name, entry) in names.from(at - DOT_ENTRIES) {
-        let is_folder = *entry == Entry::Folder;
+        let is_folder = *entry == NameKind::Folder;
         let kind = match is_folder {
             true => FileType::Directory,
             false => FileType::RegularFile,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate_engine::names::{Answer, Entry};
+use tidegate_engine::names::{Answer, NameKind};
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
@@ -22,12 +22,12 @@ impl World {
         self.engine.look_up(&self.source, path, false).await
     }
 
-    async fn entry(&self, path: &str) -> Entry {
+    async fn entry(&self, path: &str) -> NameKind {
         self.look(path).await.expect("an answer").entry
     }
 
     async fn is_there(&self, path: &str) -> bool {
-        self.entry(path).await != Entry::Missing
+        self.entry(path).await != NameKind::Missing
     }
 
     fn costs(&self) -> Costs {

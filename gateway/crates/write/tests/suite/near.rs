@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate_engine::names::Entry;
+use tidegate_engine::names::NameKind;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
@@ -41,7 +41,7 @@ fn reads_without_asking<'a>(
             same(&found, &truth.slice(1..truth.len() - 1));
         }
         let found = world.engine.look_up(&world.source, key, true).await;
-        let Entry::File(facts) = found.expect("found").entry else {
+        let NameKind::File(facts) = found.expect("found").entry else {
             panic!("{key} is a file, {caller}");
         };
         assert_eq!(facts.size, truth.len() as u64, "{caller}");
@@ -121,7 +121,7 @@ async fn a_put_over_http_is_read_without_the_bucket() {
         let (stored, _) = world.bucket.object(KEY).expect("there");
         for _ in 0..2 {
             let found = world.engine.look_up(&world.source, KEY, false).await;
-            let Entry::File(facts) = found.expect("found").entry else {
+            let NameKind::File(facts) = found.expect("found").entry else {
                 panic!("a file");
             };
             assert_eq!(facts.modified, stored.last_modified);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_engine::names::{Entry, Facts};
+use tidegate_engine::names::{Facts, NameKind};
 use tidegate_engine::{Clock, Open};
 use tidegate_plan::Timestamp;
 use tidegate_write::OpenMode;
@@ -72,7 +72,7 @@ impl Model {
     }
 
     /// Looks a name up, as a mount does before anything else.
-    async fn look(&self, key: &str, headers: bool) -> Entry {
+    async fn look(&self, key: &str, headers: bool) -> NameKind {
         let engine = &self.desk.world.engine;
         let found = engine.look_up(source(&self.desk), key, headers).await;
         found.expect("an answer").entry
@@ -162,7 +162,7 @@ impl Model {
         let engine = &self.desk.world.engine;
         let page = engine.list(source(&self.desk), "folder/", None).await;
         for (name, entry) in page.expect("listed").names {
-            let Entry::File(facts) = entry else {
+            let NameKind::File(facts) = entry else {
                 panic!("no folder is in it");
             };
             self.hold(&format!("folder/{name}"), "listing", &facts);
@@ -172,7 +172,7 @@ impl Model {
     async fn ask(&mut self, way: u64, key: &str) {
         match way {
             0 | 1 => match self.look(key, way == 1).await {
-                Entry::File(facts) => self.hold(key, "look-up", &facts),
+                NameKind::File(facts) => self.hold(key, "look-up", &facts),
                 other => panic!("{key}: {other:?}"),
             },
             2 => {
@@ -291,7 +291,7 @@ async fn what_waits_for_the_bucket_keeps_its_time_over_a_restart() {
     again.writers.settled().await;
     let listed = again.world.engine.list(source(&again), "folder/", None);
     let (_, entry) = listed.await.expect("listed").names.remove(0);
-    assert!(matches!(entry, Entry::File(facts) if facts.modified == Some(told)));
+    assert!(matches!(entry, NameKind::File(facts) if facts.modified == Some(told)));
 }
 
 /// The same bytes, and so the same ETag, put past the spool are another write.

@@ -220,7 +220,7 @@ async fn a_rename_that_fails_loses_nothing() {
                         .engine
                         .look_up(&world.source, key.as_str(), false)
                         .await;
-                    let is_there = found.expect("found").entry != Entry::Missing;
+                    let is_there = found.expect("found").entry != NameKind::Missing;
                     assert_eq!(is_there, files.contains(&file), "{case}: {folder}/{file}");
                 }
             }
