@@ -1,6 +1,6 @@
 //! All settings, written out for people: the example file with every key and its default, and the
 //! page `docs/CONFIGURATION.md`. Both are made from the schema, so they cannot differ from the
-//! structs; `tests/config_reference.rs` checks the files in the repository against them.
+//! structs; `tests/suite/reference.rs` checks the files in the repository against them.
 
 use std::fmt::Write;
 

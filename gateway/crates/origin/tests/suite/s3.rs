@@ -65,10 +65,10 @@ async fn drain(content: Content) -> (Vec<u8>, Option<OriginError>) {
     (bytes, None)
 }
 
-/// Returns a whole answer with its length.
+/// Returns a whole answer with its length, after which the connection ends: a client that kept it would lose a request.
 fn raw(head: &str, body: &str) -> String {
     format!(
-        "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }

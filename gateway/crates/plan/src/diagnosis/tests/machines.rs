@@ -1,4 +1,4 @@
-//! Measurements of made-up machines, for the tests of diagnoses here and of their settings in `gateway/tests`.
+//! Measurements of made-up machines, for the tests of diagnoses here and of their settings in the tests of `config`.
 
 use super::*;
 
