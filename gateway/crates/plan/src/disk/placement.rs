@@ -44,7 +44,7 @@ fn unit(hash: u64) -> f64 {
     let shifted = (hash >> 11) as f64 + 0.5;
     #[expect(clippy::cast_precision_loss, reason = "a power of two")]
     let all = (1u64 << 53) as f64;
-    (shifted / all).min(1.0 - f64::EPSILON / 2.0)
+    (shifted / all).min(1.0_f64.next_down())
 }
 
 #[cfg(test)]
