@@ -37,8 +37,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    pub(crate) fn of(delivery: Delivery<impl Readable>) -> Self {
-        Self::Delivery(Box::new(delivery))
+    pub(crate) fn of(delivery: Box<Delivery<impl Readable>>) -> Self {
+        Self::Delivery(delivery)
     }
 
     fn waits_for_client(&self) -> bool {

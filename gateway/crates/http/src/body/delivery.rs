@@ -119,10 +119,10 @@ impl<O: Readable> Delivery<O> {
         object: O,
         range: ByteRange,
         memory: Arc<ClientMemory>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Box<Self>, Error> {
         let mut reader = object.read_at(range);
         let frame = reader.next().await.transpose()?;
-        Ok(Self::new(object, reader, frame, range, memory))
+        Ok(Box::new(Self::new(object, reader, frame, range, memory)))
     }
 
     /// Delivers the ranges of `parts` with their headings, once the first frame of `first` has come, the first of them.
@@ -134,16 +134,14 @@ impl<O: Readable> Delivery<O> {
         first: ByteRange,
         mut parts: Multipart,
         memory: Arc<ClientMemory>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Box<Self>, Error> {
         let left = parts.len();
         let (heading, _) = parts.next().unzip();
-        let single = Self::single(object, first, memory).await?;
-        Ok(Self {
-            left,
-            heading,
-            parts: Some(parts),
-            ..single
-        })
+        let mut delivery = Self::single(object, first, memory).await?;
+        delivery.left = left;
+        delivery.heading = heading;
+        delivery.parts = Some(parts);
+        Ok(delivery)
     }
 
     /// Delivers one range from its reader, which has yielded `frame` already.

@@ -71,7 +71,7 @@ impl Handler for FakeHandler {
         let memory = self.memory.clone();
         let delivery = Delivery::new(fake.clone(), fake.read_at(all), None, all, memory);
         record.begin_answer(StatusCode::OK, CacheResult::None);
-        Response::new(Body::new(Content::of(delivery), record))
+        Response::new(Body::new(Content::of(Box::new(delivery)), record))
     }
 }
 

@@ -90,11 +90,11 @@ fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Body, Arc<ClientMemor
     let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
     let delivery = Delivery::new(fake.clone(), reader, None, range, memory.clone());
-    (unrecorded(delivery), memory)
+    (unrecorded(Box::new(delivery)), memory)
 }
 
 /// Returns the body of an answer that no record counts.
-fn unrecorded(delivery: Delivery<Fake>) -> Body {
+fn unrecorded(delivery: Box<Delivery<Fake>>) -> Body {
     Body {
         content: Content::of(delivery),
         record: None,
@@ -259,7 +259,7 @@ async fn a_client_that_is_held_back_is_watched_again() {
         let (method, uri) = (http::Method::GET, http::Uri::from_static("/"));
         let record =
             RequestRecord::begin(metrics, activity.clone(), None, method, uri, multiplexed);
-        let mut body = Body::new(Content::of(delivery), record);
+        let mut body = Body::new(Content::of(Box::new(delivery)), record);
         let taken_later = body.frame().await.expect("more").expect("whole");
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
@@ -331,7 +331,7 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
         fake.all(),
         Arc::new(ClientMemory::new(usize::MAX)),
     );
-    let frames = frames(unrecorded(delivery)).await.expect("whole");
+    let frames = frames(unrecorded(Box::new(delivery))).await.expect("whole");
     assert_eq!(
         frames.iter().map(Bytes::len).collect::<Vec<_>>(),
         [50_000, 50_000]
