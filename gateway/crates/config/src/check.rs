@@ -153,17 +153,23 @@ impl Check<'_, '_> {
 
     /// Warns of a module's name from before the crates: no event has it any more.
     fn log_module(&mut self, module: &str) {
-        let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
-        let Some(layer) = module.strip_prefix("tidegate::").map(first) else {
-            return;
-        };
-        let krate = match layer.as_str() {
-            "engine" if module.contains("::upload") || module.contains("::spool") => "write",
-            "store" => "cache",
-            "admin" | "engine" | "fuse" | "http" | "origin" => &layer,
+        let mut path = module.split("::");
+        let krate = match (path.next(), path.next()) {
+            (Some("tidegate"), Some("engine"))
+                if matches!(path.next(), Some("upload" | "spool")) =>
+            {
+                "write"
+            }
+            (Some("tidegate"), Some("store")) => "cache",
+            (Some("tidegate"), Some(layer @ ("admin" | "engine" | "fuse" | "http" | "origin"))) => {
+                layer
+            }
             _ => return,
         };
-        let message = format!("`{module}` stands in `tidegate_{krate}` now");
+        let message = format!(
+            "`{}` stands in `tidegate_{krate}` now",
+            module.escape_debug()
+        );
         self.warn(&KeyPath::of("log", "level"), message);
     }
 

@@ -125,7 +125,7 @@ impl<O: Readable> Delivery<O> {
         Ok(Box::new(Self::new(object, reader, frame, range, memory)))
     }
 
-    /// Delivers the ranges of `parts` with their headings, once the first frame of `first` has come, the first of them.
+    /// Delivers the ranges of `parts` with their headings, once the first frame has come. `first` is the first of the ranges.
     ///
     /// # Errors
     /// As of [`Delivery::single`].
@@ -154,9 +154,7 @@ impl<O: Readable> Delivery<O> {
         range: ByteRange,
         memory: Arc<ClientMemory>,
     ) -> Self {
-        let pinned = frame
-            .as_ref()
-            .map(|frame| object.pinned_bytes(&reader, frame));
+        let first = frame.map(|frame| (object.pinned_bytes(&reader, &frame), frame));
         let mut delivery = Self {
             object,
             reader: Some(reader),
@@ -172,8 +170,8 @@ impl<O: Readable> Delivery<O> {
             speed: None,
             memory,
         };
-        if let (Some(frame), Some(pinned)) = (&frame, pinned) {
-            delivery.first = delivery.charge(frame, pinned);
+        if let Some((pinned, frame)) = first {
+            delivery.first = delivery.charge(&frame, pinned);
         }
         delivery
     }

@@ -60,7 +60,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
             desk.bucket().fail_next([]);
             desk.bucket().set_faults([down()]);
             let unknown = writer.commit(Commit::Close).await;
-            assert!(unknown.expect_err("nobody told").is_passing());
+            assert!(unknown.expect_err("the bucket is down").is_passing());
             desk.bucket().set_faults([]);
             put(&writer, 1, &"PATCH".into()).await;
             truth = patched(&truth, 1, b"PATCH");

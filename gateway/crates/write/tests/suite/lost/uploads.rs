@@ -62,7 +62,7 @@ async fn an_upload_that_is_gone_with_its_bytes_fails_writes_and_syncs() {
             Err(error) => break error,
         }
         settle().await;
-        assert!(at < 60 * PART, "nobody told");
+        assert!(at < 60 * PART, "no write was told of the loss");
     };
     assert_eq!(told, WriteError::Lost);
     assert_eq!(writer.sync().await, Err(WriteError::Lost));
