@@ -53,13 +53,13 @@ setup *args:
 scenarios:
     {{ loadtest }} list
 
-# Run load test scenarios, such as `just loadtest hot-small --rounds 7 --report report`
+# Run load test scenarios, such as `just loadtest hot --rounds 7 --report report`
 loadtest *args: dist
     {{ loadtest }} run {{ args }}
 
 # Speed beside the peers
 bench: dist
-    {{ loadtest }} run hot-small hot-medium hot-large first-byte --report report
+    {{ loadtest }} run hot first-byte --report report
 
 # Nanoseconds of the pure parts of a hit, and of the engine's share
 bench-pure *args:

@@ -7,12 +7,20 @@ use tempfile::TempDir;
 
 use crate::bucket::Bucket;
 use crate::peers::minio::Minio;
-use crate::peers::nginx;
 use crate::peers::rclone::{self, Cache};
 use crate::peers::tidegate::{self, Settings};
 use crate::peers::varnish;
 use crate::peers::{Origin, Peer};
+use crate::peers::{bare, nginx};
 use crate::report::Report;
+
+/// The peers behind nginx: the name of the pair, the peer, and whether nginx reaches it over its socket.
+const PROXIED: [(&str, &str, bool); 4] = [
+    ("nginx-tidegate", "tidegate", false),
+    ("nginx-tidegate-unix", "tidegate", true),
+    ("nginx-nginx", "nginx", false),
+    ("nginx-nginx-unix", "nginx", true),
+];
 
 /// The options from the command line.
 #[derive(Debug, Clone, Default)]
@@ -133,9 +141,14 @@ impl Context {
             .prefix("peer-")
             .tempdir_in(self.dir())?
             .keep();
+        if let Some((name, behind, over_socket)) = PROXIED.iter().find(|one| one.0 == name) {
+            let behind = Box::pin(self.start(behind, origin, settings)).await?;
+            return Ok(nginx::in_front_of(&dir, behind, *over_socket)?.called(name));
+        }
         match name {
             "tidegate" => tidegate::start(&dir, origin, settings).await,
             "nginx" => nginx::static_files(&dir, &self.files()?),
+            "bare" => bare::start(&dir, &self.files()?),
             "nginx-slice" => nginx::slice(&dir, origin, "1m"),
             "nginx-slice-2m" => Ok(nginx::slice(&dir, origin, "2m")?.called("nginx-slice-2m")),
             "nginx-slice-4m" => Ok(nginx::slice(&dir, origin, "4m")?.called("nginx-slice-4m")),
@@ -148,8 +161,9 @@ impl Context {
             "varnish" => varnish::start(&dir, origin),
             "direct" => Ok(Peer::direct(origin)),
             other => bail!(
-                "no peer `{other}`; there are tidegate, nginx, nginx-cache, nginx-slice, \
-                 nginx-slice-2m, -4m, -8m, rclone, rclone-full, rclone-8, rclone-16, varnish, direct"
+                "no peer `{other}`; there are tidegate, nginx, bare, nginx-cache, nginx-slice, \
+                 nginx-slice-2m, -4m, -8m, nginx-tidegate, -tidegate-unix, -nginx, -nginx-unix, rclone, \
+                 rclone-full, rclone-8, rclone-16, varnish, direct"
             ),
         }
     }

@@ -6,6 +6,7 @@
 //!   is configured as its own users tune it, and started and stopped by process id.
 //! - [`client`] reads over HTTP and hands every byte to a check; [`pattern`] knows the right bytes
 //!   of each object at any offset.
+//! - [`bare`] is a handler with bodies in memory and nothing else: the floor for hits.
 //! - [`tally`] is a proxy between a peer and the bucket that counts requests by kind.
 //! - [`wordpress`] is a real WordPress with its database, PHP and nginx, used as a browser would.
 //! - [`measure`] has the instruments: latencies, CPU time and memory of processes, medians.
@@ -14,6 +15,7 @@
 //! Peers are compared only within one run, in alternating rounds, as ratios: absolute figures hold
 //! only for the machine that they were taken on.
 
+pub mod bare;
 pub mod bucket;
 pub mod child;
 pub mod client;

@@ -1,5 +1,6 @@
 //! The command line of the load test.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -7,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
+use loadtest::bare;
 use loadtest::context::Options;
 use loadtest::report::terminal::render;
 use loadtest::report::{self, Report};
@@ -28,6 +30,14 @@ enum Task {
     Run(Run),
     /// Install the peers through package managers.
     Setup,
+    /// Serve files out of memory: the peer `bare`.
+    #[command(hide = true)]
+    Bare {
+        /// The address to listen on.
+        addr: SocketAddr,
+        /// The folder of the files.
+        root: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +75,10 @@ async fn main() -> Result<ExitCode> {
         }
         Task::Run(run) => run_all(run).await,
         Task::Setup => setup(),
+        Task::Bare { addr, root } => {
+            bare::serve(addr, &root).await?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

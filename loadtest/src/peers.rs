@@ -2,6 +2,7 @@
 //! it. Each is a process of its own that stops when it is dropped.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -10,6 +11,7 @@ use crate::client::Connection;
 use crate::measure::{ProcessTree, Usage};
 
 pub mod aws;
+pub mod bare;
 pub mod cloud;
 pub mod minio;
 pub mod mounts;
@@ -36,6 +38,8 @@ pub struct Peer {
     config: String,
     server: Option<Server>,
     admin: Option<SocketAddr>,
+    socket: Option<PathBuf>,
+    behind: Option<Box<Self>>,
 }
 
 impl Peer {
@@ -49,7 +53,23 @@ impl Peer {
             config,
             server: Some(server),
             admin: None,
+            socket: None,
+            behind: None,
         }
+    }
+
+    /// Adds the Unix socket that it listens on beside its address.
+    #[must_use]
+    pub fn with_socket(mut self, socket: PathBuf) -> Self {
+        self.socket = Some(socket);
+        self
+    }
+
+    /// Adds the server that it asks, which then ends with it and is counted in its usage.
+    #[must_use]
+    pub fn in_front_of(mut self, other: Self) -> Self {
+        self.behind = Some(Box::new(other));
+        self
     }
 
     /// Adds the address of the admin listener, which serves the metrics.
@@ -77,6 +97,8 @@ impl Peer {
             config: String::new(),
             server: None,
             admin: None,
+            socket: None,
+            behind: None,
         }
     }
 
@@ -90,6 +112,12 @@ impl Peer {
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Returns the Unix socket that it listens on beside its address; `None` if it has none.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     /// Returns its configuration, as its own users would write it.
@@ -167,16 +195,20 @@ impl Peer {
         self.server.map_or(Ok(()), Server::kill)
     }
 
-    /// Returns the usage of its processes so far; zero for the bucket itself.
+    /// Returns the usage so far of its processes, and of those behind it; zero for the bucket itself.
     ///
     /// # Errors
     /// If it has died.
     pub fn usage(&self) -> Result<Usage> {
-        match &self.server {
-            Some(server) => ProcessTree::new(server.pid())
-                .usage()
-                .with_context(|| format!("{} died:\n{}", self.name, server.log_tail())),
-            None => Ok(Usage::default()),
+        let Some(server) = &self.server else {
+            return Ok(Usage::default());
+        };
+        let own = ProcessTree::new(server.pid())
+            .usage()
+            .with_context(|| format!("{} died:\n{}", self.name, server.log_tail()))?;
+        match &self.behind {
+            Some(other) => Ok(own + other.usage()?),
+            None => Ok(own),
         }
     }
 }

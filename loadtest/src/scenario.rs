@@ -16,12 +16,14 @@ pub mod first_byte;
 pub mod first_second;
 pub mod herd;
 pub mod hot;
+pub mod many;
 pub mod mixed;
 pub mod mount_read;
 pub mod mount_scan;
 pub mod mount_small;
 pub mod mount_write;
 pub mod page;
+pub mod ramp;
 pub mod ranges;
 pub mod requests;
 pub mod seek;
@@ -72,22 +74,16 @@ impl Scenario {
 /// All scenarios.
 pub const ALL: &[Scenario] = &[
     Scenario {
-        name: "hot-small",
-        about: "a hot 35 KB object: requests per second and CPU beside nginx static and rclone",
-        count: "",
-        run: |context| Box::pin(hot::run(context, "hot-small", 35 * 1024)),
+        name: "hot",
+        about: "hits of 4 KB to 8 MB: requests/s and CPU over nginx, bare hyper, Varnish, nginx proxy_cache; fresh starts",
+        count: "KB of the object, instead of all sizes",
+        run: |context| Box::pin(hot::direct(context)),
     },
     Scenario {
-        name: "hot-medium",
-        about: "the same with 51 KB",
-        count: "",
-        run: |context| Box::pin(hot::run(context, "hot-medium", 51 * 1024)),
-    },
-    Scenario {
-        name: "hot-large",
-        about: "the same with 468 KB",
-        count: "",
-        run: |context| Box::pin(hot::run(context, "hot-large", 468 * 1024)),
+        name: "hot-proxied",
+        about: "the same behind nginx, over TCP and a Unix socket: over a second nginx, nginx proxy_cache, its own files",
+        count: "KB of the object, instead of all sizes",
+        run: |context| Box::pin(hot::proxied(context)),
     },
     Scenario {
         name: "first-byte",
@@ -124,6 +120,12 @@ pub const ALL: &[Scenario] = &[
         about: "a long object in sequence, cold and from disk: rate over 16 bare GETs, rclone, nginx slice",
         count: "MB of the object (864)",
         run: |context| Box::pin(audiobook::run(context)),
+    },
+    Scenario {
+        name: "ramp",
+        about: "a cold read at full speed over near and far buckets: over 16 bare GETs; the cost of a probe",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(ramp::run(context)),
     },
     Scenario {
         name: "seek",
@@ -192,6 +194,12 @@ pub const ALL: &[Scenario] = &[
         run: |context| Box::pin(slow_clients::run(context)),
     },
     Scenario {
+        name: "many",
+        about: "1, 16 and 200 cold streams side by side over bare GETs; listeners at 256 kbit/s from disk: waits, CPU",
+        count: "listeners (2,000)",
+        run: |context| Box::pin(many::run(context)),
+    },
+    Scenario {
         name: "mixed",
         about: "a small hot object while 8 cold streams run: P99 over nginx static beside the same streams",
         count: "MB of each stream (400)",
@@ -220,6 +228,12 @@ pub const ALL: &[Scenario] = &[
         about: "second reads after a restart: slow disk over none, disk alone over fio, over mountpoint-s3, rclone (root)",
         count: "MB of the object (864)",
         run: |context| Box::pin(disk::second::run(context)),
+    },
+    Scenario {
+        name: "disk-hit",
+        about: "second reads with nothing in memory, 64 MB and 468 KB: over nginx sendfile from the same disk (root)",
+        count: "MB of each size (512)",
+        run: |context| Box::pin(disk::hit::run(context)),
     },
     Scenario {
         name: "disk-two",

@@ -7,7 +7,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::child::find_program;
 
-/// The result of one run of `wrk -t2 -c64`.
+/// The clients that `wrk` plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Connections at a time, each with one request at a time.
+    pub connections: u32,
+    /// Whether a connection is used again for the next request.
+    pub keep_alive: bool,
+    /// The length of the run.
+    pub seconds: u64,
+}
+
+/// The result of one run of `wrk -t2`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
     /// Requests answered.
@@ -16,20 +27,23 @@ pub struct Found {
     pub rate: f64,
 }
 
-/// Requests `path` as fast as possible, over 64 connections, for `seconds`.
+/// Requests `path` as fast as possible.
 ///
 /// # Errors
 /// If wrk is missing, or any answer was not 2xx, or a connection failed.
-pub async fn run(addr: SocketAddr, path: &str, seconds: u64) -> Result<Found> {
+pub async fn run(addr: SocketAddr, path: &str, load: Load) -> Result<Found> {
     let wrk = find_program("TIDEGATE_WRK", &["wrk"])
         .context("wrk is missing; `loadtest setup` installs it")?;
     let mut command = std::process::Command::new(wrk);
     command.args([
         "-t2",
-        "-c64",
-        &format!("-d{seconds}s"),
-        &format!("http://{addr}{path}"),
+        &format!("-c{}", load.connections),
+        &format!("-d{}s", load.seconds),
     ]);
+    if !load.keep_alive {
+        command.args(["-H", "Connection: close"]);
+    }
+    command.arg(format!("http://{addr}{path}"));
     command.stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

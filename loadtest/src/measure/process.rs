@@ -20,6 +20,17 @@ pub struct Usage {
     pub peak_rss: u64,
 }
 
+impl std::ops::Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu + other.cpu,
+            peak_rss: self.peak_rss + other.peak_rss,
+        }
+    }
+}
+
 impl ProcessTree {
     /// Returns the tree of the process `root` and its descendants.
     #[must_use]
@@ -36,8 +47,7 @@ impl ProcessTree {
         for pid in descendants(self.root) {
             // A process that ended meanwhile is not counted.
             if let Ok(used) = usage_of(pid) {
-                total.cpu += used.cpu;
-                total.peak_rss += used.peak_rss;
+                total = total + used;
             }
         }
         Ok(total)

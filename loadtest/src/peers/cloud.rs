@@ -3,6 +3,7 @@
 //! The rate is so low that 16 connections stay well below the capacity of two cores: the reader is
 //! measured, not the machine. Writes wait for the 20 ms, but their rate is not limited.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -16,8 +17,39 @@ use hyper_util::rt::TokioExecutor;
 
 use crate::child::{Server, find_program, free_addr};
 
-const LATENCY_MS: u64 = 20;
-const KILOBYTES_PER_SECOND: u64 = 20_000;
+/// The usual distance to the bucket.
+const USUAL: Distance = Distance::new(20, 0, 20_000);
+
+/// The way to a bucket.
+#[derive(Debug, Clone, Copy)]
+pub struct Distance {
+    latency_ms: u64,
+    jitter_ms: u64,
+    kilobytes_per_second: u64,
+}
+
+impl Distance {
+    /// Returns a distance at which answers are delayed by `latency_ms`, give or take `jitter_ms`, and held to
+    /// `kilobytes_per_second` a connection.
+    #[must_use]
+    pub const fn new(latency_ms: u64, jitter_ms: u64, kilobytes_per_second: u64) -> Self {
+        Self {
+            latency_ms,
+            jitter_ms,
+            kilobytes_per_second,
+        }
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.latency_ms)?;
+        if self.jitter_ms > 0 {
+            write!(f, "±{}", self.jitter_ms)?;
+        }
+        write!(f, " ms, {} MB/s", self.kilobytes_per_second / 1000)
+    }
+}
 
 /// A description for reports.
 pub const CONFIG: &str = "toxiproxy: answers delayed by 20 ms and held to 20 MB/s a connection";
@@ -30,11 +62,19 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Starts a proxy in front of `upstream`.
+    /// Starts a proxy in front of `upstream` at the usual distance.
     ///
     /// # Errors
     /// If it is not installed or does not start.
     pub async fn start(dir: &Path, upstream: SocketAddr) -> Result<Self> {
+        Self::at(dir, upstream, USUAL).await
+    }
+
+    /// Starts a proxy in front of `upstream` at a distance.
+    ///
+    /// # Errors
+    /// As [`Cloud::start`].
+    pub async fn at(dir: &Path, upstream: SocketAddr, distance: Distance) -> Result<Self> {
         let program = find_program("TIDEGATE_TOXIPROXY", &["toxiproxy-server"])
             .context("toxiproxy is missing; `loadtest setup` installs it")?;
         let (control, addr) = (free_addr()?, free_addr()?);
@@ -53,11 +93,11 @@ impl Cloud {
         for (kind, attributes) in [
             (
                 "latency",
-                serde_json::json!({ "latency": LATENCY_MS, "jitter": 0 }),
+                serde_json::json!({ "latency": distance.latency_ms, "jitter": distance.jitter_ms }),
             ),
             (
                 "bandwidth",
-                serde_json::json!({ "rate": KILOBYTES_PER_SECOND }),
+                serde_json::json!({ "rate": distance.kilobytes_per_second }),
             ),
         ] {
             let toxic = serde_json::json!({

@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::{Origin, Peer};
 use crate::child::{Server, find_program, free_addr};
+
+/// The shipped recipe for nginx in front of Tidegate.
+const RECIPE: &str = include_str!("../../../config/nginx/tidegate.conf");
 
 /// Serves the files below `root` with `sendfile` and `open_file_cache`.
 ///
@@ -20,6 +23,27 @@ pub fn static_files(dir: &Path, root: &Path) -> Result<Peer> {
         root.display()
     );
     start("nginx", dir, "", &location)
+}
+
+/// Passes requests on to the Unix socket or the address of `other`, by the shipped recipe.
+///
+/// # Errors
+/// If the recipe has changed beyond recognition, or nginx is missing or does not start.
+pub fn in_front_of(dir: &Path, other: Peer, over_socket: bool) -> Result<Peer> {
+    let server = match (over_socket, other.socket()) {
+        (true, Some(socket)) => format!("unix:{}", socket.display()),
+        (true, None) => bail!("{} has no socket", other.name()),
+        (false, _) => other.addr().to_string(),
+    };
+    let http = format!("  upstream tidegate {{ server {server}; keepalive 64; }}\n");
+    let (_, location) = RECIPE
+        .split_once("    location / {")
+        .context("the recipe has a location")?;
+    let (location, _) = location
+        .split_once("\n    }\n")
+        .context("the location has an end")?;
+    let location = format!("    location / {{{location}\n    }}\n");
+    Ok(start("nginx-proxy", dir, &http, &location)?.in_front_of(other))
 }
 
 /// Caches the bucket in slices of `slice` (in nginx's size syntax), with one fetch at a time for
@@ -75,16 +99,17 @@ fn start(name: &'static str, dir: &Path, http: &str, server: &str) -> Result<Pee
     let home = dir.join(name);
     std::fs::create_dir_all(&home)?;
     let addr = free_addr()?;
-    let config = config(addr, &home, http, server);
+    let socket = home.join("http.sock");
+    let config = config(addr, &socket, &home, http, server);
     let file = home.join("nginx.conf");
     std::fs::write(&file, &config)?;
     let mut command = Command::new(program);
     command.arg("-p").arg(&home).arg("-c").arg(&file);
     let server = Server::start(command, &home.join("nginx.log"), addr)?;
-    Ok(Peer::new(name, addr, config, server))
+    Ok(Peer::new(name, addr, config, server).with_socket(socket))
 }
 
-fn config(addr: SocketAddr, home: &Path, http: &str, server: &str) -> String {
+fn config(addr: SocketAddr, socket: &Path, home: &Path, http: &str, server: &str) -> String {
     // As root, nginx would read the files as a user without access to them.
     let user = if rustix::process::geteuid().is_root() {
         "user root;\n"
@@ -100,7 +125,9 @@ fn config(addr: SocketAddr, home: &Path, http: &str, server: &str) -> String {
          pid {home}/nginx.pid;\nerror_log stderr error;\n\
          events {{ worker_connections 8192; }}\nhttp {{\n  access_log off;\n  \
          keepalive_requests 1000000;\n  default_type application/octet-stream;\n{temporary}{http}  \
-         server {{\n    listen {addr} reuseport backlog=4096;\n{server}  }}\n}}\n",
-        home = home.display()
+         server {{\n    listen {addr} reuseport backlog=4096;\n    \
+         listen unix:{socket} backlog=4096;\n{server}  }}\n}}\n",
+        home = home.display(),
+        socket = socket.display()
     )
 }

@@ -89,7 +89,7 @@ pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Pe
 /// Returns the configuration file. `cache` holds the lines of `[cache]` after the first two, and
 /// the sections that follow it.
 fn config(
-    public: SocketAddr,
+    (public, socket): (SocketAddr, &Path),
     admin: SocketAddr,
     origin: &Origin,
     settings: Settings,
@@ -103,9 +103,10 @@ fn config(
         profile,
     } = settings;
     let Origin { addr, bucket } = origin;
+    let socket = socket.display();
     format!(
         r#"[http]
-listen = "{public}"
+listen = ["{public}", "unix:{socket}"]
 
 [admin]
 listen = "{admin}"

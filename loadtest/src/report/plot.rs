@@ -56,6 +56,12 @@ impl Plot {
         Self::new(title, "percentile", "ms", Kind::Lines)
     }
 
+    /// Returns an empty plot of ratios by fresh start.
+    #[must_use]
+    pub fn starts(title: impl Into<String>) -> Self {
+        Self::new(title, "start", "ratio", Kind::Points)
+    }
+
     fn new(title: impl Into<String>, x: &str, y: &str, kind: Kind) -> Self {
         Self {
             title: title.into(),

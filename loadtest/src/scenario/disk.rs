@@ -23,6 +23,7 @@ pub mod down;
 pub mod faults;
 pub mod first;
 pub mod flips;
+pub mod hit;
 pub mod kill;
 pub mod load;
 pub mod published;

@@ -1,158 +1,173 @@
-//! A hot object at full speed: `wrk -t2 -c64` at one peer after the other, in alternating rounds.
-//! nginx serves the same bytes from a local file.
+//! Hot objects at full speed: `wrk` at one peer after the other, each freshly started, in alternating rounds.
+//!
+//! A process keeps the luck of its start: where its memory lies, and the state of the machine. So one start is not a
+//! measurement. The figures are medians over the starts, of ratios within a round, and the worst of them.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use crate::client::Connection;
 use crate::context::{Context, progress};
-use crate::measure::{median, median_ratio};
-use crate::pattern::Pattern;
-use crate::peers::Peer;
-use crate::peers::tidegate::Settings;
-use crate::report::terminal::figure;
+use crate::measure::turns;
 use crate::report::{Report, Target};
-use crate::wrk;
 
-const KEY: &str = "hot.bin";
-/// The number of checked reads before and after each run: wrk does not check bytes.
-const CHECKED_READS: usize = 8;
+mod case;
+mod figures;
 
-/// The figures of one peer, in the order of the rounds.
-#[derive(Debug)]
-struct Measured {
-    peer: Peer,
-    rates: Vec<f64>,
-    cpu_micros: Vec<f64>,
+use case::Case;
+use figures::Figures;
+
+/// Clients at a time in the usual case, and in the crowded one.
+const USUAL: u32 = 64;
+const CROWDED: u32 = 1000;
+
+/// A way to measure: its peers, the references among them, and its cases.
+struct Plan {
+    peers: &'static [&'static str],
+    /// The measured peers: their figures have targets.
+    own: &'static [&'static str],
+    /// The peer that all figures are divided by.
+    over: &'static str,
+    cases: Vec<Case>,
+    targets: fn(&mut Report, &Figures, &Case),
 }
 
-/// Measures objects of `len` bytes.
+/// Measures hits of each size, with many connections, and with a connection for each request. nginx serves the same
+/// bytes from a local file, `bare` from memory.
 ///
 /// # Errors
 /// If it could not be carried out, or a peer answers wrong bytes.
-pub async fn run(context: &Context, name: &str, len: u64) -> Result<Report> {
-    let mut report = Report::new(name);
-    let pattern = Pattern {
-        seed: context.options.seed ^ len,
-        len,
+pub async fn direct(context: &Context) -> Result<Report> {
+    let mut cases = [4, 35, 51, 468, 8192]
+        .map(|kib| Case::new(kib, USUAL))
+        .to_vec();
+    cases.extend([35, 468].map(|kib| Case::new(kib, CROWDED)));
+    cases.extend([35, 468].map(|kib| Case::new(kib, USUAL).without_keep_alive()));
+    let plan = Plan {
+        peers: &[
+            "tidegate",
+            "nginx",
+            "bare",
+            "varnish",
+            "nginx-cache",
+            "rclone",
+        ],
+        own: &["tidegate"],
+        over: "nginx",
+        cases,
+        targets: direct_targets,
     };
-    let mut all = start_peers(context, pattern, &mut report).await?;
-    let rounds = context.options.rounds.unwrap_or(7);
-    let seconds = context.options.seconds.unwrap_or(5);
-    for round in 1..=rounds {
-        // The order changes, so that after-effects of one peer fall on all alike.
-        all.rotate_left(1);
-        for measured in &mut all {
-            one_round(measured, pattern, seconds).await?;
-            let rate = measured.rates.last().copied().unwrap_or_default();
-            progress(format!(
-                "round {round}/{rounds}: {} {rate:.0}/s",
-                measured.peer.name()
-            ));
+    run(context, Report::new("hot"), plan).await
+}
+
+/// Measures hits behind nginx, the way to WordPress's visitors: nginx before Tidegate by the shipped recipe, before a
+/// second nginx, its own cache and its own files.
+///
+/// # Errors
+/// As of [`direct`].
+pub async fn proxied(context: &Context) -> Result<Report> {
+    let plan = Plan {
+        peers: &[
+            "nginx-tidegate",
+            "nginx-tidegate-unix",
+            "nginx-nginx",
+            "nginx-nginx-unix",
+            "nginx-cache",
+            "nginx",
+        ],
+        own: &["nginx-tidegate", "nginx-tidegate-unix"],
+        over: "nginx-nginx",
+        cases: [35, 468].map(|kib| Case::new(kib, USUAL)).to_vec(),
+        targets: proxied_targets,
+    };
+    run(context, Report::new("hot-proxied"), plan).await
+}
+
+async fn run(context: &Context, mut report: Report, mut plan: Plan) -> Result<Report> {
+    if let Some(kib) = context.options.count {
+        plan.cases.retain(|case| case.kib == kib);
+        if plan.cases.is_empty() {
+            plan.cases.push(Case::new(kib, USUAL));
         }
     }
-    write(&mut report, &all, len);
+    for case in &plan.cases {
+        case.put(context).await?;
+    }
+    let mut figures = Figures::default();
+    let mut peers = context.peers(plan.peers);
+    let rounds = context.options.rounds.unwrap_or(5);
+    for round in 0..rounds {
+        // The order changes, so that after-effects of one peer fall on all alike.
+        for name in turns(&peers.clone(), round) {
+            progress(format!("start {}/{rounds}: {name}", round + 1));
+            let origin = context.origin();
+            let started = context.start_if_there(
+                name,
+                &origin,
+                crate::peers::tidegate::Settings::WEB,
+                &mut report,
+            );
+            let Some(peer) = started.await? else {
+                peers.retain(|other| *other != name);
+                continue;
+            };
+            for case in &plan.cases {
+                let found = case.measure(&peer, context).await?;
+                progress(format!(
+                    "   {case}: {:.0}/s, {:.1} µs",
+                    found.rate, found.cpu_micros
+                ));
+                figures.add(peer.name(), case, found);
+            }
+        }
+    }
+    for case in &plan.cases {
+        figures.report(&mut report, case, &peers, plan.over);
+        if plan.own.iter().any(|own| peers.contains(own)) {
+            (plan.targets)(&mut report, &figures, case);
+        }
+    }
     Ok(report)
 }
 
-async fn start_peers(
-    context: &Context,
-    pattern: Pattern,
-    report: &mut Report,
-) -> Result<Vec<Measured>> {
-    context.bucket.put(KEY, pattern.all()).await?;
-    std::fs::write(context.files()?.join(KEY), pattern.all())?;
-    let mut peers = vec![];
-    for name in context.peers(&["tidegate", "nginx", "rclone", "rclone-full"]) {
-        let settings = Settings::default();
-        peers.extend(
-            context
-                .start_if_there(name, &context.origin(), settings, report)
-                .await?,
-        );
+fn direct_targets(report: &mut Report, figures: &Figures, case: &Case) {
+    let own = figures.of("tidegate", case);
+    if let Some(nginx) = figures.of("nginx", case)
+        && let Some(own) = own
+    {
+        let figure = format!("{case}: requests/s over nginx");
+        report.aim(figure, own.rate_over(nginx), Target::AtLeast(1.0));
+        let figure = format!("{case}: CPU a request over nginx");
+        report.aim(figure, own.cpu_over(nginx), Target::AtMost(1.0));
     }
-    Ok(peers
-        .into_iter()
-        .map(|peer| Measured {
-            peer,
-            rates: vec![],
-            cpu_micros: vec![],
-        })
-        .collect())
-}
-
-async fn one_round(measured: &mut Measured, pattern: Pattern, seconds: u64) -> Result<()> {
-    let peer = &measured.peer;
-    checked_pass(peer, pattern).await?;
-    let before = peer.usage()?;
-    let found = wrk::run(peer.addr(), &peer.path(KEY), seconds).await?;
-    let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
-    checked_pass(peer, pattern).await?;
-    ensure!(found.requests > 0, "{} answered nothing", peer.name());
-    measured.rates.push(found.rate);
-    measured
-        .cpu_micros
-        .push(cpu.as_secs_f64() * 1e6 / found.requests as f64);
-    Ok(())
-}
-
-async fn checked_pass(peer: &Peer, pattern: Pattern) -> Result<()> {
-    let mut connection = Connection::open(peer.addr()).await?;
-    for _ in 0..CHECKED_READS {
-        connection.verify(&peer.path(KEY), pattern).await?;
-    }
-    Ok(())
-}
-
-fn write(report: &mut Report, all: &[Measured], len: u64) {
-    let named = |name: &str| all.iter().find(|measured| measured.peer.name() == name);
-    let nginx = named("nginx");
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), figure);
-    let rows = all.iter().map(|one| {
-        let over = |of: fn(&Measured) -> &Vec<f64>| {
-            number(nginx.and_then(|nginx| median_ratio(of(one), of(nginx))))
-        };
-        vec![
-            one.peer.name().to_owned(),
-            number(median(&one.rates)),
-            over(|one| &one.rates),
-            number(median(&one.cpu_micros)),
-            over(|one| &one.cpu_micros),
-        ]
-    });
-    let title = format!(
-        "{len} bytes, hot, wrk -t2 -c64, medians of {} rounds",
-        all[0].rates.len()
-    );
-    let columns = [
-        "peer",
-        "requests/s",
-        "over nginx",
-        "CPU µs/request",
-        "over nginx",
-    ];
-    report.table(title, &columns, rows.collect());
-    for one in all {
-        report.series(one.peer.name(), "requests/s", &one.rates);
-        report.series(one.peer.name(), "server CPU µs/request", &one.cpu_micros);
-    }
-    let large = len > 100_000;
-    let Some(tidegate) = named("tidegate") else {
-        return;
-    };
-    for (peer, target) in [
-        ("nginx", if large { 0.95 } else { 0.97 }),
+    let large = case.kib > 100;
+    for (peer, least) in [
+        ("varnish", if large { 1.0 } else { 1.1 }),
         ("rclone", if large { 12.0 } else { 35.0 }),
     ] {
-        if let Some(peer) = named(peer) {
-            let ratio = median_ratio(&tidegate.rates, &peer.rates).unwrap_or(f64::NAN);
-            let figure = format!("requests/s, tidegate over {}", peer.peer.name());
-            report.aim(figure, ratio, Target::AtLeast(target));
+        if let Some(other) = figures.of(peer, case)
+            && let Some(own) = own
+        {
+            let figure = format!("{case}: requests/s over {peer}");
+            report.aim(figure, own.rate_over(other), Target::AtLeast(least));
         }
     }
-    if let Some(nginx) = nginx {
-        let ratio = median_ratio(&tidegate.cpu_micros, &nginx.cpu_micros).unwrap_or(f64::NAN);
-        let most = if large { 0.9 } else { 1.0 };
-        let figure = "CPU per request, tidegate over nginx";
-        report.aim(figure, ratio, Target::AtMost(most));
+    if let Some(bare) = figures.of("bare", case)
+        && let Some(own) = own
+    {
+        let figure = format!("{case}: requests/s over bare, the worst start");
+        report.aim(figure, own.worst_rate_over(bare), Target::AtLeast(0.95));
+    }
+}
+
+fn proxied_targets(report: &mut Report, figures: &Figures, case: &Case) {
+    for (own, other) in [
+        ("nginx-tidegate", "nginx-nginx"),
+        ("nginx-tidegate-unix", "nginx-nginx-unix"),
+    ] {
+        if let Some(found) = figures.of(own, case)
+            && let Some(other) = figures.of(other, case)
+        {
+            let figure = format!("{case}: {own}, requests/s over a second nginx");
+            report.aim(figure, found.rate_over(other), Target::AtLeast(0.95));
+        }
     }
 }

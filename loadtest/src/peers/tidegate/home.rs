@@ -127,14 +127,18 @@ impl Home {
     pub async fn start(&self, until: Until) -> Result<Peer> {
         std::fs::create_dir_all(&self.dir)?;
         let (public, admin) = (free_addr()?, free_addr()?);
-        let config = config(public, admin, &self.origin, self.settings, &self.cache());
+        let socket = self.dir.join("http.sock");
+        let listens = (public, socket.as_path());
+        let config = config(listens, admin, &self.origin, self.settings, &self.cache());
         let file = self.dir.join("tidegate.toml");
         std::fs::write(&file, &config)?;
         let mut command = self.command()?;
         command.arg("serve").arg("--config").arg(&file);
         command.current_dir(&self.dir);
         let server = Server::start(command, &self.dir.join("tidegate.log"), public)?;
-        let peer = Peer::new("tidegate", public, config, server).with_admin(admin);
+        let peer = Peer::new("tidegate", public, config, server)
+            .with_admin(admin)
+            .with_socket(socket);
         match until {
             Until::Listening => {}
             Until::Loaded => self.wait_until_loaded(&peer).await?,

@@ -1,0 +1,114 @@
+//! One load on one object.
+
+use std::fmt;
+
+use anyhow::{Result, ensure};
+
+use super::USUAL;
+use crate::client::Connection;
+use crate::context::Context;
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+use crate::wrk::{self, Load};
+
+/// The number of checked reads before and after each run: wrk does not check bytes.
+const CHECKED_READS: usize = 8;
+
+/// One load on one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Case {
+    /// The object's length, in KiB.
+    pub(super) kib: u64,
+    connections: u32,
+    keep_alive: bool,
+}
+
+/// The figures of one run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    /// Requests a second.
+    pub(super) rate: f64,
+    /// CPU time of the server for one request, in microseconds.
+    pub(super) cpu_micros: f64,
+}
+
+impl Case {
+    pub(super) const fn new(kib: u64, connections: u32) -> Self {
+        Self {
+            kib,
+            connections,
+            keep_alive: true,
+        }
+    }
+
+    pub(super) const fn without_keep_alive(self) -> Self {
+        Self {
+            keep_alive: false,
+            ..self
+        }
+    }
+
+    fn key(self) -> String {
+        format!("hot-{}.bin", self.kib)
+    }
+
+    fn pattern(self, context: &Context) -> Pattern {
+        let len = self.kib << 10;
+        Pattern {
+            seed: context.options.seed ^ len,
+            len,
+        }
+    }
+
+    /// Puts the object into the bucket, and into the folder that nginx and `bare` serve.
+    pub(super) async fn put(self, context: &Context) -> Result<()> {
+        let bytes = self.pattern(context).all();
+        std::fs::write(context.files()?.join(self.key()), &bytes)?;
+        context.bucket.put(&self.key(), bytes).await?;
+        Ok(())
+    }
+
+    /// Measures one peer.
+    pub(super) async fn measure(self, peer: &Peer, context: &Context) -> Result<Found> {
+        let pattern = self.pattern(context);
+        let load = Load {
+            connections: self.connections,
+            keep_alive: self.keep_alive,
+            seconds: context.options.seconds.unwrap_or(3),
+        };
+        self.read_checked(peer, pattern).await?;
+        let before = peer.usage()?;
+        let found = wrk::run(peer.addr(), &peer.path(&self.key()), load).await?;
+        let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
+        self.read_checked(peer, pattern).await?;
+        ensure!(found.requests > 0, "{} answered nothing", peer.name());
+        Ok(Found {
+            rate: found.rate,
+            cpu_micros: cpu.as_secs_f64() * 1e6 / found.requests as f64,
+        })
+    }
+
+    async fn read_checked(self, peer: &Peer, pattern: Pattern) -> Result<()> {
+        let mut connection = Connection::open(peer.addr()).await?;
+        for _ in 0..CHECKED_READS {
+            connection.verify(&peer.path(&self.key()), pattern).await?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kib {
+            kib if kib >= 1024 => write!(f, "{} MB", kib >> 10)?,
+            kib => write!(f, "{kib} KB")?,
+        }
+        if self.connections != USUAL {
+            write!(f, ", {} connections", self.connections)?;
+        }
+        if !self.keep_alive {
+            write!(f, ", one request a connection")?;
+        }
+        Ok(())
+    }
+}
