@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use super::disk::{Fault, Refusal};
 use super::memory::MemoryMetrics;
 use super::tiering::DiskState;
-use tidegate_telemetry::names;
+use tidegate_telemetry::{names, sharded};
 
 /// The tier, and the path of its disk (empty for memory).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,9 +40,9 @@ struct StateLabel {
 /// All families; each tier takes its own metrics out of them once.
 #[derive(Debug)]
 pub(super) struct StoreMetrics {
-    hits: Family<TierLabel, Counter>,
+    hits: Family<TierLabel, sharded::Counter>,
     misses: Family<TierLabel, Counter>,
-    hit_bytes: Family<TierLabel, Counter>,
+    hit_bytes: Family<TierLabel, sharded::Counter>,
     inserts: Family<TierLabel, Counter>,
     used: Family<TierLabel, Gauge>,
     evictions: Counter,
@@ -65,9 +65,9 @@ pub(super) struct StoreMetrics {
 /// The metrics of every tier.
 #[derive(Debug, Clone)]
 pub(super) struct TierMetrics {
-    pub(super) hits: Counter,
+    pub(super) hits: sharded::Counter,
     pub(super) misses: Counter,
-    pub(super) hit_bytes: Counter,
+    pub(super) hit_bytes: sharded::Counter,
     pub(super) inserts: Counter,
     pub(super) used: Gauge,
 }

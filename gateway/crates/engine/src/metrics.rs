@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::names::NameRequestCause;
-use tidegate_telemetry::names;
+use tidegate_telemetry::{names, sharded};
 
 /// The engine's metrics. Handles are plain atomics, so counting needs no look-up.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Metrics {
     /// Bytes of chunks stored because they were written here, by cause.
     filed: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes that readers took.
-    pub delivered: Counter<u64, AtomicU64>,
+    pub delivered: sharded::Counter,
     /// Requests that asked which version a key has.
     pub(super) resolves: Counter,
     /// Requests for further parts of a known version.

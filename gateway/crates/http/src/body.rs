@@ -6,17 +6,18 @@
 pub(crate) mod client_memory;
 pub(crate) mod delivery;
 pub(crate) mod multipart;
+pub(crate) mod pieces;
 pub(crate) mod readable;
 
 use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::Buf as _;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use self::delivery::{BodyError, ByteSource, Delivery};
-use self::readable::Readable;
+use self::delivery::{BodyError, ByteSource};
+use self::pieces::Pieces;
 use crate::record::RequestRecord;
 use crate::server::streams::CountedBytes;
 
@@ -30,17 +31,13 @@ pub(crate) struct Body {
 pub(crate) enum Content {
     /// No bytes, or none left.
     Nothing,
-    /// A short text.
-    Text(Bytes),
-    /// Bytes of an object, a variant of one, or a draft.
+    /// All bytes, which are handed to the socket at once.
+    Ready(Pieces),
+    /// Bytes of an object, a variant of one, or a draft, of which some are yet to come.
     Delivery(Box<dyn ByteSource>),
 }
 
 impl Content {
-    pub(crate) fn of(delivery: Box<Delivery<impl Readable>>) -> Self {
-        Self::Delivery(delivery)
-    }
-
     fn waits_for_client(&self) -> bool {
         matches!(self, Self::Delivery(delivery) if delivery.waits_for_client())
     }
@@ -66,7 +63,7 @@ impl HttpBody for Body {
         let this = &mut *self;
         let (polled, left) = match &mut this.content {
             Content::Nothing => (Poll::Ready(None), 0),
-            Content::Text(text) => (Poll::Ready(Some(Ok(take(text)))), 0),
+            Content::Ready(pieces) => (Poll::Ready(Some(Ok(take(pieces)))), 0),
             Content::Delivery(delivery) => (delivery.poll_next(cx), delivery.left()),
         };
         let mut stream = None;
@@ -75,7 +72,7 @@ impl HttpBody for Body {
             match &polled {
                 Poll::Pending if this.content.waits_for_client() => record.wait_for_client(),
                 Poll::Pending => record.wait_for_server(),
-                Poll::Ready(Some(Ok(bytes))) => record.add_sent(bytes.len()),
+                Poll::Ready(Some(Ok(bytes))) => record.add_sent(bytes.remaining()),
                 Poll::Ready(Some(Err(error))) => record.log_error(error),
                 Poll::Ready(None) => {}
             }
@@ -91,7 +88,7 @@ impl HttpBody for Body {
                 record.complete();
             }
         }
-        polled.map_ok(|bytes| Frame::data(CountedBytes::new(bytes, stream)))
+        polled.map_ok(|pieces| Frame::data(CountedBytes::new(pieces, stream)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -101,7 +98,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match &self.content {
             Content::Nothing => 0,
-            Content::Text(text) => text.len() as u64,
+            Content::Ready(pieces) => pieces.remaining() as u64,
             Content::Delivery(delivery) => delivery.left(),
         })
     }

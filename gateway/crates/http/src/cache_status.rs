@@ -108,9 +108,7 @@ pub(crate) fn cache_status(outcome: &OpenOutcome, cached: CachedPart) -> HeaderV
     if forwarded && outcome.collapsed {
         text.push_str("; collapsed");
     }
-    // Rounded down, also below zero: an answer that is stale by a moment has no 0 s left.
-    let ttl = outcome.ttl_ms.div_euclid(1000);
-    write!(text, "; ttl={ttl}").expect("a string takes any text");
+    write!(text, "; ttl={}", outcome.ttl_secs()).expect("a string takes any text");
     HeaderValue::try_from(text).expect("plain ASCII is a valid header value")
 }
 

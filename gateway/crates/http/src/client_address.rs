@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use tidegate_plan::Network;
 
-const FORWARDED_FOR: &str = "x-forwarded-for";
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Returns the client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
 ///
@@ -19,10 +19,13 @@ pub(crate) fn client_address(
 ) -> Option<IpAddr> {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut found = peer;
+    if !headers.contains_key(&FORWARDED_FOR) {
+        return found;
+    }
     if peer.is_some_and(|peer| !is_trusted(peer)) {
         return found;
     }
-    for value in headers.get_all(FORWARDED_FOR).iter().rev() {
+    for value in headers.get_all(&FORWARDED_FOR).iter().rev() {
         for hop in value.to_str().unwrap_or("").rsplit(',') {
             let Ok(address) = hop.trim().parse::<IpAddr>() else {
                 return found;
@@ -81,7 +84,7 @@ mod tests {
         for (peer, lines, expected) in rows {
             let mut headers = HeaderMap::new();
             for line in &lines {
-                headers.append(FORWARDED_FOR, line.parse().expect("text"));
+                headers.append(&FORWARDED_FOR, line.parse().expect("text"));
             }
             let parse = |text: &str| text.parse::<IpAddr>().expect(text);
             let found = client_address(peer.map(parse), &headers, &trusted);

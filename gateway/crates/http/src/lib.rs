@@ -20,15 +20,16 @@
 //! 2. `Frontend::read` finds the route.
 //! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
 //! 4. `Engine::open`, which returns the version.
-//! 5. `Frontend::answer_opened` decides on the range, and makes the headers and the `Delivery`; before, it calls
-//! 6. `Reader::poll_next`, which yields the first bytes.
+//! 5. `Frontend::answer_opened` decides on the range, and copies the headers; before, it calls
+//! 6. `Delivery::single`, which collects the bytes that are ready, out of
+//! 7. `Reader::poll_next`.
 //!
 //! Then hyper polls the body:
 //!
-//! 7. `Body::poll_frame` updates the `RequestRecord`.
-//! 8. `Delivery::poll_next` hands over the bytes that are ready. Only an object of several chunks makes it call
-//!    `Delivery::poll_bytes`, which polls the `Reader`.
+//! 8. `Body::poll_frame` hands over all bytes at once, and ends the `RequestRecord`. Only an answer that is longer, or not
+//!    ready, is polled on: `Delivery::poll_next` and `Delivery::poll_bytes` poll the `Reader`.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -192,13 +193,12 @@ impl Handler for Frontend {
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, Infallible> {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
         let client = client_address::client_address(peer, &parts.headers, trusted);
         let mut record = RequestRecord::begin(
-            self.metrics.clone(),
             activity,
             client,
             parts.method.clone(),
@@ -214,6 +214,6 @@ impl Handler for Frontend {
             false => self.read(&parts, record.started(), client.into()).await,
         };
         record.begin_answer(reply.answer.status(), reply.cache);
-        reply.answer.map(|content| Body::new(content, record))
+        Ok(reply.answer.map(|content| Body::new(content, record)))
     }
 }

@@ -1,15 +1,16 @@
 //! The frontend's metrics. Every handle is resolved at start; counting is an atomic addition.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::cache_status::CacheResult;
 use tidegate_telemetry::names;
+use tidegate_telemetry::sharded::{self, Counter, Durations};
 
 const METHOD_LABELS: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "other"];
 const STATUS_LABELS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
@@ -34,8 +35,8 @@ pub struct Metrics {
     cache: [Counter; CacheResult::ALL.len()],
     sent: Counter,
     broken: Counter,
-    pub(crate) in_flight: Gauge,
-    pub(crate) first_byte: Histogram,
+    pub(crate) in_flight: sharded::Gauge,
+    pub(crate) first_byte: Durations,
     pub(crate) connections: Gauge,
     pub(crate) accepted: Counter,
     pub(crate) expired: Counter,
@@ -64,9 +65,9 @@ impl Default for Metrics {
             cache,
             sent: Counter::default(),
             broken: Counter::default(),
-            in_flight: Gauge::default(),
+            in_flight: sharded::Gauge::default(),
             // From 50 µs, a hit in memory, to 26 s, a cold read from an origin in distress.
-            first_byte: Histogram::new(exponential_buckets(50e-6, 2.0, 20)),
+            first_byte: Durations::new(Duration::from_micros(50)),
             connections: Gauge::default(),
             accepted: Counter::default(),
             expired: Counter::default(),

@@ -5,13 +5,14 @@
 //! If the object changed before that, everything begins again on its new version. After that the
 //! body needs no handler.
 
+mod answer_headers;
 mod cached_headers;
 mod draft;
 mod encoding;
 
 use std::time::Duration;
 
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
@@ -21,7 +22,7 @@ pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
 use crate::body::Content;
 use crate::body::delivery::Delivery;
 use crate::body::multipart::Multipart;
-use crate::cache_status::{CACHE_STATUS, CacheResult, CachedPart, cache_status};
+use crate::cache_status::{CacheResult, CachedPart};
 use crate::cors;
 use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
@@ -35,7 +36,7 @@ use tidegate_plan::{ByteRange, Client};
 const MAX_ATTEMPTS: u32 = 3;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-const TIMING_REQUEST_HEADER: &str = "tidegate-timing";
+const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timing");
 
 impl Frontend {
     /// Answers one request that does not write.
@@ -91,6 +92,8 @@ impl Frontend {
                 .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
+            wants_timing: self.settings.server_timing
+                && parts.headers.contains_key(&TIMING_REQUEST_HEADER),
             client,
         };
         if let Some(draft) = self.write_path.closed_draft(&route.source, &request.key)
@@ -149,23 +152,23 @@ impl Frontend {
         {
             return Ok(reply);
         }
-        let mut headers = opened.headers.full.clone();
-        let (status, range) = match range {
-            None => (StatusCode::OK, ByteRange::new(0, size)),
-            Some(range) => {
-                headers.insert(CONTENT_LENGTH, range.len().into());
-                headers.insert(CONTENT_RANGE, content_range(range, size));
-                (StatusCode::PARTIAL_CONTENT, range)
+        let bytes = range.unwrap_or(ByteRange::new(0, size));
+        let (cached, content) = match request.parts.method == Method::HEAD || bytes.is_empty() {
+            true => (CachedPart::All, Content::Nothing),
+            false => {
+                // Before the read: afterwards they are cached in any case.
+                let cached = CachedPart::of(&opened.object, &[bytes]);
+                let content = Delivery::single(&opened.object, bytes, &self.client_memory).await?;
+                (cached, content)
             }
         };
-        if request.parts.method == Method::HEAD || range.is_empty() {
-            let content = (CachedPart::All, Content::Nothing);
-            return Ok(self.finish(request, &opened, status, headers, content));
+        let mut headers = opened.headers.full.of(&opened.object.outcome(), cached);
+        let mut status = StatusCode::OK;
+        if let Some(range) = range {
+            headers.insert(CONTENT_LENGTH, range.len().into());
+            headers.insert(CONTENT_RANGE, content_range(range, size));
+            status = StatusCode::PARTIAL_CONTENT;
         }
-        // Before the read: afterwards they are cached in any case.
-        let cached = CachedPart::of(&opened.object, &[range]);
-        let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let content = Content::of(Delivery::single(object, range, memory).await?);
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }
 
@@ -174,7 +177,8 @@ impl Frontend {
         request: &ObjectRequest<'_>,
         opened: &OpenedObject,
     ) -> Reply {
-        let mut headers = opened.headers.not_modified.clone();
+        let outcome = opened.object.outcome();
+        let mut headers = opened.headers.not_modified.of(&outcome, CachedPart::All);
         if opened.headers.compressible
             && let Some(tag) = Box::pin(request.tag_not_modified(opened)).await
         {
@@ -191,19 +195,18 @@ impl Frontend {
         pieces: &[ByteRange],
     ) -> Result<Reply, RequestError> {
         let cached = CachedPart::of(&opened.object, pieces);
-        let mut headers = opened.headers.full.clone();
+        let mut headers = opened.headers.full.of(&opened.object.outcome(), cached);
         let salt = u64::try_from(request.started.elapsed().as_nanos()).unwrap_or(0);
         let parts = Multipart::new(pieces, opened.version.size, headers.get(CONTENT_TYPE), salt);
         headers.insert(CONTENT_TYPE, parts.content_type());
         headers.insert(CONTENT_LENGTH, parts.len().into());
-        let (object, memory) = (opened.object.clone(), self.client_memory.clone());
-        let delivery = Delivery::several(object, pieces[0], parts, memory).await?;
-        let content = Content::of(delivery);
+        let (object, memory) = (&opened.object, &self.client_memory);
+        let content = Delivery::several(object, pieces[0], parts, memory).await?;
         let status = StatusCode::PARTIAL_CONTENT;
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }
 
-    /// Adds the headers that say how the answer was made.
+    /// Adds the header that says how long the answer took, if the client asked for it.
     fn finish(
         &self,
         request: &ObjectRequest<'_>,
@@ -212,20 +215,12 @@ impl Frontend {
         mut headers: HeaderMap,
         (cached, content): (CachedPart, Content),
     ) -> Reply {
-        let outcome = opened.object.outcome();
-        headers.insert(CACHE_STATUS, cache_status(&outcome, cached));
-        if outcome.forward.is_none() || !outcome.age.is_zero() {
-            headers.insert(AGE, outcome.age.as_secs().into());
-        } else {
-            headers.remove(AGE);
-        }
-        if self.settings.server_timing && request.parts.headers.contains_key(TIMING_REQUEST_HEADER)
-        {
+        if let Some(open_time) = opened.open_time {
             let ready = request.started.elapsed();
-            headers.insert(SERVER_TIMING, timing(opened.open_time, ready));
+            headers.insert(SERVER_TIMING, timing(open_time, ready));
         }
         let mut reply = Reply::new(status, headers, content);
-        reply.cache = CacheResult::of(&outcome, cached);
+        reply.cache = CacheResult::of(&opened.object.outcome(), cached);
         reply
     }
 }

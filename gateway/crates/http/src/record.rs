@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::body::delivery::BodyError;
 use crate::cache_status::CacheResult;
-use crate::metrics::Metrics;
 use crate::server::streams::Http2Stream;
 use crate::server::timeouts::ConnectionActivity;
 use tidegate_telemetry::logging::ACCESS;
@@ -22,7 +21,6 @@ const MAX_STREAMS_WHILE_SCARCE: usize = 8;
 /// by then, the client or the origin cut it off.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
-    metrics: Arc<Metrics>,
     activity: Arc<ConnectionActivity>,
     /// Set over HTTP/2.
     stream: Option<Arc<Http2Stream>>,
@@ -43,7 +41,6 @@ pub(crate) struct RequestRecord {
 impl RequestRecord {
     /// Begins the record of a request whose head has arrived.
     pub(crate) fn begin(
-        metrics: Arc<Metrics>,
         activity: Arc<ConnectionActivity>,
         client: Option<IpAddr>,
         method: Method,
@@ -51,11 +48,10 @@ impl RequestRecord {
         multiplexed: bool,
     ) -> Self {
         let started = Instant::now();
-        let stream = multiplexed.then(|| Http2Stream::begin(&metrics.streams));
+        let stream = multiplexed.then(|| Http2Stream::begin(&activity.metrics.streams));
         activity.begin_request(started, stream.as_ref());
-        metrics.in_flight.inc();
+        activity.metrics.in_flight.inc();
         Self {
-            metrics,
             activity,
             stream,
             client,
@@ -83,7 +79,7 @@ impl RequestRecord {
 
     /// Returns whether its connection has more streams open than its share of the `max` streams in all.
     pub(crate) fn exceeds_stream_share(&self, max: usize) -> bool {
-        let all = self.metrics.streams.get();
+        let all = self.activity.metrics.streams.get();
         let all = usize::try_from(all).unwrap_or(0);
         self.stream.is_some() && self.activity.has_more_streams(stream_share(all, max))
     }
@@ -152,8 +148,9 @@ impl Drop for RequestRecord {
             Some(stream) => stream.set_waiting(false),
             None => self.activity.end_request(self.waits_for_server),
         }
-        self.metrics.in_flight.dec();
-        self.metrics.count_request(
+        let metrics = &self.activity.metrics;
+        metrics.in_flight.dec();
+        metrics.count_request(
             &self.method,
             self.status,
             self.cache,
@@ -162,7 +159,7 @@ impl Drop for RequestRecord {
         );
         let first_byte = self.answered.map(|at| at.duration_since(self.started));
         if let Some(first_byte) = first_byte {
-            self.metrics.first_byte.observe(first_byte.as_secs_f64());
+            metrics.first_byte.observe(first_byte);
         }
         // 499 as in nginx: the client went before there was an answer.
         tracing::info!(

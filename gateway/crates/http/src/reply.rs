@@ -33,7 +33,7 @@ impl Reply {
         let (status, headers, text) = request_error::answer(error, negative_ttl);
         let content = match *method {
             Method::HEAD => Content::Nothing,
-            _ => Content::Text(text),
+            _ => Content::Ready(text.into()),
         };
         Self::new(status, headers, content)
     }

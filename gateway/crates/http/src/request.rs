@@ -22,6 +22,8 @@ pub(crate) struct ObjectRequest<'a> {
     pub(crate) key: ObjectKey,
     pub(crate) ranges: Option<Ranges>,
     pub(crate) started: Instant,
+    /// Whether the answer says how long it took.
+    pub(crate) wants_timing: bool,
     pub(crate) client: Client,
 }
 
@@ -52,8 +54,8 @@ pub(crate) struct OpenedObject {
     pub(crate) object: Object,
     pub(crate) version: Arc<Version>,
     pub(crate) headers: Arc<CachedHeaders>,
-    /// The time from the request's head until the object was open.
-    pub(crate) open_time: Duration,
+    /// The time from the request's head until the object was open, if the client wants to know.
+    pub(crate) open_time: Option<Duration>,
 }
 
 impl OpenedObject {
@@ -65,7 +67,7 @@ impl OpenedObject {
             headers: route.headers.get(&version, key, &route.settings),
             object,
             version,
-            open_time: request.started.elapsed(),
+            open_time: request.wants_timing.then(|| request.started.elapsed()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! `axum::serve` has no timers, no bound on connections and no deadline for its drain, so this loop replaces it.
 
 pub(crate) mod connection;
+mod dormant;
 pub(crate) mod streams;
 pub(crate) mod timeouts;
 

@@ -11,6 +11,7 @@ pub mod logging;
 pub mod metric;
 pub mod names;
 pub mod process;
+pub mod sharded;
 
 pub use exposition::Exposition;
 pub use logging::Logging;

@@ -21,7 +21,8 @@ use tidegate_plan::ByteRange;
 #[derive(Debug)]
 pub struct Reader {
     pinned: Arc<Pinned>,
-    number: u64,
+    /// Its number among the readers of flights, once it needed one.
+    number: Option<u64>,
     left: ByteRange,
     chunk: Option<(u32, CurrentChunk)>,
     /// The bytes of memory that the last piece keeps alive.
@@ -55,10 +56,9 @@ impl Reader {
             range.end <= pinned.record.version.size,
             "the caller resolved the range"
         );
-        let number = pinned.core.next_number();
         Self {
             pinned,
-            number,
+            number: None,
             left: range,
             chunk: None,
             keeps: 0,
@@ -144,6 +144,10 @@ impl Drop for Reader {
     }
 }
 
+fn number_of(number: &mut Option<u64>, pinned: &Pinned) -> u64 {
+    *number.get_or_insert_with(|| pinned.core.next_number())
+}
+
 /// Finds the chunk: looks once into memory, and only then among the flights.
 fn find(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> CurrentChunk {
     let key = ChunkKey {
@@ -192,7 +196,12 @@ impl Stream for Reader {
             CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
             CurrentChunk::Flight {
                 flight, position, ..
-            } => match flight.poll_at(reader.number, offset, position, cx) {
+            } => match flight.poll_at(
+                number_of(&mut reader.number, &reader.pinned),
+                offset,
+                position,
+                cx,
+            ) {
                 Poll::Ready(Ok(Some(piece))) => piece,
                 Poll::Ready(Ok(None)) => {
                     reader.chunk = None;

@@ -17,6 +17,15 @@ pub struct OpenOutcome {
     pub ttl_ms: i64,
 }
 
+impl OpenOutcome {
+    /// Returns the seconds of freshness left, rounded down also below zero: an answer that is stale by a moment has no 0 s
+    /// left.
+    #[must_use]
+    pub fn ttl_secs(&self) -> i64 {
+        self.ttl_ms.div_euclid(1000)
+    }
+}
+
 /// The reason for asking the origin (RFC 9211, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForwardReason {

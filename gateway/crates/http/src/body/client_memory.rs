@@ -82,6 +82,11 @@ impl ClientMemory {
         self.used.dec_by(signed(bytes));
     }
 
+    /// Returns whether at least half of the limit is left.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used.get() <= self.limit / 2
+    }
+
     /// Returns whether more than one and a half times the limit is reserved.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.used.get() > self.limit.saturating_add(self.limit / 2)

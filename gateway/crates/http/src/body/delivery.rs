@@ -3,18 +3,23 @@
 //! Frames are handed on as the engine yields them; a client that is too slow, or holds too much, is handed copies
 //! instead (see [`super::client_memory`]). The frame's bytes are then read again a piece at a time, but only from the
 //! cache: if that would mean asking the origin once more, the frame is held, unless clients hold far too much already.
+//!
+//! The frames of a short answer that are ready at once go to the socket together: one system call takes them all.
 
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_core::Stream as _;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
+use super::Content;
 use super::client_memory::{COPY_BYTES, ChargedBytes, ClientMemory, ClientSpeed, CopiesInFlight};
 use super::multipart::Multipart;
+use super::pieces::Pieces;
 use super::readable::Readable;
 use tidegate_engine::Error;
 use tidegate_plan::ByteRange;
@@ -33,12 +38,15 @@ pub(crate) enum BodyError {
 /// The bytes of a body, from any [`Readable`].
 pub(crate) trait ByteSource: Send {
     /// Returns the next bytes of the body; an error also if they end too early.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>>;
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Pieces, BodyError>>>;
     /// Returns the bytes of the body not yet handed out.
     fn left(&self) -> u64;
     /// Returns whether the last poll waited for the client to take bytes.
     fn waits_for_client(&self) -> bool;
 }
+
+/// The longest answer whose frames are handed to the socket together.
+const MAX_GATHERED: u64 = 1 << 20;
 
 /// Bytes of one object on their way to one client: a range, or several with their headings.
 pub(crate) struct Delivery<O: Readable> {
@@ -47,9 +55,8 @@ pub(crate) struct Delivery<O: Readable> {
     reader: Option<O::Reader>,
     /// The position of the next byte in the object, and the end of the range.
     range: ByteRange,
-    /// The heading of the first part, then the bytes that were ready from the start.
-    heading: Option<Bytes>,
-    first: Option<Bytes>,
+    /// The bytes that were ready from the start, after the heading of the first part.
+    first: Pieces,
     /// The rest of a frame that goes out in copies.
     slow_frame: Option<SlowFrame<O::Reader>>,
     /// The copies that the client has not taken yet.
@@ -68,29 +75,27 @@ pub(crate) struct Delivery<O: Readable> {
 }
 
 impl<O: Readable> ByteSource for Delivery<O> {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Pieces, BodyError>>> {
         // Only the first poll tells how long the client took: later ones wait for the engine.
         if let Some((when, bytes)) = self.sent.take() {
             let took = when.elapsed();
             self.speed = Some(ClientSpeed { bytes, took });
         }
-        let next = match self.heading.take().or_else(|| self.first.take()) {
-            Some(bytes) => Some(bytes),
-            None => match ready!(self.poll_bytes(cx)) {
-                Ok(next) => next,
+        let mut pieces = take(&mut self.first);
+        if !pieces.has_remaining() {
+            pieces = match ready!(self.poll_bytes(cx)) {
+                Ok(Some(bytes)) => bytes.into(),
+                Ok(None) if self.left == 0 => return Poll::Ready(None),
+                Ok(None) => return Poll::Ready(Some(Err(BodyError::Length))),
                 Err(error) => return Poll::Ready(Some(Err(error))),
-            },
-        };
-        let Some(bytes) = next else {
-            let is_complete = self.left == 0;
-            return Poll::Ready((!is_complete).then_some(Err(BodyError::Length)));
-        };
-        match self.left.checked_sub(bytes.len() as u64) {
+            };
+        }
+        match self.left.checked_sub(pieces.remaining() as u64) {
             Some(left) => self.left = left,
             None => return Poll::Ready(Some(Err(BodyError::Length))),
         }
-        self.sent = (self.left > 0).then(|| (Instant::now(), bytes.len()));
-        Poll::Ready(Some(Ok(bytes)))
+        self.sent = (self.left > 0).then(|| (Instant::now(), pieces.remaining()));
+        Poll::Ready(Some(Ok(pieces)))
     }
 
     fn left(&self) -> u64 {
@@ -111,56 +116,66 @@ enum SlowFrame<R> {
 }
 
 impl<O: Readable> Delivery<O> {
-    /// Delivers one range, once its first frame has come.
+    /// Returns one range as a body, once its first frame has come.
     ///
     /// # Errors
     /// The engine's. After [`Error::Changed`], the answer can still begin again on the new version.
     pub(crate) async fn single(
-        object: O,
+        object: &O,
         range: ByteRange,
-        memory: Arc<ClientMemory>,
-    ) -> Result<Box<Self>, Error> {
+        memory: &Arc<ClientMemory>,
+    ) -> Result<Content, Error> {
         let mut reader = object.read_at(range);
         let frame = reader.next().await.transpose()?;
-        Ok(Box::new(Self::new(object, reader, frame, range, memory)))
+        // A hit of one chunk needs nothing more.
+        if let Some(frame) = &frame
+            && frame.len() as u64 == range.len()
+            && let Some(bytes) =
+                ChargedBytes::charge(frame, object.pinned_bytes(&reader, frame), memory)
+        {
+            return Ok(Content::Ready(bytes.into()));
+        }
+        let mut delivery = Self::new(object.clone(), reader, range, memory.clone());
+        delivery.begin(frame);
+        delivery.gather();
+        Ok(delivery.into_content())
     }
 
-    /// Delivers the ranges of `parts` with their headings, once the first frame has come. `first` is the first of the ranges.
+    /// Returns the ranges of `parts` with their headings as a body, once the first frame has come. `first` is the first of
+    /// the ranges.
     ///
     /// # Errors
     /// As of [`Delivery::single`].
     pub(crate) async fn several(
-        object: O,
+        object: &O,
         first: ByteRange,
         mut parts: Multipart,
-        memory: Arc<ClientMemory>,
-    ) -> Result<Box<Self>, Error> {
+        memory: &Arc<ClientMemory>,
+    ) -> Result<Content, Error> {
         let left = parts.len();
         let (heading, _) = parts.next().unzip();
-        let mut delivery = Self::single(object, first, memory).await?;
+        let mut reader = object.read_at(first);
+        let frame = reader.next().await.transpose()?;
+        let mut delivery = Self::new(object.clone(), reader, first, memory.clone());
         delivery.left = left;
-        delivery.heading = heading;
+        delivery.first = heading.unwrap_or_default().into();
+        delivery.begin(frame);
         delivery.parts = Some(parts);
-        Ok(delivery)
+        Ok(delivery.into_content())
     }
 
-    /// Delivers one range from its reader, which has yielded `frame` already.
-    ///
-    /// That frame is charged at once: the client may take any time to ask for it.
+    /// Delivers one range from its reader.
     pub(crate) fn new(
         object: O,
         reader: O::Reader,
-        frame: Option<Bytes>,
         range: ByteRange,
         memory: Arc<ClientMemory>,
     ) -> Self {
-        let first = frame.map(|frame| (object.pinned_bytes(&reader, &frame), frame));
-        let mut delivery = Self {
+        Self {
             object,
             reader: Some(reader),
             range,
-            heading: None,
-            first: None,
+            first: Pieces::default(),
             slow_frame: None,
             copies: None,
             waits_for_client: false,
@@ -169,11 +184,43 @@ impl<O: Readable> Delivery<O> {
             sent: None,
             speed: None,
             memory,
-        };
-        if let Some((pinned, frame)) = first {
-            delivery.first = delivery.charge(&frame, pinned);
         }
-        delivery
+    }
+
+    /// Begins with the frame that the reader has yielded last, and charges it: the client may take any time to ask for it.
+    fn begin(&mut self, frame: Option<Bytes>) {
+        if let Some((reader, frame)) = self.reader.as_ref().zip(frame) {
+            let pinned = self.object.pinned_bytes(reader, &frame);
+            let bytes = self.charge(&frame, pinned);
+            self.first.push(bytes.unwrap_or_default());
+        }
+    }
+
+    /// Adds the frames that are ready already, if the answer is short and clients hold little memory.
+    fn gather(&mut self) {
+        while self.left <= MAX_GATHERED
+            && self.slow_frame.is_none()
+            && !self.range.is_empty()
+            && self.memory.has_room()
+            && let Some(reader) = &mut self.reader
+            && let Some(next) = reader.next().now_or_never()
+        {
+            match next {
+                Some(Ok(frame)) if frame.len() as u64 <= self.range.len() => {
+                    self.begin(Some(frame))
+                }
+                // It is read again, and fails again, when the client asks for the rest.
+                _ => self.reader = None,
+            }
+        }
+    }
+
+    /// Returns the body: nothing but the bytes if all of them are ready.
+    fn into_content(self) -> Content {
+        match self.first.remaining() as u64 == self.left {
+            true => Content::Ready(self.first),
+            false => Content::Delivery(Box::new(self)),
+        }
     }
 
     /// Returns bytes that the reader yields, the next heading, or copies of a slow frame.

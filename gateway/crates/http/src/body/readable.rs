@@ -8,7 +8,7 @@ use tidegate_plan::ByteRange;
 use tidegate_write::{ClosedDraft, ClosedDraftReader};
 
 /// The interface of an open object that a body needs, such as the engine's.
-pub(crate) trait Readable: Send + Unpin + 'static {
+pub(crate) trait Readable: Clone + Send + Unpin + 'static {
     /// The bytes of one range, in order.
     type Reader: Stream<Item = Result<Bytes, Error>> + Send + Unpin + 'static;
     /// Reads `range`.

@@ -1,19 +1,19 @@
 //! The headers that all answers of one version on one route share, made once.
 //!
-//! A hot object's answer then costs a copy of them (their values are counted references) and the
-//! headers that differ (`Frontend::finish`). They are kept by the address of their version, which they hold alive,
+//! A hot object's answer then costs a copy of them (their values are counted references), see
+//! [`AnswerHeaders`]. They are kept by the address of their version, which they hold alive,
 //! so that an address never means another version.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use http::header::{
-    ACCEPT_RANGES, AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-    EXPIRES, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES,
+    LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::cache_status::CACHE_STATUS;
+use super::answer_headers::AnswerHeaders;
 use crate::settings::RouteSettings;
 use tidegate_engine::variant;
 use tidegate_plan::media_type::{self, GuessTypes};
@@ -32,10 +32,10 @@ const MIN_COMPRESSED_SIZE: u64 = 512;
 /// The headers that all answers of one version share.
 #[derive(Debug)]
 pub(crate) struct CachedHeaders {
-    /// For 200 and 206; `Content-Length`, `Cache-Status` and `Age` are yet to be set.
-    pub(crate) full: HeaderMap,
+    /// For 200; for 206 the range is yet to be set.
+    pub(crate) full: AnswerHeaders,
     /// For 304 (RFC 9110, 15.4.5).
-    pub(crate) not_modified: HeaderMap,
+    pub(crate) not_modified: AnswerHeaders,
     /// The ETags of the variants that the engine makes, in the order of [`ENGINE_CODINGS`]; `None` if it makes none.
     variant_tags: Option<[HeaderValue; 2]>,
     /// Whether it is text that may be sent in a coding.
@@ -74,15 +74,12 @@ impl CachedHeaders {
         if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
-        // These differ from answer to answer. Their entries exist already, so that a copy need not grow.
         full.insert(CONTENT_LENGTH, version.size.into());
-        full.insert(CACHE_STATUS, HeaderValue::from_static(""));
-        full.insert(AGE, HeaderValue::from(0));
         let tag = |coding| header_value(version.etag.variant(coding).as_str());
         Self {
-            not_modified: headers_of_not_modified(&full, route),
+            not_modified: AnswerHeaders::new(headers_of_not_modified(&full, route)),
             variant_tags: compressible.then(|| ENGINE_CODINGS.map(tag)),
-            full,
+            full: AnswerHeaders::new(full),
             encodable,
             compressible,
         }
@@ -96,7 +93,7 @@ impl CachedHeaders {
             .as_ref()
             .zip(at)
             .map(|(tags, at)| &tags[at]);
-        tag.unwrap_or_else(|| &self.full[ETAG])
+        tag.unwrap_or_else(|| &self.full.base()[ETAG])
     }
 
     /// Returns the headers of a precompressed object in the place of its original: its own, with the original's type.
@@ -107,8 +104,9 @@ impl CachedHeaders {
                 headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
             }
         };
-        let (mut full, mut not_modified) = (self.full.clone(), self.not_modified.clone());
-        match original.full.get(CONTENT_TYPE) {
+        let [mut full, mut not_modified] =
+            [&self.full, &self.not_modified].map(|it| it.base().clone());
+        match original.full.base().get(CONTENT_TYPE) {
             Some(kind) => full.insert(CONTENT_TYPE, kind.clone()),
             None => full.remove(CONTENT_TYPE),
         };
@@ -117,8 +115,8 @@ impl CachedHeaders {
         vary(&mut full);
         vary(&mut not_modified);
         Self {
-            full,
-            not_modified,
+            full: AnswerHeaders::new(full),
+            not_modified: AnswerHeaders::new(not_modified),
             variant_tags: None,
             encodable: false,
             compressible: false,

@@ -38,8 +38,8 @@ impl Frontend {
         let content = if request.parts.method == Method::HEAD || range.is_empty() {
             Content::Nothing
         } else {
-            match Delivery::single(draft, range, self.client_memory.clone()).await {
-                Ok(delivery) => Content::of(delivery),
+            match Delivery::single(&draft, range, &self.client_memory).await {
+                Ok(content) => content,
                 Err(Error::Changed) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
@@ -57,7 +57,8 @@ fn headers(request: &ObjectRequest<'_>, draft: &ClosedDraft) -> HeaderMap {
         version_id: None,
         headers: draft.headers().clone(),
     };
-    let mut headers = CachedHeaders::new(&version, &request.key, &request.route.settings).full;
+    let own = CachedHeaders::new(&version, &request.key, &request.route.settings);
+    let mut headers = own.full.base().clone();
     for name in [ETAG, LAST_MODIFIED, EXPIRES, AGE, VARY] {
         headers.remove(name);
     }

@@ -77,10 +77,6 @@ impl Frontend {
         opened: &OpenedObject,
         coding: Coding,
     ) -> Option<Reply> {
-        let mut headers = opened.headers.full.clone();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-        headers.insert(ETAG, opened.headers.tag(coding).clone());
-        headers.remove(ACCEPT_RANGES);
         let is_head = request.parts.method == Method::HEAD;
         let (cached, variant) = match opened.object.variant_state(coding).await {
             VariantState::Identity => return None,
@@ -92,6 +88,10 @@ impl Frontend {
                 (cached, Some(opened.object.variant(coding).await?))
             }
         };
+        let mut headers = opened.headers.full.of(&opened.object.outcome(), cached);
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        headers.insert(ETAG, opened.headers.tag(coding).clone());
+        headers.remove(ACCEPT_RANGES);
         match &variant {
             Some(variant) => headers.insert(CONTENT_LENGTH, variant.size().into()),
             // The length is unknown before it is made.
@@ -101,8 +101,8 @@ impl Frontend {
             Some(variant) if !is_head => {
                 let range = ByteRange::new(0, variant.size());
                 // `None`: its bytes have just gone.
-                let delivery = Delivery::single(variant, range, self.client_memory.clone()).await;
-                Content::of(delivery.ok()?)
+                let content = Delivery::single(&variant, range, &self.client_memory).await;
+                content.ok()?
             }
             _ => Content::Nothing,
         };

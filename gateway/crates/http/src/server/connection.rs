@@ -1,11 +1,13 @@
 //! One connection: hyper over a watched socket, and the watchdog beside it.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body as HttpBody;
@@ -17,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::dormant::Dormant;
 use super::streams::{CountedBytes, StreamExecutor};
 use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
 use crate::metrics::Metrics;
@@ -87,7 +90,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
-    ) -> impl Future<Output = Response<Self::Body>> + Send;
+    ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
 }
 
 /// Serves one connection until it ends, a deadline passes, or the process ends.
@@ -99,17 +102,14 @@ pub(crate) async fn run<H: Handler, S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Arc::new(ConnectionActivity::new());
+    let activity = Arc::new(ConnectionActivity::new(context.metrics.clone()));
     let watched = WatchedSocket {
         stream,
         activity: activity.clone(),
     };
     let service = service_fn(|request| {
-        let answer = context
-            .handler
-            .clone()
-            .answer(request, activity.clone(), peer);
-        async { Ok::<_, Infallible>(answer.await) }
+        let handler = context.handler.clone();
+        handler.answer(request, activity.clone(), peer)
     });
     let io = TokioIo::new(watched);
     let mut connection = pin!(context.protocol.serve_connection(io, service));
@@ -117,46 +117,73 @@ pub(crate) async fn run<H: Handler, S>(
     let mut next_check = timeouts.shortest();
     let mut draining = false;
     loop {
-        // One of the two is waited for at a time: each wait costs something whenever the connection
-        // wakes.
-        let signal = if draining {
-            &shutdown.abort
-        } else {
-            &shutdown.drain
+        let signal = match draining {
+            true => &shutdown.abort,
+            false => &shutdown.drain,
         };
-        tokio::select! {
+        let event = pin!(next_event(signal, next_check));
+        let served = poll_fn(|cx| {
+            let polled = connection.as_mut().poll(cx);
+            activity.settle();
+            polled
+        });
+        let event = tokio::select! {
             biased;
-            result = &mut connection => {
+            result = served => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "connection ended");
                 }
                 return;
             }
-            () = signal.cancelled() => {
-                if draining {
-                    return;
-                }
+            event = Dormant::new(event) => event,
+        };
+        match event {
+            Event::Shutdown if draining => return,
+            Event::Shutdown => {
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = sleep(next_check) => {
-                let checked = activity.check(timeouts);
-                context.metrics.streams_reset.inc_by(activity.take_streams_reset());
-                match checked {
-                    Ok(time) => next_check = time,
-                    Err(Expiry::StreamStalled) => {
-                        next_check = timeouts.shortest();
-                        connection.as_mut().graceful_shutdown();
-                    }
-                    Err(why) => {
-                        context.metrics.expired.inc();
-                        tracing::debug!(?why, "connection expired");
-                        return;
-                    }
+            Event::Check => match check(&context, &activity) {
+                Ok(time) => next_check = time,
+                Err(Expiry::StreamStalled) => {
+                    next_check = timeouts.shortest();
+                    connection.as_mut().graceful_shutdown();
                 }
-            }
+                Err(why) => {
+                    context.metrics.expired.inc();
+                    tracing::debug!(?why, "connection expired");
+                    return;
+                }
+            },
         }
     }
+}
+
+/// Waits for the end of the process, or for the time of the next check.
+async fn next_event(end: &CancellationToken, next_check: Duration) -> Event {
+    tokio::select! {
+        () = end.cancelled() => Event::Shutdown,
+        () = sleep(next_check) => Event::Check,
+    }
+}
+
+/// Checks the deadlines of a connection; returns the time until the next check.
+fn check<H>(
+    context: &ConnectionContext<H>,
+    activity: &ConnectionActivity,
+) -> Result<Duration, Expiry> {
+    let checked = activity.check(Timeouts::from(&*context.settings));
+    context
+        .metrics
+        .streams_reset
+        .inc_by(activity.take_streams_reset());
+    checked
+}
+
+/// The causes to look at a connection that its client did not wake.
+enum Event {
+    Shutdown,
+    Check,
 }
 
 /// A socket that records its traffic.

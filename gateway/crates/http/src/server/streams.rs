@@ -13,11 +13,13 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use hyper::rt::Executor;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_telemetry::locks::Recover as _;
 use tokio::task::AbortHandle;
+
+use crate::body::pieces::Pieces;
 
 /// The task of a stream, known a moment after it was begun.
 type Task = Arc<OnceLock<AbortHandle>>;
@@ -88,36 +90,36 @@ impl Drop for Http2Stream {
 /// Bytes of an answer that are counted in their stream when the client takes them.
 #[derive(Debug)]
 pub(crate) struct CountedBytes {
-    bytes: Bytes,
+    pieces: Pieces,
     stream: Option<Arc<Http2Stream>>,
 }
 
 impl CountedBytes {
-    pub(crate) fn new(bytes: Bytes, stream: Option<Arc<Http2Stream>>) -> Self {
-        Self { bytes, stream }
+    pub(crate) fn new(pieces: Pieces, stream: Option<Arc<Http2Stream>>) -> Self {
+        Self { pieces, stream }
     }
 
     #[cfg(test)]
-    pub(crate) fn into_bytes(self) -> Bytes {
-        self.bytes
+    pub(crate) fn into_bytes(mut self) -> bytes::Bytes {
+        self.pieces.copy_to_bytes(self.pieces.remaining())
     }
 }
 
 impl Buf for CountedBytes {
     fn remaining(&self) -> usize {
-        self.bytes.remaining()
+        self.pieces.remaining()
     }
 
     fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
+        self.pieces.chunk()
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.bytes.chunks_vectored(slices)
+        self.pieces.chunks_vectored(slices)
     }
 
     fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
+        self.pieces.advance(count);
         if let Some(stream) = &self.stream {
             stream.taken.fetch_add(count as u64, Relaxed);
         }
@@ -203,6 +205,7 @@ impl ConnectionStreams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     fn handed(
         streams: &ConnectionStreams,
@@ -212,7 +215,7 @@ mod tests {
         let stream = Http2Stream::begin(open);
         streams.add(&stream, now);
         stream.set_waiting(false);
-        let bytes = CountedBytes::new(Bytes::from_static(&[7; 100]), Some(stream.clone()));
+        let bytes = CountedBytes::new(Bytes::from_static(&[7; 100]).into(), Some(stream.clone()));
         (stream, bytes)
     }
 

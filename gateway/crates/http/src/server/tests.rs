@@ -1,3 +1,4 @@
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -47,10 +48,9 @@ impl Handler for FakeHandler {
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, Infallible> {
         let (parts, _) = request.into_parts();
         let mut record = RequestRecord::begin(
-            self.metrics.clone(),
             activity,
             peer,
             parts.method,
@@ -69,9 +69,10 @@ impl Handler for FakeHandler {
         }
         let all = fake.all();
         let memory = self.memory.clone();
-        let delivery = Delivery::new(fake.clone(), fake.read_at(all), None, all, memory);
+        let delivery = Delivery::new(fake.clone(), fake.read_at(all), all, memory);
         record.begin_answer(StatusCode::OK, CacheResult::None);
-        Response::new(Body::new(Content::of(Box::new(delivery)), record))
+        let content = Content::Delivery(Box::new(delivery));
+        Ok(Response::new(Body::new(content, record)))
     }
 }
 

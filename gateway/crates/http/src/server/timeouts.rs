@@ -16,17 +16,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::streams::{ConnectionStreams, Http2Stream};
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 
 /// The recorded activity of a connection, written from several places at once. Times are milliseconds since it was
 /// accepted.
 #[derive(Debug)]
 pub(crate) struct ConnectionActivity {
+    pub(crate) metrics: Arc<Metrics>,
     accepted_at: Instant,
     /// When bytes last moved towards the client, or a request began or ended.
     progress_at: AtomicU64,
     /// When the head that is being read began, plus one; 0 for none.
     head_since: AtomicU64,
+    /// Whether bytes were written, and whether a head began to arrive, since the connection was polled.
+    wrote: AtomicBool,
+    head_begun: AtomicBool,
     /// Requests in flight over HTTP/1.
     requests: AtomicU32,
     /// The part of them that waits for the server, not for the client.
@@ -60,11 +65,14 @@ pub(crate) enum Expiry {
 
 impl ConnectionActivity {
     /// Begins the record of a connection accepted now, which owes a request's head.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         Self {
+            metrics,
             accepted_at: Instant::now(),
             progress_at: AtomicU64::new(0),
             head_since: AtomicU64::new(1),
+            wrote: AtomicBool::new(false),
+            head_begun: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             waiting_requests: AtomicU32::new(0),
             multiplexed: AtomicBool::new(false),
@@ -85,16 +93,32 @@ impl ConnectionActivity {
 
     /// Records bytes written to the socket.
     pub(crate) fn record_write(&self) {
-        if !self.multiplexed.load(Relaxed) {
-            self.record_progress(Instant::now());
-        }
+        self.wrote.store(true, Relaxed);
     }
 
     /// Records bytes that arrived from the client.
     pub(crate) fn record_read(&self) {
-        if self.head_since.load(Relaxed) == 0 && !self.multiplexed.load(Relaxed) {
-            self.head_since
-                .store(self.millis(Instant::now()) + 1, Relaxed);
+        self.head_begun.store(true, Relaxed);
+    }
+
+    /// Notes the time of the traffic recorded since the last call. It is called at the end of each poll of the connection,
+    /// so that a request costs one look at the clock here, however many reads and writes it took.
+    pub(crate) fn settle(&self) {
+        let (wrote, head_begun) = (self.wrote.load(Relaxed), self.head_begun.load(Relaxed));
+        if !wrote && !head_begun {
+            return;
+        }
+        self.wrote.store(false, Relaxed);
+        self.head_begun.store(false, Relaxed);
+        if self.multiplexed.load(Relaxed) {
+            return;
+        }
+        let now = self.millis(Instant::now());
+        if wrote {
+            self.progress_at.store(now, Relaxed);
+        }
+        if head_begun && self.head_since.load(Relaxed) == 0 {
+            self.head_since.store(now + 1, Relaxed);
         }
     }
 
@@ -102,7 +126,7 @@ impl ConnectionActivity {
     /// [`ConnectionActivity::end_request`].
     pub(crate) fn begin_request(&self, at: Instant, stream: Option<&Arc<Http2Stream>>) {
         self.record_progress(at);
-        self.head_since.store(0, Relaxed);
+        self.end_head();
         if let Some(stream) = stream {
             self.multiplexed.store(true, Relaxed);
             self.streams.add(stream, self.millis(at));
@@ -110,6 +134,11 @@ impl ConnectionActivity {
             self.requests.fetch_add(1, Relaxed);
             self.waiting_requests.fetch_add(1, Relaxed);
         }
+    }
+
+    fn end_head(&self) {
+        self.head_since.store(0, Relaxed);
+        self.head_begun.store(false, Relaxed);
     }
 
     /// Returns whether more than `count` streams are open.
@@ -133,7 +162,7 @@ impl ConnectionActivity {
 
     /// Records that an answer is handed over or given up. Its last bytes count as progress when they are written.
     pub(crate) fn end_request(&self, waited_for_server: bool) {
-        self.head_since.store(0, Relaxed);
+        self.end_head();
         self.requests.fetch_sub(1, Relaxed);
         if waited_for_server {
             self.waiting_requests.fetch_sub(1, Relaxed);
@@ -233,9 +262,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_owes_a_head() {
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         assert_eq!(after(&activity, 9).await, None);
         activity.record_read();
+        activity.settle();
         assert_eq!(
             after(&activity, 1).await,
             Some(Expiry::Header),
@@ -245,11 +275,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn keep_alive_may_idle_until_the_next_head_begins() {
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         activity.begin_request(Instant::now(), None);
         activity.end_request(true);
         assert_eq!(after(&activity, 59).await, None);
         activity.record_read();
+        activity.settle();
         assert_eq!(
             after(&activity, 5).await,
             None,
@@ -257,15 +288,17 @@ mod tests {
         );
         assert_eq!(after(&activity, 5).await, Some(Expiry::Header));
 
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         drop(stream(&activity));
         activity.record_read();
+        activity.settle();
         assert_eq!(
             after(&activity, 59).await,
             None,
             "HTTP/2 sends more than heads"
         );
         activity.record_write();
+        activity.settle();
         assert_eq!(
             after(&activity, 59).await,
             None,
@@ -286,7 +319,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_cannot_be_reset_ends_its_connection() {
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         let (slow, stalled) = (stream(&activity), stream(&activity));
         assert_eq!(
             after(&activity, 1000).await,
@@ -304,7 +337,7 @@ mod tests {
         assert_eq!(after(&activity, 1).await, Some(Expiry::Stalled));
         drop(slow);
 
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         stream(&activity).set_waiting(false);
         let stalled = stream(&activity);
         stalled.set_waiting(false);
@@ -317,7 +350,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_clients_own_delay_counts_as_a_stall() {
-        let activity = ConnectionActivity::new();
+        let activity = ConnectionActivity::new(Arc::default());
         activity.begin_request(Instant::now(), None);
         assert_eq!(
             after(&activity, 1000).await,

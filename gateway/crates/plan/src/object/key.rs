@@ -1,6 +1,6 @@
 //! The mapping from a request's path to an object's key: the key *is* the path.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,13 +65,10 @@ impl ObjectKey {
         if key.len() > MAX_KEY {
             return Err(KeyError::TooLong);
         }
-        if key.contains('\0') {
+        if key.as_bytes().contains(&0) {
             return Err(KeyError::NotText);
         }
-        if key
-            .split('/')
-            .any(|segment| segment == "." || segment == "..")
-        {
+        if has_dot_segment(key) {
             return Err(KeyError::DotSegment);
         }
         Ok(Self(key.into()))
@@ -83,9 +80,12 @@ impl ObjectKey {
     /// # Errors
     /// As for [`ObjectKey::new`], on the decoded text.
     pub fn from_path(prefix: &str, path: &str) -> Result<Self, KeyError> {
-        let decoded = percent_decode_str(path)
-            .decode_utf8()
-            .map_err(|_| KeyError::NotText)?;
+        let decoded = match path.as_bytes().contains(&b'%') {
+            false => Cow::Borrowed(path),
+            true => percent_decode_str(path)
+                .decode_utf8()
+                .map_err(|_| KeyError::NotText)?,
+        };
         if prefix.is_empty() {
             return Self::new(&decoded);
         }
@@ -97,6 +97,15 @@ impl ObjectKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns whether a segment between slashes is `.` or `..`.
+fn has_dot_segment(key: &str) -> bool {
+    // Most keys show at a glance that they have none.
+    (key.starts_with('.') || key.contains("/."))
+        && key
+            .split('/')
+            .any(|segment| segment == "." || segment == "..")
 }
 
 /// Keys are hashed and ordered as their text.

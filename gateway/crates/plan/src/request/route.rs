@@ -72,8 +72,7 @@ impl RouteTable {
     }
 
     fn rules_for(&self, host: &str) -> impl Iterator<Item = (usize, &RouteRule)> {
-        let host = bare_host(host);
-        let here = move |own: &String| own.eq_ignore_ascii_case(host);
+        let here = move |own: &String| own.eq_ignore_ascii_case(bare_host(host));
         let rules = self.rules.iter();
         let rules = rules.filter(move |(_, rule)| rule.host.as_ref().is_none_or(here));
         rules.map(|(index, rule)| (*index, rule))

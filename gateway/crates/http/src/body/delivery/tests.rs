@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::body::client_memory::{ClientMemory, SMALL_COPY_BYTES};
 use crate::body::{Body, Content};
-use crate::metrics::Metrics;
 use crate::record::RequestRecord;
 use crate::server::timeouts::{ConnectionActivity, Expiry, Timeouts};
 
@@ -89,14 +88,14 @@ impl Readable for Fake {
 fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Body, Arc<ClientMemory>) {
     let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
-    let delivery = Delivery::new(fake.clone(), reader, None, range, memory.clone());
-    (unrecorded(Box::new(delivery)), memory)
+    let delivery = Delivery::new(fake.clone(), reader, range, memory.clone());
+    (unrecorded(Content::Delivery(Box::new(delivery))), memory)
 }
 
 /// Returns the body of an answer that no record counts.
-fn unrecorded(delivery: Box<Delivery<Fake>>) -> Body {
+fn unrecorded(content: Content) -> Body {
     Body {
-        content: Content::of(delivery),
+        content,
         record: None,
     }
 }
@@ -141,6 +140,55 @@ async fn hands_the_engines_bytes_on_uncopied() {
     assert_eq!(memory.used(), 0);
 }
 
+/// Returns the body of a range as an answer has it.
+async fn answered(fake: &Fake, range: ByteRange, memory: &Arc<ClientMemory>) -> Body {
+    let content = Delivery::single(fake, range, memory).await;
+    unrecorded(content.expect("its first frame"))
+}
+
+#[tokio::test]
+async fn a_short_answer_that_is_ready_goes_out_at_once() {
+    let fake = Fake::new((1 << 20) + 1, 256 << 10);
+    let short = ByteRange::new(0, 1 << 20);
+    let memory = Arc::new(ClientMemory::new(usize::MAX));
+    let mut body = answered(&fake, short, &memory).await;
+    assert_eq!(body.size_hint().exact(), Some(1 << 20));
+    let frame = body.frame().await.expect("more").expect("whole");
+    assert!(body.is_end_stream());
+    let mut frame = frame.into_data().expect("only data");
+    let mut slices = [std::io::IoSlice::new(&[]); 8];
+    assert_eq!(frame.chunks_vectored(&mut slices), 4);
+    assert_eq!(slices[3].as_ptr(), fake.bytes[3 * (256 << 10)..].as_ptr());
+    assert_eq!(memory.used(), 1 << 20, "charged while the server holds it");
+    frame.advance(300 << 10);
+    assert_eq!(memory.used(), 768 << 10, "released as it is taken");
+    assert_eq!(frame.into_bytes(), fake.bytes[300 << 10..1 << 20]);
+    assert_eq!(memory.used(), 0);
+
+    for (limit, range) in [(usize::MAX, fake.all()), (400 << 10, short)] {
+        let memory = Arc::new(ClientMemory::new(limit));
+        let (bytes, lengths) = taken(answered(&fake, range, &memory).await).await;
+        assert_eq!(lengths[0], 256 << 10, "long, or clients hold too much");
+        assert_eq!(bytes, fake.bytes[..bytes.len()]);
+    }
+}
+
+#[tokio::test]
+async fn a_short_answer_that_is_not_ready_follows_as_it_comes() {
+    let mut fake = Fake::new(100_000, 10_000);
+    fake.fault = Some((30_000, Fault::Hangs));
+    let memory = Arc::new(ClientMemory::new(usize::MAX));
+    let mut body = answered(&fake, fake.all(), &memory).await;
+    assert_eq!(next(&mut body).await, fake.bytes[..30_000]);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
+    for fault in [Fault::Ends, Fault::Fails, Fault::Overflows] {
+        fake.fault = Some((30_000, fault));
+        let body = answered(&fake, fake.all(), &memory).await;
+        frames(body).await.expect_err("not whole");
+    }
+}
+
 #[tokio::test]
 async fn a_reader_that_breaks_its_word_breaks_the_body() {
     for (fault, expected) in [
@@ -175,8 +223,8 @@ async fn several_ranges_have_headings_and_an_exact_length() {
         }
     }
     let memory = Arc::new(ClientMemory::new(usize::MAX));
-    let delivery = Delivery::several(fake.clone(), pieces[0], parts, memory).await;
-    let body = unrecorded(delivery.expect("its first frame"));
+    let content = Delivery::several(&fake, pieces[0], parts, &memory).await;
+    let body = unrecorded(content.expect("its first frame"));
     assert_eq!(body.size_hint().exact(), Some(expected.len() as u64));
     assert_eq!(frames(body).await.expect("whole").concat(), expected);
     assert_eq!(
@@ -251,15 +299,11 @@ async fn a_client_that_is_held_back_is_watched_again() {
         let reader = fake.read_at(all);
         fake.fault = Some((SMALL_COPY_BYTES, Fault::Hangs));
         let memory = Arc::new(ClientMemory::new(COPY_BYTES));
-        let delivery = Delivery::new(fake, reader, None, all, memory.clone());
-        let (metrics, activity) = (
-            Arc::<Metrics>::default(),
-            Arc::new(ConnectionActivity::new()),
-        );
+        let delivery = Delivery::new(fake, reader, all, memory.clone());
+        let activity = Arc::new(ConnectionActivity::new(Arc::default()));
         let (method, uri) = (http::Method::GET, http::Uri::from_static("/"));
-        let record =
-            RequestRecord::begin(metrics, activity.clone(), None, method, uri, multiplexed);
-        let mut body = Body::new(Content::of(Box::new(delivery)), record);
+        let record = RequestRecord::begin(activity.clone(), None, method, uri, multiplexed);
+        let mut body = Body::new(Content::Delivery(Box::new(delivery)), record);
         let taken_later = body.frame().await.expect("more").expect("whole");
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
@@ -327,11 +371,12 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
     let delivery = Delivery::new(
         fake.clone(),
         slow.boxed(),
-        None,
         fake.all(),
         Arc::new(ClientMemory::new(usize::MAX)),
     );
-    let frames = frames(unrecorded(Box::new(delivery))).await.expect("whole");
+    let frames = frames(unrecorded(Content::Delivery(Box::new(delivery))))
+        .await
+        .expect("whole");
     assert_eq!(
         frames.iter().map(Bytes::len).collect::<Vec<_>>(),
         [50_000, 50_000]
@@ -345,6 +390,7 @@ proptest! {
         frame in 1usize..90_000,
         limit in 0usize..100_000,
         cached: bool,
+        gathers: bool,
         waits in prop::collection::vec(0u64..4000, 1..20),
         ends in (0.0..1.0, 0.0..1.0),
     ) {
@@ -359,6 +405,9 @@ proptest! {
         let range = ByteRange::new(cut(ends.0).min(cut(ends.1)), cut(ends.0).max(cut(ends.1)) + 1);
         let (mut body, memory) = single(&fake, range, limit);
         let sent = runtime.block_on(async {
+            if gathers {
+                body = answered(&fake, range, &memory).await;
+            }
             let (mut sent, mut waits) = (Vec::new(), waits.iter().cycle());
             while let Some(frame) = next_frame(&mut body).await {
                 sent.extend_from_slice(&frame.expect("whole"));

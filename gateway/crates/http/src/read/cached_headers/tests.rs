@@ -71,12 +71,12 @@ fn guesses_only_where_the_object_says_nothing() {
         let headers: Vec<_> = own.map(|kind| ("content-type", kind)).into_iter().collect();
         let headers = cached_headers(key, 9, &headers);
         assert_eq!(
-            get(&headers.full, "content-type"),
+            get(headers.full.base(), "content-type"),
             Some(expected),
             "{key} {own:?}"
         );
         assert_eq!(
-            get(&headers.full, "x-content-type-options"),
+            get(headers.full.base(), "x-content-type-options"),
             Some("nosniff")
         );
     }
@@ -99,7 +99,7 @@ fn a_route_may_guess_all_types_or_none() {
             let headers =
                 CachedHeaders::new(&version(9, &[("content-type", octets)]), &key, &route);
             assert_eq!(
-                get(&headers.full, "content-type"),
+                get(headers.full.base(), "content-type"),
                 Some(expected),
                 "{rule:?}"
             );
@@ -115,7 +115,7 @@ fn no_known_ending_is_answered_as_something_active() {
         "jsx", "json", "vbs", "hta", "jar", "class", "eml", "mht", "vml", "xbl", "dtd", "xul",
     ] {
         let headers = cached_headers(&format!("k.{ending}"), 9, &[]);
-        let kind = get(&headers.full, "content-type").expect("one");
+        let kind = get(headers.full.base(), "content-type").expect("one");
         assert!(
             kind == "application/octet-stream" || media_type::is_passive(kind),
             "{ending}: {kind}"
@@ -151,8 +151,8 @@ fn compresses_text_and_no_media() {
         let headers = cached_headers("k", size, &headers);
         assert_eq!(headers.compressible, expected, "{headers:?}");
         let vary = expected.then_some("Accept-Encoding");
-        assert_eq!(get(&headers.full, "vary"), vary);
-        assert_eq!(get(&headers.not_modified, "vary"), vary);
+        assert_eq!(get(headers.full.base(), "vary"), vary);
+        assert_eq!(get(headers.not_modified.base(), "vary"), vary);
         for (coding, tag) in [
             (Coding::Brotli, "W/\"abc-br\""),
             (Coding::Gzip, "W/\"abc-gzip\""),
@@ -168,7 +168,7 @@ fn compresses_text_and_no_media() {
     for (kind, vary) in [("text/css", Some("Accept-Encoding")), ("image/png", None)] {
         let headers = CachedHeaders::new(&version(100, &[("content-type", kind)]), &key, &route);
         assert!(!headers.compressible, "too small");
-        assert_eq!(get(&headers.full, "vary"), vary, "{kind}");
+        assert_eq!(get(headers.full.base(), "vary"), vary, "{kind}");
     }
 }
 
@@ -205,14 +205,14 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
         ("content-type", Some("image/png")),
     ];
     for (name, expected) in full {
-        assert_eq!(get(&headers.full, name), expected, "{name}");
+        assert_eq!(get(headers.full.base(), name), expected, "{name}");
     }
     // RFC 9110, 15.4.5: the headers that a 304 must repeat, and none about the content.
     for (name, expected) in &full[..5] {
-        assert_eq!(get(&headers.not_modified, name), *expected, "{name}");
+        assert_eq!(get(headers.not_modified.base(), name), *expected, "{name}");
     }
     for name in ["content-type", "content-disposition", "accept-ranges"] {
-        assert_eq!(get(&headers.not_modified, name), None, "{name}");
+        assert_eq!(get(headers.not_modified.base(), name), None, "{name}");
     }
 }
 

@@ -1,0 +1,74 @@
+//! The headers of answers that are alike but for the cache's part in them.
+
+use arc_swap::ArcSwapOption;
+use http::header::AGE;
+use http::{HeaderMap, HeaderValue};
+
+use crate::cache_status::{CACHE_STATUS, CachedPart, cache_status};
+use tidegate_engine::OpenOutcome;
+
+/// The headers of answers that are alike but for `Cache-Status` and `Age`. Those of a hit change once a second, and are
+/// kept for as long.
+#[derive(Debug)]
+pub(crate) struct AnswerHeaders {
+    base: HeaderMap,
+    hit: ArcSwapOption<HitHeaders>,
+}
+
+/// The headers of a hit within one second.
+#[derive(Debug)]
+struct HitHeaders {
+    age: u64,
+    ttl: i64,
+    headers: HeaderMap,
+}
+
+impl AnswerHeaders {
+    pub(crate) fn new(mut base: HeaderMap) -> Self {
+        // Their entries exist from the start, so that a copy need not grow.
+        base.insert(CACHE_STATUS, HeaderValue::from_static(""));
+        base.insert(AGE, HeaderValue::from(0));
+        Self {
+            base,
+            hit: ArcSwapOption::empty(),
+        }
+    }
+
+    /// Returns the headers without the cache's part.
+    pub(crate) fn base(&self) -> &HeaderMap {
+        &self.base
+    }
+
+    /// Returns the headers of an answer whose version was found as `outcome` says, and whose bytes were cached as
+    /// `cached` says.
+    pub(crate) fn of(&self, outcome: &OpenOutcome, cached: CachedPart) -> HeaderMap {
+        if outcome.forward.is_some() || cached != CachedPart::All {
+            return self.render(outcome, cached);
+        }
+        let (age, ttl) = (outcome.age.as_secs(), outcome.ttl_secs());
+        if let Some(known) = &*self.hit.load()
+            && (known.age, known.ttl) == (age, ttl)
+        {
+            return known.headers.clone();
+        }
+        let headers = self.render(outcome, cached);
+        let known = HitHeaders {
+            age,
+            ttl,
+            headers: headers.clone(),
+        };
+        self.hit.store(Some(known.into()));
+        headers
+    }
+
+    fn render(&self, outcome: &OpenOutcome, cached: CachedPart) -> HeaderMap {
+        let mut headers = self.base.clone();
+        headers.insert(CACHE_STATUS, cache_status(outcome, cached));
+        if outcome.forward.is_none() || !outcome.age.is_zero() {
+            headers.insert(AGE, outcome.age.as_secs().into());
+        } else {
+            headers.remove(AGE);
+        }
+        headers
+    }
+}

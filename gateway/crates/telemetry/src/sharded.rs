@@ -1,0 +1,213 @@
+//! Metrics that every request counts, without two processors meeting at one cache line.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::{MetricType, TypedMetric, counter, gauge};
+
+/// Parts of a number: a thread adds to one of them.
+const PARTS: usize = 16;
+
+/// The part of the calling thread.
+fn own_part() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: usize = NEXT.fetch_add(1, Relaxed) % PARTS;
+    }
+    OWN.with(|own| *own)
+}
+
+/// A counter that many threads add to.
+pub type Counter = counter::Counter<u64, Sharded>;
+
+/// A gauge that many threads raise and lower. [`gauge::Gauge::set`] is for tests: it may undo what another thread adds.
+pub type Gauge = gauge::Gauge<i64, Sharded>;
+
+/// A number in parts on cache lines of their own. Reading it adds them up, which is no snapshot.
+#[derive(Debug, Default)]
+pub struct Sharded([Part; PARTS]);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Part(AtomicU64);
+
+impl Sharded {
+    /// Adds `value`, and returns what the thread's part was before.
+    fn add(&self, value: u64) -> u64 {
+        self.0[own_part()].0.fetch_add(value, Relaxed)
+    }
+
+    fn sum(&self) -> u64 {
+        let parts = self.0.iter().map(|part| part.0.load(Relaxed));
+        parts.fold(0, u64::wrapping_add)
+    }
+}
+
+impl counter::Atomic<u64> for Sharded {
+    fn inc(&self) -> u64 {
+        self.add(1)
+    }
+
+    fn inc_by(&self, value: u64) -> u64 {
+        self.add(value)
+    }
+
+    fn get(&self) -> u64 {
+        self.sum()
+    }
+}
+
+impl gauge::Atomic<i64> for Sharded {
+    fn inc(&self) -> i64 {
+        gauge::Atomic::inc_by(self, 1)
+    }
+
+    fn inc_by(&self, value: i64) -> i64 {
+        self.add(value.cast_unsigned()).cast_signed()
+    }
+
+    fn dec(&self) -> i64 {
+        gauge::Atomic::inc_by(self, -1)
+    }
+
+    fn dec_by(&self, value: i64) -> i64 {
+        gauge::Atomic::inc_by(self, -value)
+    }
+
+    fn set(&self, value: i64) -> i64 {
+        let before = gauge::Atomic::get(self);
+        gauge::Atomic::inc_by(self, value.wrapping_sub(before));
+        before
+    }
+
+    fn get(&self) -> i64 {
+        self.sum().cast_signed()
+    }
+}
+
+/// Buckets of [`Durations`].
+const BUCKETS: usize = 20;
+
+/// A histogram of durations, whose bounds double from bucket to bucket.
+#[derive(Clone)]
+pub struct Durations(Arc<Buckets>);
+
+struct Buckets {
+    /// The bound of the first bucket, in nanoseconds.
+    first: u64,
+    /// The last one has no bound.
+    counts: [Sharded; BUCKETS + 1],
+    /// Nanoseconds.
+    sum: Sharded,
+}
+
+impl Durations {
+    /// Returns a histogram whose first bucket ends at `first`, which is at least 1 ns.
+    #[must_use]
+    pub fn new(first: Duration) -> Self {
+        Self(Arc::new(Buckets {
+            first: nanos(first).max(1),
+            counts: Default::default(),
+            sum: Sharded::default(),
+        }))
+    }
+
+    /// Counts one duration.
+    pub fn observe(&self, time: Duration) {
+        let time = nanos(time);
+        // The first bucket whose bound, `first` doubled so many times, is no less than the time.
+        let doublings = u64::BITS - (time.saturating_sub(1) / self.0.first).leading_zeros();
+        self.0.counts[BUCKETS.min(doublings as usize)].add(1);
+        self.0.sum.add(time);
+    }
+
+    /// Returns the bounds in seconds, each with the number of durations between the one before and it.
+    fn buckets(&self) -> Vec<(f64, u64)> {
+        let bound = |index: usize| match index {
+            BUCKETS => f64::MAX,
+            _ => seconds(self.0.first << index),
+        };
+        let counts = self.0.counts.iter().enumerate();
+        counts
+            .map(|(index, count)| (bound(index), count.sum()))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Durations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Durations").field(&self.buckets()).finish()
+    }
+}
+
+impl TypedMetric for Durations {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let buckets = self.buckets();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        encoder.encode_histogram::<NoLabelSet>(seconds(self.0.sum.sum()), count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::registry::Registry;
+
+    #[test]
+    fn adds_up_over_threads() {
+        let (counter, gauge) = (Counter::default(), Gauge::default());
+        std::thread::scope(|scope| {
+            for _ in 0..2 * PARTS {
+                scope.spawn(|| {
+                    counter.inc_by(3);
+                    gauge.inc();
+                    gauge.dec_by(2);
+                });
+            }
+        });
+        assert_eq!((counter.get(), gauge.get()), (96, -32));
+        gauge.set(5);
+        assert_eq!(gauge.get(), 5);
+    }
+
+    #[test]
+    fn a_duration_is_counted_below_the_bound_that_it_does_not_exceed() {
+        let durations = Durations::new(Duration::from_micros(50));
+        for nanos in [0, 50_000, 50_001, 100_000, 100_001, u64::MAX] {
+            durations.observe(Duration::from_nanos(nanos));
+        }
+        let buckets = durations.buckets();
+        assert_eq!(&buckets[..3], [(50e-6, 2), (100e-6, 2), (200e-6, 1)]);
+        assert_eq!(buckets[BUCKETS], (f64::MAX, 1));
+        let mut registry = Registry::default();
+        registry.register("wait", "Waits", durations);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+        for line in [
+            "wait_count 6",
+            "wait_bucket{le=\"0.0001\"} 4",
+            "wait_bucket{le=\"+Inf\"} 6",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}
