@@ -98,7 +98,7 @@ fn readahead(c: &mut Criterion) {
             let range = ByteRange::new(at * step, (at + 1) * step);
             at += 1;
             cursor.record_read(range, Duration::from_micros(at * 650));
-            let window = cursor.window();
+            let window = cursor.window(0);
             let streams = cursor.streams(black_box(Some(20e6)), false);
             (ReadAhead::part(window, u64::MAX, streams), window)
         });

@@ -50,6 +50,12 @@ impl Budget {
         }
     }
 
+    /// Returns the bytes that are free now.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.total() - self.used()
+    }
+
     /// Creates a separate budget of this one's bytes divided by `part`, to limit one kind of use.
     #[must_use]
     pub fn share(&self, part: u64) -> Self {

@@ -10,6 +10,10 @@
 //! of reads, the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new sequence. A
 //! slow reader needs no more than the bytes that it takes in a few seconds.
 //!
+//! A reader that asks for all the rest of an object in one request has said what it wants. As soon as its first
+//! [`MIN_SEQUENCE`] bytes have proved that it is no probe, its window is at least a [grant](ReadAhead::grant): enough that all streams are
+//! busy at once, and no more. Twice the read bytes and one grant bound what such a reader may waste.
+//!
 //! A part is the window's share of one stream, so all streams work however narrow the window is, and a long read ends
 //! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is
 //! late, the other streams can go on in the other half.
@@ -31,7 +35,7 @@ const MAX_DOUBLE_WINDOW: u64 = 16 << 20;
 const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
 
 /// The part size in bytes from which on parts take half of a stream's share.
-const MIN_HALF_PART: u64 = 4 << 20;
+const MIN_HALF_PART: u64 = 1 << 20;
 
 /// The size in bytes below which parts do not shrink towards the end of a read.
 const MIN_LAST_PART: u64 = 1 << 20;
@@ -48,6 +52,10 @@ const MAX_STEP: u64 = 8 << 20;
 /// before its beginning. Players step back a little, and the first of a kernel's parallel reads may end long after the
 /// last.
 pub const MAX_STEP_BACK: u64 = MAX_STEP;
+
+/// The smallest and the largest grant in bytes: a smallest part for each of 16 streams, and what a reader that leaves
+/// after 10 MB may cost.
+const GRANT_BOUNDS: (u64, u64) = (4 << 20, MAX_DOUBLE_WINDOW);
 
 /// The time for which a window holds the reader's bytes, so that a slow reader's window is small.
 const WINDOW_TIME: Duration = Duration::from_secs(4);
@@ -141,16 +149,17 @@ impl ReadAhead {
         self.next
     }
 
-    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now.
+    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now. A reader that asked for all the rest has a `grant`,
+    /// others 0.
     #[must_use]
-    pub fn window(&self) -> u64 {
+    pub fn window(&self, grant: u64) -> u64 {
         if self.sequence_bytes < MIN_SEQUENCE {
             return 0;
         }
         let by_length = (self.sequence_bytes * 2)
             .min(MAX_DOUBLE_WINDOW)
             .max(self.sequence_bytes);
-        let earned = by_length.min(self.may_waste());
+        let earned = by_length.min(self.may_waste()).max(grant);
         let taken = self
             .rate
             .map_or(u64::MAX, |rate| (rate * WINDOW_TIME.as_secs_f64()) as u64);
@@ -187,6 +196,18 @@ impl ReadAhead {
                 .min(ceiling),
             _ => ceiling,
         }
+    }
+
+    /// Returns the bytes of a window in which all streams are busy: three times what they carry while a request travels.
+    /// One share is under way, one is asked for, and one has come and waits for its turn. `first_byte` is the time to a request's first byte, and
+    /// `each` are the bytes a second of one connection. While no connection has been measured, the reader itself is the
+    /// measure: it takes the bytes of the first one as they come.
+    #[must_use]
+    pub fn grant(&self, first_byte: Option<Duration>, each: Option<f64>) -> u64 {
+        let each = each.or(self.rate).unwrap_or(0.0);
+        let first_byte = first_byte.unwrap_or_default().as_secs_f64();
+        let carried = f64::from(self.limits.streams) * each * first_byte;
+        ((3.0 * carried) as u64).clamp(GRANT_BOUNDS.0, GRANT_BOUNDS.1)
     }
 
     /// Returns the limits.

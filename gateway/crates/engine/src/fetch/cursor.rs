@@ -27,6 +27,9 @@ const HOLD_PERIOD: Duration = Duration::from_secs(2);
 /// The time for which a reader that had to wait counts as taking bytes at once.
 const EAGER_PERIOD: Duration = Duration::from_secs(1);
 
+/// The share of the free budget that a grant may be: many cold readers must not take it all for what they may not read.
+const GRANT_SHARE: u64 = 8;
+
 /// The maximum number of cursors of one version; further readers get no read-ahead.
 const MAX_CURSORS: usize = 16;
 
@@ -196,6 +199,17 @@ impl CursorState {
             FetchSource::Disk => &mut self.on_disk,
             FetchSource::Origin => &mut self.missing,
         }
+    }
+
+    /// Returns the bytes to fetch ahead of the readers. One that asked for all the rest of the object, and takes its
+    /// bytes at once, need not prove byte by byte that it reads on, while there is memory to spare: `free` bytes.
+    pub(super) fn window(&self, size: u64, origin: &OriginRate, free: u64) -> u64 {
+        let wants_all = self.asked >= size && self.requests == 1;
+        if !wants_all || !(self.waited || self.takes_at_once()) {
+            return self.plan.window(0);
+        }
+        let grant = self.plan.grant(origin.patient_first_byte(), origin.rate());
+        self.plan.window(grant.min(free / GRANT_SHARE))
     }
 
     /// Returns the number of streams that the reader needs.

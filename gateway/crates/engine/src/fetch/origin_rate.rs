@@ -20,6 +20,8 @@ pub(crate) struct OriginRate(Mutex<Averages>);
 #[derive(Debug, Default, Clone, Copy)]
 struct Averages {
     first_byte: Option<f64>,
+    /// The usual distance of a first byte's time from that average.
+    deviation: f64,
     rate: Option<f64>,
 }
 
@@ -34,8 +36,12 @@ impl OriginRate {
 
     /// Records the time to a request's first byte.
     pub(crate) fn record_first_byte(&self, after: Duration) {
-        let mut averages = self.averages();
-        averages.first_byte = mix(averages.first_byte, after.as_secs_f64());
+        let (mut averages, after) = (self.averages(), after.as_secs_f64());
+        if let Some(usual) = averages.first_byte {
+            let away = (after - usual).abs();
+            averages.deviation += NEWEST_WEIGHT * (away - averages.deviation);
+        }
+        averages.first_byte = mix(averages.first_byte, after);
     }
 
     /// Records the time of a body of `bytes` after its first byte.
@@ -56,17 +62,23 @@ impl OriginRate {
         self.averages().first_byte.map(Duration::from_secs_f64)
     }
 
+    /// Returns a time within which most first bytes come.
+    pub(crate) fn patient_first_byte(&self) -> Option<Duration> {
+        let averages = self.averages();
+        let first_byte = averages.first_byte? + 2.0 * averages.deviation;
+        Some(Duration::from_secs_f64(first_byte))
+    }
+
     /// Returns the expected speed of one more connection.
     pub(crate) fn connection(&self) -> ConnectionEstimate {
         ConnectionEstimate::new(self.first_byte(), self.rate())
     }
 
     /// Returns the bytes before a body's end at which the next request must start, so that its first
-    /// byte arrives with this body's last one.
+    /// byte has most likely arrived with this body's last one.
     pub(crate) fn lead(&self) -> u64 {
-        let averages = self.averages();
-        match (averages.first_byte, averages.rate) {
-            (Some(first_byte), Some(rate)) => (first_byte * rate) as u64,
+        match (self.patient_first_byte(), self.rate()) {
+            (Some(first_byte), Some(rate)) => (first_byte.as_secs_f64() * rate) as u64,
             _ => 0,
         }
     }

@@ -23,10 +23,11 @@ impl Cursor {
         options: FetchOptions,
     ) {
         let mut state = self.state();
-        let (window, position) = (state.plan.window(), state.plan.position());
+        let (size, free) = (fetches.version.size, fetches.core.budget.free());
+        let window = state.window(size, &fetches.rate, free);
+        let position = state.plan.position();
         let geometry = fetches.core.geometry;
         let here = geometry.index(position);
-        let size = fetches.version.size;
         // A late reader may still want a chunk that is under way.
         let passed = |lease: &Lease| {
             let end = geometry.start(lease.part().chunks.end).min(size);

@@ -46,14 +46,14 @@ fn the_window_is_earned() {
         (20 * MIB, 20 * MIB),
         (500 * MIB, 128 * MIB),
     ] {
-        assert_eq!(after(read, rate).window(), window, "{read}");
+        assert_eq!(after(read, rate).window(0), window, "{read}");
     }
 }
 
 #[test]
 fn a_slow_reader_holds_back_its_own_window() {
     let rate = 125_000;
-    let window = after(20 * MIB, rate).window();
+    let window = after(20 * MIB, rate).window(0);
     assert!((rate * 3..=rate * 5).contains(&window), "{window}");
 }
 
@@ -75,7 +75,7 @@ fn a_seek_drops_it_and_a_small_step_does_not() {
         },
         now,
     );
-    assert!(cursor.window() >= 4 * MIB);
+    assert!(cursor.window(0) >= 4 * MIB);
     cursor.record_read(
         ByteRange {
             start: 400 * MIB,
@@ -84,7 +84,7 @@ fn a_seek_drops_it_and_a_small_step_does_not() {
         now,
     );
     assert_eq!(
-        (cursor.window(), cursor.position()),
+        (cursor.window(0), cursor.position()),
         (0, 400 * MIB + 64 * KIB)
     );
 }
@@ -106,7 +106,7 @@ fn reads_that_arrive_out_of_order_are_one_sequence() {
         }
     }
     assert_eq!(cursor.position(), 40 * MIB);
-    assert_eq!(cursor.window(), 40 * MIB);
+    assert_eq!(cursor.window(0), 40 * MIB);
     let rate = cursor.rate().expect("it read");
     assert!(rate > 0.9 * f64::from(1 << 30), "{rate}");
 }
@@ -127,7 +127,7 @@ fn many_reads_that_arrive_out_of_order_are_one_sequence() {
         }
     }
     assert_eq!(cursor.position(), 80 * MIB);
-    assert_eq!(cursor.window(), 80 * MIB);
+    assert_eq!(cursor.window(0), 80 * MIB);
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn who_skips_more_than_he_reads_begins_anew() {
     assert!(cursor.continues(6 * MIB) && !cursor.continues(7 * MIB));
     let now = Duration::from_secs(1);
     cursor.record_read(ByteRange::new(5 * MIB, 6 * MIB), now);
-    assert_eq!(cursor.window(), 3 * MIB, "twice three, without three");
+    assert_eq!(cursor.window(0), 3 * MIB, "twice three, without three");
     assert!(cursor.continues(9 * MIB) && !cursor.continues(10 * MIB));
     for n in 6..12 {
         cursor.record_read(ByteRange::new(n * MIB + 1, n * MIB + 2), now);
     }
-    assert_eq!(cursor.window(), 0, "a byte of each mebibyte");
+    assert_eq!(cursor.window(0), 0, "a byte of each mebibyte");
     assert!(after(1 << 30, 1 << 30).continues((1 << 30) + 8 * MIB));
     assert!(!after(1 << 30, 1 << 30).continues((1 << 30) + 9 * MIB));
 }
@@ -156,7 +156,7 @@ fn reading_the_same_again_earns_nothing() {
     for n in 1..20 {
         cursor.record_read(range, Duration::from_millis(n));
     }
-    assert_eq!(cursor.window(), 0);
+    assert_eq!(cursor.window(0), 0);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn zero_means_none() {
         },
         Duration::from_secs(1),
     );
-    assert_eq!(cursor.window(), 0);
+    assert_eq!(cursor.window(0), 0);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_fed_reader_needs_few_streams_and_a_waiting_one_gets_all() {
 #[test]
 fn parts_keep_all_streams_busy_and_grow() {
     assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), 256 * KIB);
-    assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), 2 * MIB);
+    assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), MIB);
     assert_eq!(ReadAhead::part(128 * MIB, u64::MAX, 16), 4 * MIB);
     assert_eq!(ReadAhead::part(1 << 30, u64::MAX, 16), 8 * MIB);
     // Towards the end.
@@ -227,7 +227,7 @@ proptest! {
             let range = ByteRange::new(start, start + length * PIECE);
             clock += Duration::from_millis(millis);
             cursor.record_read(range, clock);
-            let (next, window) = (cursor.position(), cursor.window());
+            let (next, window) = (cursor.position(), cursor.window(0));
             fetched.insert(ByteRange::new(next, next + window));
             seen.insert(range);
             read += range.len();
@@ -301,7 +301,7 @@ fn skipped_bytes_narrow_the_window_until_they_are_read_or_for_good_once_they_are
         let short = ByteRange::new(start * MIB, start * MIB + 64 * KIB);
         let range = if window == 0 { short } else { mebibyte };
         play(&mut cursor, range, 1 << 30, &mut clock);
-        assert_eq!(cursor.window(), window * MIB, "{reason}");
+        assert_eq!(cursor.window(0), window * MIB, "{reason}");
         assert_eq!(cursor.position().div_ceil(MIB), end, "{reason}");
     }
 }
@@ -318,7 +318,7 @@ fn the_window_holds_what_a_reader_takes_in_four_seconds_but_a_whole_chunk() {
     ] {
         let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
         cursor.record_read(ByteRange::new(0, MIB), Duration::from_secs(seconds));
-        assert_eq!(cursor.window(), window, "{seconds}");
+        assert_eq!(cursor.window(0), window, "{seconds}");
     }
 }
 
@@ -350,4 +350,50 @@ fn a_connection_without_a_rate_says_nothing_even_to_a_reader_without_one() {
     assert_eq!(cursor.rate(), Some(0.0));
     assert_eq!(cursor.streams(Some(0.0), false), 16);
     assert_eq!(cursor.streams(Some(1.0), false), 1);
+}
+
+#[test]
+fn a_grant_lasts_until_the_sequence_has_earned_as_much() {
+    for (read, window) in [
+        (256 * KIB - 1, 0),
+        (256 * KIB, 12 * MIB),
+        (5 * MIB, 12 * MIB),
+        (7 * MIB, 14 * MIB),
+        (20 * MIB, 20 * MIB),
+    ] {
+        assert_eq!(after(read, 1 << 30).window(12 * MIB), window, "{read}");
+    }
+    let slow = after(MIB, 125_000).window(12 * MIB);
+    assert!(slow <= MIB, "{slow}: it needs no more");
+    let narrow = Limits {
+        window: 2 * MIB,
+        ..STREAM
+    };
+    let mut cursor = ReadAhead::new(narrow, 0, Duration::ZERO);
+    play(
+        &mut cursor,
+        ByteRange::new(0, MIB),
+        1 << 30,
+        &mut Duration::ZERO.clone(),
+    );
+    assert_eq!(cursor.window(12 * MIB), 2 * MIB);
+}
+
+#[test]
+fn a_grant_keeps_all_streams_busy() {
+    let cursor = after(MIB, 10_000_000);
+    let ms = |millis| Some(Duration::from_millis(millis));
+    for (first_byte, each, grant) in [
+        (ms(20), Some(10e6), 9_600_000),
+        (ms(20), None, 9_600_000),
+        (ms(5), Some(5e6), 4 << 20),
+        (ms(100), Some(20e6), 16 << 20),
+        (None, Some(20e6), 4 << 20),
+    ] {
+        let found = cursor.grant(first_byte, each);
+        assert!(
+            found.abs_diff(grant) < grant / 100,
+            "{first_byte:?} {each:?}: {found}"
+        );
+    }
 }
