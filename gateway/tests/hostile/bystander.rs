@@ -83,6 +83,8 @@ pub(crate) async fn ask(
     let request = request.body(Empty::new()).expect("a request");
     let begun = Instant::now();
     let answered = async {
+        // The client's own task may not have seen the end of the last answer yet.
+        to.ready().await.expect("an open connection");
         let answer = to.send_request(request).await.expect("an answer");
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.expect("a whole body");
