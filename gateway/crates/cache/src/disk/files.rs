@@ -19,6 +19,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
+use crate::direct::PageBuffer;
 use crate::{direct, private_files};
 
 /// The way in which a file is opened.
@@ -56,8 +57,15 @@ pub(super) trait Files: Send + Sync + fmt::Debug {
 pub(super) trait LogFile: Send + Sync + fmt::Debug {
     /// Reads up to `len` bytes from `offset` on; fewer only if the file ends.
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
-    /// Reads as [`read_at`](Self::read_at) does, past the file cache if that is possible.
-    fn read_direct(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+    /// Reads as [`read_at`](Self::read_at) does into `buffer`, which has room for all pages of the bytes. The read goes past
+    /// the file cache if `direct` says so and it is possible.
+    fn read_into(
+        &self,
+        _buffer: PageBuffer,
+        _direct: bool,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Bytes> {
         Ok(self.read_at(offset, len)?.into())
     }
     /// Writes all of `bytes` at `offset`.
@@ -183,6 +191,20 @@ impl RealFile {
     }
 }
 
+/// Reads until `bytes` is full or the file ends. Returns the number of bytes read.
+fn read_full(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 impl LogFile for RealFile {
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(len);
@@ -198,24 +220,24 @@ impl LogFile for RealFile {
         Ok(bytes)
     }
 
-    fn read_direct(&self, offset: u64, len: usize) -> io::Result<Bytes> {
-        let page = PAGE_SIZE as usize;
-        let Some(file) = self
-            .direct_reader()
-            .filter(|_| offset.is_multiple_of(PAGE_SIZE))
-        else {
-            return Ok(self.read_at(offset, len)?.into());
+    fn read_into(
+        &self,
+        mut buffer: PageBuffer,
+        direct: bool,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Bytes> {
+        let may_be_direct = direct && offset.is_multiple_of(PAGE_SIZE);
+        let reader = may_be_direct.then(|| self.direct_reader()).flatten();
+        let whole = len.next_multiple_of(PAGE_SIZE as usize);
+        let read = reader.map(|file| direct::read(file, buffer.set_len(whole), offset));
+        let done = match read {
+            Some(Err(error)) if !is_unsupported(&error) => return Err(error),
+            Some(Ok(done)) => done.min(len),
+            Some(Err(_)) | None => read_full(&self.file, buffer.set_len(len), offset)?,
         };
-        let whole = len.next_multiple_of(page);
-        let (mut bytes, start) = direct::buffer(whole);
-        bytes.resize(start + whole, 0);
-        let done = match direct::read(file, &mut bytes[start..], offset) {
-            Err(error) if is_unsupported(&error) => {
-                return Ok(self.read_at(offset, len)?.into());
-            }
-            read => read?,
-        };
-        Ok(Bytes::from(bytes).slice(start..start + done.min(len)))
+        buffer.truncate(done);
+        Ok(Bytes::from_owner(buffer))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

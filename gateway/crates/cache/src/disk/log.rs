@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::SetOnce;
 
 use super::entry::{DiskLocation, checksum};
-use super::files::{Files, LogFile};
+use super::files::{Files, LogFile, PAGE_SIZE};
 use super::health::Health;
 use super::index::Index;
 use super::index::pinned_bytes::PinnedBytes;
@@ -17,6 +17,7 @@ use super::layout::{Layout, segment_size};
 use super::queue::WriteQueue;
 use super::refusal::{Fault, Refusal};
 use super::segment::Segments;
+use crate::direct::{BufferPool, PageBuffer};
 use crate::metrics::DiskMetrics;
 use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
@@ -24,6 +25,14 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// The most changes of pins that wait to be written down.
 const MAX_PIN_CHANGES: usize = 1 << 16;
+
+/// The most buffers of chunks that wait for the next read: 2 MiB of chunks of the usual size.
+const MAX_SPARE_BUFFERS: usize = 8;
+
+/// Returns the bytes of the pages that `len` bytes take up.
+fn whole_pages(len: u64) -> usize {
+    usize::try_from(len.next_multiple_of(PAGE_SIZE)).unwrap_or(usize::MAX)
+}
 
 /// One log.
 #[derive(Debug)]
@@ -33,6 +42,8 @@ pub(super) struct Log {
     pub(super) dir: PathBuf,
     /// Bytes of the longest chunk.
     pub(super) chunk: u64,
+    /// Buffers for whole chunks that are read. Memory that was used before is cheaper than fresh pages.
+    buffers: Arc<BufferPool>,
     pub(super) files: Arc<dyn Files>,
     pub(super) index: Index,
     pub(super) segments: Segments,
@@ -73,6 +84,7 @@ impl Log {
         let path = settings.path.display().to_string();
         Self {
             chunk: layout.chunk,
+            buffers: BufferPool::new(whole_pages(layout.chunk), MAX_SPARE_BUFFERS),
             files,
             index: Index::new(PinnedBytes::new(pins, settings.capacity)),
             segments: Segments::new(&layout.dir),
@@ -158,8 +170,13 @@ impl Log {
     ) -> Result<Bytes, Fault> {
         let segment = self.segments.get(location.segment).ok_or(Fault::Lost)?;
         let (data, len) = (&segment.data, location.len as usize);
-        let read = match direct {
-            true => data.read_direct(location.offset, len),
+        let read = match u64::from(location.len) == self.chunk {
+            true => data.read_into(self.buffers.take(), direct, location.offset, len),
+            false if direct => {
+                let buffer = PageBuffer::new(whole_pages(location.len.into()));
+                data.read_into(buffer, direct, location.offset, len)
+            }
+            // A short chunk keeps no more memory than it has bytes.
             false => data.read_at(location.offset, len).map(Bytes::from),
         };
         let bytes = read.map_err(|error| {

@@ -44,11 +44,21 @@ fn what_is_read_past_the_cache_is_what_is_there() {
                 file.drop_cached(0, 100_000);
             }
             let end = (offset + len).min(bytes.len());
-            let read = file.read_direct(offset as u64, len).expect("read");
-            assert!(read == bytes[offset..end], "{offset} {len} {cached}");
+            for direct in [false, true] {
+                let buffer = PageBuffer::new(len.next_multiple_of(4096));
+                let read = file.read_into(buffer, direct, offset as u64, len);
+                let read = read.expect("read");
+                assert!(
+                    read == bytes[offset..end],
+                    "{offset} {len} {cached} {direct}"
+                );
+            }
         }
     }
-    assert!(file.read_direct(102_400, 4096).expect("read").is_empty());
+    for direct in [false, true] {
+        let beyond = file.read_into(PageBuffer::new(4096), direct, 102_400, 4096);
+        assert!(beyond.expect("read").is_empty());
+    }
 }
 
 /// An unaligned direct write goes through the real fallback, and succeeds.
