@@ -10,9 +10,10 @@
 //! of reads, the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new sequence. A
 //! slow reader needs no more than the bytes that it takes in a few seconds.
 //!
-//! A reader that asks for all the rest of an object in one request has said what it wants. As soon as its first
-//! [`MIN_SEQUENCE`] bytes have proved that it is no probe, its window is at least a [grant](ReadAhead::grant): enough that all streams are
-//! busy at once, and no more. Twice the read bytes and one grant bound what such a reader may waste.
+//! A reader that asks for a long range in one request has said what it wants. As soon as its first [`MIN_SEQUENCE`] bytes
+//! have proved that it is no probe, its window is at least a [grant](ReadAhead::grant): enough that all streams are busy
+//! at once, and no more. A reader that asks step by step has proved as much after [`STEADY_SEQUENCE`] bytes. Twice the
+//! read bytes and one grant bound what a reader may waste.
 //!
 //! A part is the window's share of one stream, so all streams work however narrow the window is, and a long read ends
 //! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is
@@ -25,6 +26,10 @@ use super::{ByteRange, Extents};
 /// The length in bytes of a sequence that proves a steady reader: more than the header that players and indexers probe,
 /// and one chunk of the default size.
 pub const MIN_SEQUENCE: u64 = 256 << 10;
+
+/// The length in bytes of a sequence, read by several requests, that proves a reader of the whole: more than programs
+/// read to find out what a file is.
+const STEADY_SEQUENCE: u64 = 2 << 20;
 
 /// The window in bytes up to which it is twice the sequence; beyond it, it is as long as the sequence. A reader that
 /// leaves after 10 MB has then cost at most 30, with the bytes hidden in the kernel's socket buffers.
@@ -149,8 +154,14 @@ impl ReadAhead {
         self.next
     }
 
-    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now. A reader that asked for all the rest has a `grant`,
-    /// others 0.
+    /// Returns whether the sequence is so long that its reader needs no long range to prove what it wants.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.sequence_bytes >= STEADY_SEQUENCE
+    }
+
+    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now. A reader that has said or proved that it reads on has
+    /// a `grant`, others 0.
     #[must_use]
     pub fn window(&self, grant: u64) -> u64 {
         if self.sequence_bytes < MIN_SEQUENCE {

@@ -201,11 +201,11 @@ impl CursorState {
         }
     }
 
-    /// Returns the bytes to fetch ahead of the readers. One that asked for all the rest of the object, and takes its
-    /// bytes at once, need not prove byte by byte that it reads on, while there is memory to spare: `free` bytes.
-    pub(super) fn window(&self, size: u64, origin: &OriginRate, free: u64) -> u64 {
-        let wants_all = self.asked >= size && self.requests == 1;
-        if !wants_all || !(self.waited || self.takes_at_once()) {
+    /// Returns the bytes to fetch ahead of the readers. One that asked for them, or reads on steadily, and takes its bytes
+    /// at once, need not prove byte by byte that it goes on, while there is memory to spare: `free` bytes.
+    pub(super) fn window(&self, origin: &OriginRate, free: u64) -> u64 {
+        let reads_on = self.requests == 1 || self.plan.is_steady();
+        if !reads_on || !(self.waited || self.takes_at_once()) {
             return self.plan.window(0);
         }
         let grant = self.plan.grant(origin.patient_first_byte(), origin.rate());

@@ -23,9 +23,8 @@ impl Cursor {
         options: FetchOptions,
     ) {
         let mut state = self.state();
-        let (size, free) = (fetches.version.size, fetches.core.budget.free());
-        let window = state.window(size, &fetches.rate, free);
-        let position = state.plan.position();
+        let window = state.window(&fetches.rate, fetches.core.budget.free());
+        let (size, position) = (fetches.version.size, state.plan.position());
         let geometry = fetches.core.geometry;
         let here = geometry.index(position);
         // A late reader may still want a chunk that is under way.
