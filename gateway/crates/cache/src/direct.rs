@@ -30,6 +30,23 @@ pub fn is_unsupported(error: &io::Error) -> bool {
 
 /// Reads past the file cache until `bytes` is full or the file ends. Returns the number of bytes read.
 pub fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    // A read that stops within a page has reached the end of the file.
+    read_while(file, bytes, offset, |done| done.is_multiple_of(ALIGNMENT))
+}
+
+/// Reads until `bytes` is full or the file ends, through the file cache or not, as the file was opened. Returns the number
+/// of bytes read.
+pub fn read_full(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    read_while(file, bytes, offset, |_| true)
+}
+
+/// Reads on while `goes_on` is true for the number of bytes read so far.
+fn read_while(
+    file: &File,
+    bytes: &mut [u8],
+    offset: u64,
+    goes_on: impl Fn(usize) -> bool,
+) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
         match file.read_at(&mut bytes[done..], offset + done as u64) {
@@ -38,8 +55,7 @@ pub fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // A read that stops within a page has reached the end of the file.
-        if !done.is_multiple_of(ALIGNMENT) {
+        if !goes_on(done) {
             break;
         }
     }

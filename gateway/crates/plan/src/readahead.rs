@@ -210,9 +210,9 @@ impl ReadAhead {
     }
 
     /// Returns the bytes of a window in which all streams are busy: three times what they carry while a request travels.
-    /// One share is under way, one is asked for, and one has come and waits for its turn. `first_byte` is the time to a request's first byte, and
-    /// `each` are the bytes a second of one connection. While no connection has been measured, the reader itself is the
-    /// measure: it takes the bytes of the first one as they come.
+    /// One share is under way, one is asked for, and one has come and waits for its turn. `first_byte` is the time to a
+    /// request's first byte, and `each` are the bytes a second of one connection. While no connection has been measured,
+    /// the reader itself is the measure: it takes the bytes of the first one as they come.
     #[must_use]
     pub fn grant(&self, first_byte: Option<Duration>, each: Option<f64>) -> u64 {
         let each = each.or(self.rate).unwrap_or(0.0);

@@ -191,20 +191,6 @@ impl RealFile {
     }
 }
 
-/// Reads until `bytes` is full or the file ends. Returns the number of bytes read.
-fn read_full(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
-}
-
 impl LogFile for RealFile {
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(len);
@@ -234,7 +220,7 @@ impl LogFile for RealFile {
         let done = match read {
             Some(Err(error)) if !is_unsupported(&error) => return Err(error),
             Some(Ok(done)) => done.min(len),
-            Some(Err(_)) | None => read_full(&self.file, buffer.set_len(len), offset)?,
+            Some(Err(_)) | None => direct::read_full(&self.file, buffer.set_len(len), offset)?,
         };
         buffer.truncate(done);
         Ok(Bytes::from_owner(buffer))

@@ -29,9 +29,8 @@ const MAX_PIN_CHANGES: usize = 1 << 16;
 /// The most buffers of chunks that wait for the next read: 2 MiB of chunks of the usual size.
 const MAX_SPARE_BUFFERS: usize = 8;
 
-/// Returns the bytes of the pages that `len` bytes take up.
-fn whole_pages(len: u64) -> usize {
-    usize::try_from(len.next_multiple_of(PAGE_SIZE)).unwrap_or(usize::MAX)
+fn in_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// One log.
@@ -84,7 +83,10 @@ impl Log {
         let path = settings.path.display().to_string();
         Self {
             chunk: layout.chunk,
-            buffers: BufferPool::new(whole_pages(layout.chunk), MAX_SPARE_BUFFERS),
+            buffers: BufferPool::new(
+                in_usize(layout.chunk.next_multiple_of(PAGE_SIZE)),
+                MAX_SPARE_BUFFERS,
+            ),
             files,
             index: Index::new(PinnedBytes::new(pins, settings.capacity)),
             segments: Segments::new(&layout.dir),
@@ -173,7 +175,7 @@ impl Log {
         let read = match u64::from(location.len) == self.chunk {
             true => data.read_into(self.buffers.take(), direct, location.offset, len),
             false if direct => {
-                let buffer = PageBuffer::new(whole_pages(location.len.into()));
+                let buffer = PageBuffer::new(in_usize(location.taken()));
                 data.read_into(buffer, direct, location.offset, len)
             }
             // A short chunk keeps no more memory than it has bytes.

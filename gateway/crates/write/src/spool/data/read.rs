@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 
 use bytes::Bytes;
 
@@ -111,16 +110,7 @@ impl Data {
             return Err(sync_failed());
         }
         self.clear(range)?;
-        let mut done = 0;
-        while done < length {
-            let at = range.start + done as u64;
-            match file.read_at(&mut bytes[done..], at) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        direct::read_full(file, &mut bytes, range.start)?;
         Ok(bytes.into())
     }
 }
