@@ -6,7 +6,7 @@
 //! once.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -26,16 +26,20 @@ const SLACK: Duration = Duration::from_millis(3);
 #[derive(Debug)]
 pub struct Line {
     addr: SocketAddr,
+    bucket: Option<Arc<Bucket>>,
     cut: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 /// The time from which the next piece may go, on any connection.
 #[derive(Debug)]
-struct Bucket {
+struct Bucket(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
     /// Bytes per second.
     rate: f64,
-    due: Mutex<Instant>,
+    due: Instant,
 }
 
 impl Line {
@@ -48,14 +52,26 @@ impl Line {
         let addr = listener.local_addr()?;
         let (cut, state) = watch::channel(false);
         let bucket = rate.map(|rate| Arc::new(Bucket::new(rate * 1e6)));
-        let task = tokio::spawn(accept(listener, upstream, bucket, state));
-        Ok(Self { addr, cut, task })
+        let task = tokio::spawn(accept(listener, upstream, bucket.clone(), state));
+        Ok(Self {
+            addr,
+            bucket,
+            cut,
+            task,
+        })
     }
 
     /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Changes the limit of a line that was started with one, to `rate` MB/s.
+    pub fn limit(&self, rate: f64) {
+        if let Some(bucket) = &self.bucket {
+            bucket.state().rate = rate * 1e6;
+        }
     }
 
     /// Cuts the line: no bytes pass from now on.
@@ -77,18 +93,22 @@ impl Drop for Line {
 
 impl Bucket {
     fn new(rate: f64) -> Self {
-        Self {
+        Self(Mutex::new(State {
             rate,
-            due: Mutex::new(Instant::now()),
-        }
+            due: Instant::now(),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves `len` bytes and returns the time from which they may go.
     fn take(&self, len: usize) -> Instant {
         let now = Instant::now();
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes = (*due).max(now.checked_sub(SLACK).unwrap_or(now));
-        *due = goes + Duration::from_secs_f64(len as f64 / self.rate);
+        let mut state = self.state();
+        let goes = state.due.max(now.checked_sub(SLACK).unwrap_or(now));
+        state.due = goes + Duration::from_secs_f64(len as f64 / state.rate);
         goes
     }
 }

@@ -11,6 +11,7 @@ use super::load::{Found, Habit, Load};
 use super::{LONG, Object, new_dir};
 use crate::client::Connection;
 use crate::context::{Context, progress};
+use crate::line::Line;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
 use crate::peers::tidegate::home::{LOOKS, chunks_on_disk};
@@ -31,11 +32,27 @@ const EARLY_MS: u64 = 200;
 const AFTER: Duration = Duration::from_secs(5);
 const READ: usize = 14;
 const ROUNDS: usize = 5;
+/// The rates of the bucket before and after the kill, in MB/s. A gateway reads from a bucket that is
+/// faster than its disk; on a busy machine, a bucket beside it is. Behind so slow a line, the bucket
+/// sends only what the disk does not hold.
+const LINE: [f64; 2] = [1000.0, 0.5];
 const HABIT: Habit = Habit {
     readers: 8,
     ranges: true,
     rest: Duration::ZERO,
 };
+
+/// The metrics that tell why chunks were not on disk at the kill, and why they were not read from it.
+const BEFORE: [(&str, &str); 3] = [
+    ("tidegate_store_inserts_total", "tier=\"disk\""),
+    ("tidegate_store_refusals_total", ""),
+    ("tidegate_store_queued_bytes", ""),
+];
+const AGAIN: [(&str, &str); 3] = [
+    ("tidegate_store_hits_total", "tier=\"disk\""),
+    ("tidegate_store_misses_total", "tier=\"disk\""),
+    ("tidegate_engine_disk_races_total", ""),
+];
 
 /// The results of the kills so far.
 #[derive(Debug)]
@@ -90,10 +107,12 @@ pub async fn run(context: &Context) -> Result<Report> {
     shown.write(&mut report, kills);
     let dir = new_dir(context, "kill-after-")?;
     let disk = dir.join("disk");
-    let home = Home::new(dir, context.origin(), settings).with_disk(disk, 4096, 64);
+    let line = Line::start(context.origin().addr, Some(LINE[0])).await?;
+    let origin = context.origin_behind(line.addr());
+    let home = Home::new(dir, origin, settings).with_disk(disk, 4096, 64);
     let mut least = 1.0_f64;
     for objects in objects.chunks(READ).take(ROUNDS) {
-        let share = found_again(&home, objects).await?;
+        let share = found_again(&home, &line, objects).await?;
         progress(format!(
             "   {:.2} % of the bytes found again",
             share * 100.0
@@ -105,23 +124,40 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
+/// Writes down what a gateway tells of `metrics`, each a name and a part of the labels.
+async fn told(peer: &Peer, metrics: &[(&str, &str)]) -> Result<String> {
+    let mut told = Vec::new();
+    for (name, label) in metrics {
+        let value = peer.metric_where(name, label).await?;
+        told.push(format!("{name} {}", value.unwrap_or_default()));
+    }
+    Ok(told.join(", "))
+}
+
 /// Reads objects for the first time, kills the gateway, and reads them again. Returns the share of
 /// their bytes that the bucket did not send again.
-async fn found_again(home: &Home, objects: &[Object]) -> Result<f64> {
+async fn found_again(home: &Home, line: &Line, objects: &[Object]) -> Result<f64> {
     let read = async |peer: &Peer| {
         let found = verify(peer, objects).await;
         let right = found.right == objects.len() as u64;
         right.then_some(()).context("an object is not right")
     };
+    line.limit(LINE[0]);
     let peer = home.start(Until::Loaded).await?;
     read(&peer).await?;
     tokio::time::sleep(AFTER).await;
+    let before = told(&peer, &BEFORE).await?;
     peer.kill().context("cannot kill")?;
+    line.limit(LINE[1]);
     let peer = home.start(Until::Loaded).await?;
     read(&peer).await?;
+    let again = told(&peer, &AGAIN).await?;
     let sent = peer.metric("tidegate_origin_received_bytes_total").await?;
     let sent = sent.context("the gateway does not tell what it received")?;
     let all: u64 = objects.iter().map(|(_, pattern)| pattern.len).sum();
+    if sent > 0.0 {
+        progress(format!("   at the kill: {before}; read again: {again}"));
+    }
     Ok(1.0 - sent / all as f64)
 }
 
