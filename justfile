@@ -69,6 +69,12 @@ bench-pure *args:
 callgrind:
     bash gateway/benches/callgrind
 
+# Look-ups, memory and starts with 10,000,000 keys and 4,000,000 chunks on disk (needs 20 GB)
+growth: dist
+    cargo build --locked --profile dist -p tidegate-benches --bin growth
+    mkdir -p target/growth
+    target/dist/growth target/growth
+
 # The long runs: that it stays right, in full counts
 long: dist
     {{ loadtest }} run cold-requests ranges herd churn --report report
