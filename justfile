@@ -107,7 +107,7 @@ long-wordpress:
 
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: dist
-    {{ loadtest }} run mount-read mount-scan mount-write mount-small --report report
+    {{ loadtest }} run mount-read mount-folder mount-scan mount-write mount-small --report report
 
 # Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
 # every machine that runs `ci` gives

@@ -18,6 +18,7 @@ pub mod herd;
 pub mod hot;
 pub mod many;
 pub mod mixed;
+pub mod mount_folder;
 pub mod mount_read;
 pub mod mount_scan;
 pub mod mount_small;
@@ -180,6 +181,12 @@ pub const ALL: &[Scenario] = &[
         about: "a long file copied onto the mount over bare parts, aws s3 cp, mountpoint-s3; qemu-img (root)",
         count: "MB of the file (8,000)",
         run: |context| Box::pin(mount_write::run(context)),
+    },
+    Scenario {
+        name: "mount-folder",
+        about: "a folder of small files through mounts, by find, ls -lR, tar, grep -r, cold and again (root)",
+        count: "files (10,000)",
+        run: |context| Box::pin(mount_folder::run(context)),
     },
     Scenario {
         name: "mount-small",

@@ -11,12 +11,14 @@ use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
 use crate::peers::{Origin, rclone};
 
 /// The names of the available mounts.
-pub const NAMES: [&str; 6] = [
+pub const NAMES: [&str; 8] = [
     "rclone",
     "rclone-full",
     "rclone-writes",
+    "rclone-folder",
     "mountpoint-s3",
     "mountpoint-s3-cache",
+    "mountpoint-s3-folder",
     "geesefs",
 ];
 
@@ -58,9 +60,16 @@ pub(super) fn command(
         "rclone" => rclone(&LONG_MEDIA),
         "rclone-full" => rclone(&["--vfs-cache-mode=full"]),
         "rclone-writes" => rclone(&WRITES),
+        // It takes a file's time from the listing: the one in the metadata is a request a file.
+        "rclone-folder" => rclone(&["--vfs-cache-mode=full", "--use-server-modtime"]),
         "mountpoint-s3" => mountpoint(access, path, origin),
         "mountpoint-s3-cache" => mountpoint(access, path, origin).map(|mut command| {
             command.arg("--cache").arg(cache);
+            command
+        }),
+        // Listings are kept, too: it keeps none by itself, or for a minute with a cache.
+        "mountpoint-s3-folder" => mountpoint(access, path, origin).map(|mut command| {
+            command.arg("--cache").arg(cache).arg("--metadata-ttl=3600");
             command
         }),
         "geesefs" => geesefs(access, path, origin),
