@@ -87,7 +87,8 @@ impl Engine {
         };
         let (count, after) = reader.run.missing_names();
         let names = &self.core.names;
-        let more = names.files_after((origin, after), count, small);
+        let tree = reader.run.is_in_tree();
+        let more = names.files_after((origin, after), (count, small), tree);
         reader.run.extend(more);
         let next = reader.run.take_next(limits);
         let permits = reader.permits.clone();

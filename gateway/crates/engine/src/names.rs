@@ -25,10 +25,12 @@ mod ask;
 mod confirm;
 mod listing;
 mod own;
+mod pages;
+mod recording;
 mod table;
 
 use answer::{Meaning, NameRequest};
-pub(super) use listing::Listings;
+pub(super) use pages::Listings;
 pub(super) use table::Table;
 
 /// The time for which a stale answer holds that replaces an origin's failure.
@@ -92,6 +94,8 @@ pub(super) enum NameRequestCause {
     Confirm,
     /// A folder was read.
     Folder,
+    /// The folders of one parent were read one after another.
+    Tree,
     /// Several names in a folder were unknown, or one in a folder that takes no more requests.
     Names,
 }
@@ -103,6 +107,7 @@ impl NameRequestCause {
             Self::Name => "name",
             Self::Confirm => "confirm",
             Self::Folder => "folder",
+            Self::Tree => "tree",
             Self::Names => "names",
         }
     }

@@ -6,7 +6,7 @@ use tidegate_plan::{ETag, Timestamp};
 pub const MAX_PAGE_KEYS: u16 = 1000;
 
 /// One page of the keys that start with a prefix, in order of their bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct List {
     /// The prefix of the keys; empty for all keys.
     pub prefix: String,

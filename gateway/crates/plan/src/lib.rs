@@ -20,7 +20,7 @@ pub mod upload;
 pub use disk::{admission, meter, placement, tiering};
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
 pub use object::{Bucket, ETag, KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
-pub use object::{folder, key, media_type, version};
+pub use object::{folder, key, media_type, tree, version};
 pub use profile::Profile;
 pub use request::{
     AcceptedCodings, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,

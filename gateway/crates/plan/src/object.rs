@@ -5,6 +5,7 @@ mod etag;
 pub mod folder;
 pub mod key;
 pub mod media_type;
+pub mod tree;
 pub mod version;
 
 pub use bucket::Bucket;

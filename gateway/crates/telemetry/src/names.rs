@@ -58,7 +58,7 @@ metrics! {
     ENGINE_STALE_ON_ERROR = Counter("stale_on_error", [],
         "Opens answered with a stale version because the origin failed");
     ENGINE_NAME_REQUESTS = Counter("name_requests", ["cause"],
-        "Requests to the origin about names and folders of mounts, by cause: name (one that is not known), confirm (a known object may have changed), folder (a program reads a folder), names (a folder is listed because names in it are not known)");
+        "Requests to the origin about names and folders of mounts, by cause: name (one that is not known), confirm (a known object may have changed), folder (a program reads a folder), tree (it reads the folders of one parent one after another), names (a folder is listed because names in it are not known)");
     ENGINE_ENCODER_RUNS = Counter("encoder_runs", ["coding", "result"],
         "Runs of encoders, by coding and result: kept, identity (the object gets no smaller, which is remembered), failed");
     ENGINE_ENCODERS_REFUSED = Counter("encoders_refused", ["reason"],

@@ -82,6 +82,15 @@ pub(super) struct ListedPage<'a> {
     pub(super) next: Option<ListingCursor>,
 }
 
+/// The content of a page that has arrived, for its readers.
+#[derive(Debug, Default)]
+pub(super) struct ArrivedPage {
+    pub(super) names: Vec<(String, NameKind)>,
+    /// The last name that the listing has reached; see [`ListingCursor::reached`].
+    pub(super) reached: String,
+    pub(super) next: Option<ListingCursor>,
+}
+
 /// Known names of a folder, and what follows them.
 #[derive(Debug)]
 pub(super) struct KnownNames {
@@ -110,6 +119,11 @@ pub(super) struct NamesHad {
 }
 
 impl NamesHad {
+    /// Returns whether the reader has had no names yet.
+    pub(super) fn is_none(&self) -> bool {
+        self.up_to.is_empty() && self.told.is_empty()
+    }
+
     /// Adds the names told by a listing that has reached `told`.
     pub(super) fn add(mut self, told: String) -> Self {
         self.told = self.told.max(told);
@@ -119,6 +133,12 @@ impl NamesHad {
     pub(super) fn has(&self, name: &str) -> bool {
         *name <= *self.up_to || is_listed(&self.told, name)
     }
+}
+
+/// Returns the prefix of the folder in which the folder of this prefix lies.
+pub(super) fn parent_prefix(prefix: &str) -> &str {
+    let path = prefix.trim_end_matches('/');
+    &prefix[..path.rfind('/').map_or(0, |at| at + 1)]
 }
 
 /// Splits a path into its folder and the name in it.

@@ -17,6 +17,7 @@ use tidegate_telemetry::locks::Recover as _;
 
 mod folders;
 mod purge;
+mod walk;
 
 use folders::Folders;
 use purge::{MAX_PURGES, Purge};
@@ -153,32 +154,6 @@ impl Table {
             Meaning::File(facts) => facts.changed,
             Meaning::Folder | Meaning::Missing | Meaning::Unknown => None,
         }
-    }
-
-    /// Returns the files that follow `path` in its folder, fresh or not: at most `count`, of at most `size` bytes each,
-    /// with their sizes. Empty files are left out.
-    pub(crate) fn files_after(
-        &self,
-        (origin, path): (OriginId, &str),
-        count: usize,
-        size: u64,
-    ) -> Vec<(Arc<str>, u64)> {
-        let names = self.lock();
-        let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
-        let mut files = Vec::new();
-        // Other names are skipped, but only a bounded number.
-        let all = names.in_folder(origin, folder, Some(&path[folder.len()..]));
-        for (_, path, known) in all.take(count * 4) {
-            if let Meaning::File(facts) = &known.meaning
-                && (1..=size).contains(&facts.size)
-            {
-                files.push((path.clone(), facts.size));
-            }
-            if files.len() >= count {
-                break;
-            }
-        }
-        files
     }
 
     /// Records an answer, unless a purge came in between or this process changed the name.

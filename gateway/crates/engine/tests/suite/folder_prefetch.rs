@@ -199,3 +199,60 @@ async fn memory_that_readers_need_is_left_to_them() {
     drop(held);
     assert_eq!(world.used(), 0);
 }
+
+/// A tree of folders with four small files each, 20 ms away.
+fn tree(folders: u64) -> World {
+    let world = Setup::default().build();
+    for n in 0..folders * 4 {
+        world.bucket.put(&in_tree(n), sample(n, SIZE));
+    }
+    world.bucket.set_faults([Fault::Latency(LATENCY)]);
+    world
+}
+
+fn in_tree(n: u64) -> String {
+    format!("tree/{:03}/{n:04}", n / 4)
+}
+
+impl World {
+    /// Reads a folder of the tree, and then its files, as `tar` does.
+    async fn pass_through_folder(&self, folder: u64) {
+        let prefix = format!("tree/{folder:03}/");
+        let page = self.engine.list(&self.source, &prefix, None).await;
+        assert_eq!(page.expect("a page").names.len(), 4);
+        for n in folder * 4..folder * 4 + 4 {
+            let wanted = RangeSpec::Bounded {
+                first: 0,
+                last: SIZE - 1,
+            };
+            let object = self.open(&in_tree(n), first(wanted)).await.expect("open");
+            self.engine.record_whole_read(&self.source, &object, SMALL);
+            same(&whole(&object).await.expect("whole"), &sample(n, SIZE));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_a_tree_waits_for_few_in_the_next_folders() {
+    let world = tree(100);
+    let since = Instant::now();
+    for folder in 0..100 {
+        world.pass_through_folder(folder).await;
+    }
+    settle().await;
+    // One folder by itself and one page for the others. Four files at once, except for the first ones.
+    assert_eq!((world.asked(), world.bucket.lists()), ((400, 0), 2));
+    assert!(since.elapsed() <= LATENCY * 130, "{:?}", since.elapsed());
+    assert_eq!(world.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_one_folder_of_a_tree_has_none_of_the_next_fetched() {
+    let world = tree(100);
+    let page = world.engine.list(&world.source, "tree/000/", None).await;
+    page.expect("a page");
+    world.pass_through_folder(2).await;
+    settle().await;
+    pass(LATENCY * 4).await;
+    assert_eq!(world.bucket.gets(), 4);
+}

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::walk::Walk;
 use super::{FreshName, KnownName, NameGenerations, Path, Table};
 use crate::names::answer::{
     Continuation, KnownNames, ListedPage, ListingCursor, Meaning, NameRequest, NamesHad, split,
@@ -26,7 +27,7 @@ pub(super) struct Folders {
 
 /// The knowledge of one folder.
 #[derive(Debug, Clone, Default)]
-struct Folder {
+pub(super) struct Folder {
     extent: Extent,
     /// The time at which its first page was requested or it was made, and the epoch.
     since: Timestamp,
@@ -40,6 +41,8 @@ struct Folder {
     /// The number of names requested singly, and the time of the first of them.
     asked: u32,
     asked_since: Timestamp,
+    /// The readers of its folders.
+    pub(super) walk: Walk,
 }
 
 /// The known extent of a folder.
@@ -113,7 +116,7 @@ impl Folders {
         self.young.get(&key).or_else(|| self.old.get(&key))
     }
 
-    fn get_mut(&mut self, origin: OriginId, path: &str) -> Option<&mut Folder> {
+    pub(super) fn get_mut(&mut self, origin: OriginId, path: &str) -> Option<&mut Folder> {
         let key = (origin, Arc::from(path));
         self.young.get_mut(&key).or_else(|| self.old.get_mut(&key))
     }
@@ -195,7 +198,7 @@ impl Folders {
 }
 
 impl NameGenerations {
-    fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
+    pub(super) fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
         let key = (origin, Arc::from(path));
         if self.folders.get(origin, path).is_none() {
             self.charge(path);

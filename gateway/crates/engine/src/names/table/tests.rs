@@ -120,8 +120,8 @@ fn the_files_of_a_folder_come_in_their_order() {
     ] {
         table.put(&asked(&table, 0), path, meaning);
     }
-    let after = |path: &str, count| {
-        let files = table.files_after((ORIGIN, path), count, 9);
+    let after = |path: &str, count, tree| {
+        let files = table.files_after((ORIGIN, path), (count, 9), tree);
         files
             .iter()
             .map(|(path, size)| format!("{path} {size}"))
@@ -129,11 +129,15 @@ fn the_files_of_a_folder_come_in_their_order() {
             .join(", ")
     };
     let check = || {
-        assert_eq!(after("f/a", 9), "f/c 3, f/z 9");
-        assert_eq!(after("f/a", 1), "f/c 3");
-        assert_eq!(after("f/z", 9), "");
-        assert_eq!(after("d", 9), "g 1");
-        assert_eq!(table.files_after((OriginId(0), "f/a"), 9, 9), []);
+        // The folder's own files, and then those of the next ones.
+        assert_eq!(after("f/a", 9, false), "f/c 3, f/z 9, g 1");
+        assert_eq!(after("f/a", 1, false), "f/c 3");
+        assert_eq!(after("f/z", 9, false), "g 1");
+        assert_eq!(after("d", 9, false), "g 1");
+        assert_eq!(after("e/0", 2, false), "f/a 1, f/c 3");
+        assert_eq!(after("f/c", 9, true), "f/sub/x 1, f/z 9, g 1");
+        assert_eq!(after("f/sub/x", 9, true), "f/z 9", "within one parent");
+        assert_eq!(table.files_after((OriginId(0), "f/a"), (9, 9), false), []);
     };
     check();
     // Half of them in the old generation.

@@ -15,9 +15,12 @@ use crate::support::engine::{clock, first, valid};
 use crate::support::spool::{Desk, Terms};
 
 /// Files, and names that are never there.
-const FILES: [&str; 6] = ["d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "top"];
-const NEVER: [&str; 3] = ["d/a-", "d/none", "d/s/z"];
-const FOLDERS: [&str; 2] = ["d", "d/s"];
+const FILES: [&str; 10] = [
+    "d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "top",
+];
+const NEVER: [&str; 4] = ["d/a-", "d/none", "d/s/z", "d/u/z"];
+/// Enough in `d` for the listing of a tree.
+const FOLDERS: [&str; 6] = ["d", "d/s", "d/t", "d/u", "d/u/v", "d/w"];
 
 const TTL: Duration = secs(60);
 const NEGATIVE: Duration = secs(5);
@@ -53,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => file.clone().prop_map(Step::HttpDelete),
         1 => file.prop_map(Step::Open),
         8 => any.prop_map(Step::Look),
-        3 => (0..FOLDERS.len() + 1).prop_map(Step::Read),
+        6 => (0..FOLDERS.len() + 1).prop_map(Step::Read),
     ]
 }
 
@@ -241,7 +244,7 @@ async fn run(steps: Vec<Step>, bound: u32) {
 #[test]
 fn what_is_told_of_names_was_so_within_its_time() {
     let config = ProptestConfig::with_cases(200);
-    let steps = (prop::collection::vec(step(), 1..60), 0_u32..3);
+    let steps = (prop::collection::vec(step(), 1..80), 0_u32..3);
     let held = TestRunner::new(config).run(&steps, |(steps, bound)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,0 +1,141 @@
+//! Records the names of pages that have arrived.
+
+use super::answer::{ArrivedPage, ListedFile, ListedPage, ListingCursor, Meaning, NameRequest};
+use super::{Facts, NameKind};
+use crate::{Core, records};
+use tidegate_origin::{Listed, Listing};
+use tidegate_plan::folder::{self, FolderEntry, is_name};
+use tidegate_plan::tree::whole_folders;
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+
+/// Records the names of a page.
+pub(super) fn record_page(
+    core: &Core,
+    asked: &NameRequest,
+    prefix: &str,
+    from: Option<ListingCursor>,
+    page: Listing,
+) -> ArrivedPage {
+    let (epoch, number, before, mut held) = match from {
+        Some(from) => (from.epoch, from.number, from.reached, from.held),
+        None => (
+            asked.epoch,
+            0,
+            String::new(),
+            folder::FolderNames::default(),
+        ),
+    };
+    let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
+    let object = page.objects.last().map(|it| below(&it.key));
+    let folder = page.folders.last().map(|it| below(it));
+    let reached = object.max(folder).unwrap_or(before);
+    let odd = is_odd(prefix, &page);
+    let something = !page.objects.is_empty() || !page.folders.is_empty();
+    let objects = page.objects.into_iter().map(|mut listed| {
+        let key = std::mem::take(&mut listed.key);
+        let file = listed_file(core, asked.origin, &key, listed);
+        (key, file)
+    });
+    let found = held.page(prefix, objects, page.folders, page.next.is_none());
+    let next = page.next.map(|after| ListingCursor {
+        epoch,
+        number: number + 1,
+        after,
+        reached: reached.clone(),
+        held,
+    });
+    let path = prefix.trim_end_matches('/');
+    if something {
+        record_folders(core, asked, prefix);
+    }
+    let names = found.iter().map(|(name, child)| match child {
+        FolderEntry::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
+        FolderEntry::Folder => (name.clone(), Meaning::Folder, None),
+    });
+    let landing = ListedPage {
+        folder: path,
+        epoch,
+        number,
+        names: names.collect(),
+        odd,
+        next: next.clone(),
+    };
+    core.names.record_page(asked, landing);
+    let names = found.into_iter().map(|(name, child)| match child {
+        FolderEntry::File(told) => (name, NameKind::File(told.facts)),
+        FolderEntry::Folder => (name, NameKind::Folder),
+    });
+    ArrivedPage {
+        names: names.collect(),
+        reached,
+        next,
+    }
+}
+
+/// Records the folders on the way to a listed key.
+fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
+    for folder in folder::folders_of(prefix) {
+        let folder = folder.trim_end_matches('/');
+        core.names.put(asked, folder, Meaning::Folder);
+    }
+}
+
+/// Returns whether a page has keys that are no valid names.
+fn is_odd(prefix: &str, page: &Listing) -> bool {
+    let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
+    let object = |it: &Listed| below(&it.key);
+    let folder = |it: &String| below(it).trim_end_matches('/').to_owned();
+    let mut objects = page
+        .objects
+        .iter()
+        .map(object)
+        .filter(|name| !name.is_empty());
+    let mut folders = page.folders.iter().map(folder);
+    objects.any(|name| !is_name(&name)) || folders.any(|name| !is_name(&name))
+}
+
+/// Converts a listed object to its facts.
+fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
+    let (etag, stored) = (listed.etag, listed.last_modified);
+    let (modified, changed) = core.times.times_of((origin, key), etag.as_ref(), stored);
+    ListedFile {
+        facts: Facts {
+            size: listed.size,
+            modified,
+            changed,
+            etag,
+            version: None,
+        },
+        stored,
+    }
+}
+
+/// Doubts a known version that a younger listing contradicts.
+pub(super) fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
+    let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
+        return;
+    };
+    let id = ObjectId {
+        origin: asked.origin,
+        key,
+    };
+    records::doubt(core, &id, |record| {
+        record.confirmed < asked.at && !record.version.etag.weak_eq(etag)
+    });
+}
+
+/// Records the folders that are whole on a page of a tree, which begins with the folder of this prefix.
+pub(super) fn record_tree(core: &Core, asked: &NameRequest, first: &str, page: Listing) {
+    let last = page.next.is_none();
+    let keys = page.objects.into_iter().map(|listed| (listed.key.clone(), listed));
+    for (prefix, whole) in whole_folders(first, keys.collect(), last).unwrap_or_default() {
+        let objects = whole.objects.into_iter().map(|(_, listed)| listed);
+        let page = Listing {
+            objects: objects.collect(),
+            folders: whole.folders,
+            next: None,
+        };
+        core.names.note_folder(asked.origin, prefix.trim_end_matches('/'));
+        record_page(core, asked, &prefix, None, page);
+    }
+}
