@@ -9,9 +9,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{
-    ArrivedPage, Continuation, KnownNames, ListingCursor, NamesHad, split,
-};
+use super::answer::{ArrivedPage, Continuation, KnownNames, ListingCursor, NamesHad, split};
 use super::pages::{Scope, WantedPage};
 use super::{Engine, NamePage, NameRequestCause, PagePosition};
 use crate::{Error, ReadContext};
@@ -192,7 +190,10 @@ impl Engine {
         };
         let landed = self.ask_page(source, wanted).await;
         let asked = self.name_request(source);
-        let is_known = landed.is_ok() && names.names(&asked, prefix, &NamesHad::default(), 1).is_some();
+        let is_known = landed.is_ok()
+            && names
+                .names(&asked, prefix, &NamesHad::default(), 1)
+                .is_some();
         // It failed, or the folder does not fit on a page: the reader lists it by itself, and its siblings.
         if !is_known {
             names.stop_listing_tree(&asked, folder);
@@ -215,7 +216,6 @@ impl Engine {
         };
         self.ask_page(source, wanted).await
     }
-
 }
 
 /// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.

@@ -55,11 +55,7 @@ pub(super) enum Scope {
 
 impl Engine {
     /// Requests a page, or joins the same request under way unless a change here has made it old.
-    pub(super) fn ask_page(
-        &self,
-        source: &ReadContext,
-        wanted: WantedPage,
-    ) -> Shared<PageResult> {
+    pub(super) fn ask_page(&self, source: &ReadContext, wanted: WantedPage) -> Shared<PageResult> {
         let core = &self.core;
         let (origin, folder) = (source.origin.id(), wanted.prefix.trim_end_matches('/'));
         let list = wanted.list();

@@ -127,7 +127,10 @@ pub(super) fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
 /// Records the folders that are whole on a page of a tree, which begins with the folder of this prefix.
 pub(super) fn record_tree(core: &Core, asked: &NameRequest, first: &str, page: Listing) {
     let last = page.next.is_none();
-    let keys = page.objects.into_iter().map(|listed| (listed.key.clone(), listed));
+    let keys = page
+        .objects
+        .into_iter()
+        .map(|listed| (listed.key.clone(), listed));
     for (prefix, whole) in whole_folders(first, keys.collect(), last).unwrap_or_default() {
         let objects = whole.objects.into_iter().map(|(_, listed)| listed);
         let page = Listing {
@@ -135,7 +138,8 @@ pub(super) fn record_tree(core: &Core, asked: &NameRequest, first: &str, page: L
             folders: whole.folders,
             next: None,
         };
-        core.names.note_folder(asked.origin, prefix.trim_end_matches('/'));
+        core.names
+            .note_folder(asked.origin, prefix.trim_end_matches('/'));
         record_page(core, asked, &prefix, None, page);
     }
 }

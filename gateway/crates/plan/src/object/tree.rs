@@ -108,7 +108,14 @@ mod tests {
 
     #[test]
     fn what_lies_before_the_first_folder_or_is_no_name_is_left_out() {
-        let keys = ["p/a.\u{10ffff}x/1", "p/a/", "p/a/../2", "p/a//1", "p/a0", "p/b/1"];
+        let keys = [
+            "p/a.\u{10ffff}x/1",
+            "p/a/",
+            "p/a/../2",
+            "p/a//1",
+            "p/a0",
+            "p/b/1",
+        ];
         let found = split("p/a/", &keys, true);
         assert_eq!(found, [("p/a/".into(), 1, 2), ("p/b/".into(), 1, 0)]);
     }

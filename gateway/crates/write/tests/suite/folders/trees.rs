@@ -112,7 +112,9 @@ async fn a_tree_that_cannot_be_listed_is_read_folder_by_folder() {
     for prefix in ["t/", "t/000/"] {
         world.names(prefix).await;
     }
-    world.bucket.fail_next([Fault::Refuse(OriginError::Forbidden)]);
+    world
+        .bucket
+        .fail_next([Fault::Refuse(OriginError::Forbidden)]);
     assert_eq!(find(&world, "t/").await, keys);
     let before = world.costs();
     assert_eq!(before.1, 2 + 1 + 19);
