@@ -16,13 +16,17 @@ use rust_source::Source;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
-    ("config", &["plan"]),
+    ("access", &["plan"]),
+    ("config", &["plan", "access"]),
     ("socket", &["plan"]),
     ("origin", &["plan", "telemetry"]),
     ("cache", &["plan", "telemetry"]),
     ("engine", &["plan", "telemetry", "origin", "cache"]),
     ("write", &["plan", "telemetry", "origin", "cache", "engine"]),
-    ("http", &["plan", "telemetry", "socket", "engine", "write"]),
+    (
+        "http",
+        &["plan", "telemetry", "access", "socket", "engine", "write"],
+    ),
     ("admin", &["plan", "telemetry", "socket", "engine", "write"]),
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];

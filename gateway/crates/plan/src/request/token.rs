@@ -51,7 +51,13 @@ impl Token {
             let bearer = scheme.eq_ignore_ascii_case(b"bearer ");
             bearer.then(|| rest.trim_ascii())
         });
-        shown.is_some_and(|shown| self.0.ct_eq(shown).into())
+        shown.is_some_and(|shown| self.equals(shown))
+    }
+
+    /// Returns whether the shown bytes are the token. The time of the comparison reveals only its length.
+    #[must_use]
+    pub fn equals(&self, shown: &[u8]) -> bool {
+        self.0.ct_eq(shown).into()
     }
 }
 

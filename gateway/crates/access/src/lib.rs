@@ -1,0 +1,196 @@
+//! Decides which requests a route admits (`[access.NAME]`). No I/O and no clock: the time is an argument.
+//!
+//! Networks, tokens and signed links are alternatives: one of them admits a request. Referers must hold as well.
+//! [`Access::check`] returns the reason of a refusal, and the path that a request means without its signature.
+
+use std::time::Duration;
+
+use core::net::IpAddr;
+use http::{HeaderMap, Method};
+use tidegate_plan::{Network, Timestamp};
+
+pub mod date;
+mod networks;
+mod referers;
+mod signed;
+mod tokens;
+
+pub use referers::{Referers, WrongReferer};
+pub use signed::{KeyError, MAX_PRESIGNED, MIN_SECRET, SigningKey, without_signature};
+pub use tokens::NamedToken;
+
+use networks::Networks;
+use signed::Signed;
+use tokens::Tokens;
+
+/// The rules of an access, from which [`Access::new`] makes one.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// The networks of clients that are admitted.
+    pub networks: Vec<Network>,
+    /// The tokens that admit a request.
+    pub tokens: Vec<NamedToken>,
+    /// The keys whose signatures admit a request.
+    pub keys: Vec<SigningKey>,
+    /// The most that the clock of a link's maker may differ from ours.
+    pub skew: Duration,
+    /// The sites whose pages may embed the objects; `None`: all.
+    pub referers: Option<Referers>,
+}
+
+/// The compiled rules of one access. Without networks, tokens and keys it admits all requests whose referer holds.
+#[derive(Debug)]
+pub struct Access {
+    networks: Networks,
+    tokens: Tokens,
+    signed: Signed,
+    referers: Option<Referers>,
+}
+
+/// A request for an object, as far as an access needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// Its method.
+    pub method: &'r Method,
+    /// The authority as the client sent it: the host, and the port if it is not the scheme's own.
+    pub host: &'r str,
+    /// The whole path as the client sent it, percent-encoded.
+    pub path: &'r str,
+    /// The end of `path` that lies below the route, without its first slash.
+    pub below: &'r str,
+    /// The query as the client sent it, without `?`.
+    pub query: Option<&'r str>,
+    /// Its headers.
+    pub headers: &'r HeaderMap,
+    /// The client's address; `None` on a Unix socket whose peer names none.
+    pub address: Option<IpAddr>,
+}
+
+/// The decision on one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'r, 'a> {
+    /// The request is admitted.
+    Admitted {
+        /// [`Request::below`] without the signature, if one was its first segment.
+        below: &'r str,
+        /// The id of the key, or the name of the token, that admitted it; `None`: its network, or all are admitted.
+        by: Option<&'a str>,
+    },
+    /// The request is refused.
+    Refused(Refusal),
+}
+
+/// The reason of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request shows no credentials, and its address is in no network of the access.
+    Missing,
+    /// The token is wrong.
+    Token,
+    /// The signature is wrong, or cannot be read.
+    Signature,
+    /// The signature names a key that does not exist.
+    Key,
+    /// The signature or the token was right, and its time is over.
+    Expired,
+    /// The signature is right, and its time is yet to come.
+    Early,
+    /// The signature is right, and is for another path.
+    Prefix,
+    /// The page that embeds the object is none of the listed sites.
+    Referer,
+}
+
+impl Refusal {
+    /// All reasons, in the order of their declaration.
+    pub const ALL: [Self; 8] = [
+        Self::Missing,
+        Self::Token,
+        Self::Signature,
+        Self::Key,
+        Self::Expired,
+        Self::Early,
+        Self::Prefix,
+        Self::Referer,
+    ];
+
+    /// Returns its name in metrics and `Cache-Status`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Token => "token",
+            Self::Signature => "signature",
+            Self::Key => "key",
+            Self::Expired => "expired",
+            Self::Early => "early",
+            Self::Prefix => "prefix",
+            Self::Referer => "referer",
+        }
+    }
+}
+
+/// The finding of one of the alternatives on a request.
+enum Finding<'a> {
+    /// The request shows nothing of this kind.
+    Absent,
+    /// The request is admitted by the token or key of this name.
+    Admits(&'a str),
+    /// The request shows something of this kind that does not admit it.
+    Refuses(Refusal),
+}
+
+impl Access {
+    /// Compiles the rules.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            networks: Networks::new(rules.networks),
+            tokens: Tokens::new(rules.tokens),
+            signed: Signed::new(rules.keys, rules.skew),
+            referers: rules.referers,
+        }
+    }
+
+    /// Returns whether a token can admit a request, so that a challenge (RFC 9110, 11.6.1) is of use.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Decides on a GET or HEAD request at the time `now`. A right signature wins over a wrong token, and the reason of
+    /// a refusal is that of the signature, if there is one, else that of the token.
+    #[must_use]
+    pub fn check<'r>(&self, request: &Request<'r>, now: Timestamp) -> Verdict<'r, '_> {
+        let (segment, below) = match self.signed.is_empty() {
+            true => (None, request.below),
+            false => signed::split_segment(request.below),
+        };
+        if let Some(referers) = &self.referers
+            && !referers.admit(request.headers)
+        {
+            return Verdict::Refused(Refusal::Referer);
+        }
+        let admitted = |by| Verdict::Admitted { below, by };
+        if self.admits_all() || self.networks.contain(request.address) {
+            return admitted(None);
+        }
+        let token = match self.tokens.check(request.headers, now) {
+            Finding::Admits(name) => return admitted(Some(name)),
+            Finding::Refuses(reason) => Some(reason),
+            Finding::Absent => None,
+        };
+        match self.signed.check(request, (segment, below), now) {
+            Finding::Admits(id) => admitted(Some(id)),
+            Finding::Refuses(reason) => Verdict::Refused(reason),
+            Finding::Absent => Verdict::Refused(token.unwrap_or(Refusal::Missing)),
+        }
+    }
+
+    fn admits_all(&self) -> bool {
+        self.networks.is_empty() && self.tokens.is_empty() && self.signed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Signed links: presigned URLs of AWS Signature Version 4, and signed prefixes. Both use the same keys.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit};
+use http::Method;
+use sha2::Sha256;
+use tidegate_plan::Timestamp;
+
+use crate::{Finding, Refusal, Request};
+
+mod memo;
+mod prefix;
+mod sigv4;
+
+use memo::Memo;
+use prefix::DecodedPath;
+pub(crate) use prefix::split_segment;
+pub use prefix::without_signature;
+
+/// The fewest bytes of a key's secret.
+pub const MIN_SECRET: usize = 16;
+
+/// The longest life of a presigned URL (AWS, "Authenticating Requests: Using Query Parameters", `X-Amz-Expires`).
+pub const MAX_PRESIGNED: Duration = Duration::from_secs(604_800);
+
+/// The longest id of a key, in bytes.
+const MAX_ID: usize = 128;
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// The error of a key that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The id is empty, too long, or has other characters than letters, digits, `-`, `_` and `.`.
+    #[error("is no id of a key: up to {MAX_ID} letters, digits, `-`, `_` and `.`")]
+    Id,
+    /// The secret is shorter than [`MIN_SECRET`].
+    #[error(
+        "is shorter than {MIN_SECRET} characters; `openssl rand -hex 32` makes one that nobody guesses"
+    )]
+    Short,
+}
+
+/// A key that signs links and verifies them. `Debug` shows its id alone.
+#[derive(Clone)]
+pub struct SigningKey {
+    id: String,
+    /// `AWS4` and the secret: the first key of SigV4's chain.
+    aws4: Vec<u8>,
+    /// The MAC of prefixes, keyed and empty.
+    prefix: HmacSha256,
+}
+
+impl SigningKey {
+    /// Makes a key of its id and secret. White space around the secret is not part of it, as in a
+    /// [`Token`](tidegate_plan::Token).
+    ///
+    /// # Errors
+    /// The id has other characters than its alphabet, or the secret is too short.
+    pub fn new(id: &str, secret: &str) -> Result<Self, KeyError> {
+        Self::check_id(id)?;
+        let secret = secret.trim();
+        if secret.len() < MIN_SECRET {
+            return Err(KeyError::Short);
+        }
+        Ok(Self {
+            id: id.to_owned(),
+            aws4: [b"AWS4", secret.as_bytes()].concat(),
+            prefix: keyed(secret.as_bytes()),
+        })
+    }
+
+    /// Checks the id of a key.
+    ///
+    /// # Errors
+    /// [`KeyError::Id`].
+    pub fn check_id(id: &str) -> Result<(), KeyError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        match (1..=MAX_ID).contains(&id.len()) && id.chars().all(fits) {
+            true => Ok(()),
+            false => Err(KeyError::Id),
+        }
+    }
+
+    /// Returns the key's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Signs a prefix of paths, written out and not percent-encoded, until `expires`, in seconds since 1970. A prefix
+    /// that ends in `/` opens all paths below it, each other one opens the path that it is.
+    ///
+    /// The result is at once a path segment, the value of the cookie `tidegate`, and a query.
+    #[must_use]
+    pub fn sign_prefix(&self, prefix: &str, expires: u64) -> String {
+        prefix::sign(self, prefix, expires)
+    }
+
+    /// Returns the query of a presigned URL for `path` (percent-encoded) at `host` (with its port, if that is not the
+    /// scheme's own), signed at `now` for `life`. `life` is cut to whole seconds from 1 to [`MAX_PRESIGNED`].
+    #[must_use]
+    pub fn presign(
+        &self,
+        method: &Method,
+        (host, path): (&str, &str),
+        now: Timestamp,
+        life: Duration,
+    ) -> String {
+        let life = life.as_secs().clamp(1, MAX_PRESIGNED.as_secs());
+        sigv4::presign(self, method, (host, path), now.secs(), life)
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SigningKey").field(&self.id).finish()
+    }
+}
+
+/// Returns an HMAC with this key.
+fn keyed(key: &[u8]) -> HmacSha256 {
+    HmacSha256::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104, 2)")
+}
+
+/// Returns the digits of a digest, in lower case.
+fn hex(digest: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+/// The times within which a signature holds, in seconds since 1970: from the first, before the second.
+#[derive(Debug, Clone, Copy)]
+struct Span(u64, u64);
+
+impl Span {
+    /// Returns the span of a signature, widened at both ends by the difference that clocks may have.
+    fn new(begin: u64, end: u64, skew: u64) -> Self {
+        Self(begin.saturating_sub(skew), end.saturating_add(skew))
+    }
+
+    /// Returns why the signature does not hold now, if it does not.
+    fn refusal(self, now: Timestamp) -> Option<Refusal> {
+        match now.secs() {
+            now if now < self.0 => Some(Refusal::Early),
+            now if now >= self.1 => Some(Refusal::Expired),
+            _ => None,
+        }
+    }
+}
+
+/// The keys of an access, and the presigned URLs that it has verified.
+#[derive(Debug)]
+pub(crate) struct Signed {
+    keys: Vec<SigningKey>,
+    /// In seconds.
+    skew: u64,
+    memo: Memo,
+}
+
+impl Signed {
+    pub(crate) fn new(keys: Vec<SigningKey>, skew: Duration) -> Self {
+        Self {
+            memo: Memo::new(!keys.is_empty()),
+            keys,
+            skew: skew.as_secs(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Looks for a signature that admits the request: a presigned URL, then a signed prefix in the path, the query and
+    /// the cookies. `segment` and `below` are what [`split_segment`] made of the path below the route.
+    pub(crate) fn check(
+        &self,
+        request: &Request<'_>,
+        (segment, below): (Option<Cow<'_, str>>, &str),
+        now: Timestamp,
+    ) -> Finding<'_> {
+        if self.is_empty() {
+            return Finding::Absent;
+        }
+        let presigned = self.check_presigned(request, now);
+        if matches!(presigned, Finding::Admits(_)) {
+            return presigned;
+        }
+        let path = DecodedPath::new(request, below);
+        let mut best = presigned;
+        prefix::shown(segment, request, |shown| {
+            let found = self.check_prefix(shown, path, now);
+            let admits = matches!(found, Finding::Admits(_));
+            if admits || matches!(best, Finding::Absent) {
+                best = found;
+            }
+            admits
+        });
+        best
+    }
+
+    fn check_presigned(&self, request: &Request<'_>, now: Timestamp) -> Finding<'_> {
+        let Some(split) = request.query.and_then(sigv4::split_signature) else {
+            return Finding::Absent;
+        };
+        if let Some((key, span)) = self.memo.find(request, &split) {
+            return match span.refusal(now) {
+                None => Finding::Admits(self.keys[key].id()),
+                Some(reason) => Finding::Refuses(reason),
+            };
+        }
+        let verified = match sigv4::verify(&self.keys, request, self.skew) {
+            Ok(verified) => verified,
+            Err(reason) => return Finding::Refuses(reason),
+        };
+        if let Some(reason) = verified.span.refusal(now) {
+            return Finding::Refuses(reason);
+        }
+        if verified.signs_host_alone {
+            self.memo
+                .remember(request, &split, (verified.key, verified.span));
+        }
+        Finding::Admits(self.keys[verified.key].id())
+    }
+
+    fn check_prefix(&self, shown: &str, path: DecodedPath<'_>, now: Timestamp) -> Finding<'_> {
+        match prefix::verify(&self.keys, shown, path, (now, self.skew)) {
+            Ok(key) => Finding::Admits(key.id()),
+            Err(reason) => Finding::Refuses(reason),
+        }
+    }
+}

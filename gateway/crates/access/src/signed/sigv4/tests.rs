@@ -1,0 +1,346 @@
+use http::{HeaderMap, HeaderValue};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Access, Rules, Verdict};
+use std::time::Duration;
+use tidegate_plan::Timestamp;
+
+const ID: &str = "AKIAIOSFODNN7EXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+const HOST: &str = "examplebucket.s3.amazonaws.com";
+
+/// The example of "Authenticating Requests: Using Query Parameters (AWS Signature Version 4)".
+const EXAMPLE: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256\
+    &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+    &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+    &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+
+/// The time of the example, in seconds since 1970.
+const BEGIN: u64 = 1_369_353_600;
+
+fn key() -> SigningKey {
+    SigningKey::new(ID, SECRET).expect("a key")
+}
+
+fn access() -> Access {
+    let other = SigningKey::new("k2", "another secret of ours").expect("a key");
+    Access::new(Rules {
+        keys: vec![other, key()],
+        skew: Duration::from_secs(60),
+        ..Rules::default()
+    })
+}
+
+/// A request, as the client sends it.
+#[derive(Debug, Clone)]
+struct Sent {
+    method: Method,
+    host: String,
+    path: String,
+    query: String,
+    headers: HeaderMap,
+}
+
+impl Sent {
+    fn new(path: &str, query: &str) -> Self {
+        Self {
+            method: Method::GET,
+            host: HOST.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    fn example() -> Self {
+        Self::new("/test.txt", EXAMPLE)
+    }
+
+    /// Returns why it is refused at `now`, asked twice: the second time its verdict may be a remembered one.
+    fn refusal(&self, access: &Access, now: u64) -> Option<Refusal> {
+        let request = Request {
+            method: &self.method,
+            host: &self.host,
+            path: &self.path,
+            below: &self.path[1..],
+            query: Some(&self.query),
+            headers: &self.headers,
+            address: None,
+        };
+        let time = Timestamp(now.saturating_mul(1000));
+        let [first, second] = [(); 2].map(|()| match access.check(&request, time) {
+            Verdict::Admitted { below, .. } => {
+                assert_eq!(below, request.below);
+                None
+            }
+            Verdict::Refused(refusal) => Some(refusal),
+        });
+        assert_eq!(first, second);
+        first
+    }
+}
+
+#[test]
+fn the_example_of_the_documentation_is_admitted_in_its_time() {
+    let access = access();
+    let rows = [
+        (0, Some(Refusal::Early)),
+        (BEGIN - 61, Some(Refusal::Early)),
+        (BEGIN - 60, None),
+        (BEGIN, None),
+        (BEGIN + 86_400, None),
+        (BEGIN + 86_459, None),
+        (BEGIN + 86_460, Some(Refusal::Expired)),
+        (u64::MAX / 1000, Some(Refusal::Expired)),
+    ];
+    for (now, expected) in rows.into_iter().chain(rows) {
+        assert_eq!(Sent::example().refusal(&access, now), expected, "{now}");
+    }
+}
+
+#[test]
+fn another_request_than_the_signed_one_is_refused() {
+    let access = access();
+    assert_eq!(Sent::example().refusal(&access, BEGIN), None);
+    let change = |change: fn(&mut Sent)| {
+        let mut sent = Sent::example();
+        change(&mut sent);
+        sent.refusal(&access, BEGIN)
+    };
+    let wrong = Some(Refusal::Signature);
+    assert_eq!(change(|sent| sent.method = Method::HEAD), wrong);
+    assert_eq!(change(|sent| sent.host = "example.org".into()), wrong);
+    assert_eq!(change(|sent| sent.host.push_str(":8080")), wrong);
+    assert_eq!(change(|sent| sent.path.push('x')), wrong);
+    assert_eq!(change(|sent| sent.query.push_str("&v=2")), wrong);
+    assert_eq!(change(|sent| sent.query.push('0')), wrong);
+    assert_eq!(
+        change(|sent| sent.query.truncate(sent.query.len() - 1)),
+        wrong
+    );
+    assert_eq!(
+        change(|sent| sent.query = sent.query.replace("86400", "86401")),
+        wrong
+    );
+    assert_eq!(
+        change(|sent| sent.query = sent.query.replace("us-east-1", "eu-west-1")),
+        wrong
+    );
+    assert_eq!(
+        change(|sent| sent.query = sent.query.replace("7EXAMPLE", "8EXAMPLE")),
+        Some(Refusal::Key)
+    );
+    assert_eq!(change(|sent| sent.query.clear()), Some(Refusal::Missing));
+}
+
+#[test]
+fn a_path_has_one_meaning_in_any_spelling() {
+    let access = access();
+    assert_eq!(
+        Sent::new("/t%65st%2Etxt", EXAMPLE).refusal(&access, BEGIN),
+        None
+    );
+    let head = Method::HEAD;
+    for path in [
+        "/a%20b/%C3%BC+(1)",
+        "/",
+        "//x//",
+        "/%00",
+        "/100%25",
+        "/~a_b-c.d",
+        "/bad%zz",
+    ] {
+        let now = Timestamp::from_secs(1_700_000_000);
+        let query = key().presign(&head, ("h:81", path), now, Duration::from_secs(60));
+        let mut sent = Sent::new(path, &query);
+        (sent.method, sent.host) = (Method::HEAD, "h:81".into());
+        assert_eq!(sent.refusal(&access, now.secs()), None, "{path}");
+        sent.method = Method::GET;
+        assert_eq!(
+            sent.refusal(&access, now.secs()),
+            Some(Refusal::Signature),
+            "{path}"
+        );
+    }
+}
+
+/// Signs a query with further parameters and headers, as a client does.
+fn sign(parameters: &str, (names, lines): (&str, &str)) -> String {
+    let query = EXAMPLE.split("&X-Amz-Signature").next().expect("a query");
+    let query = format!(
+        "{}{parameters}",
+        query.replace("=host", &format!("={names}"))
+    );
+    let read = Presigned::read(&format!("{query}&X-Amz-Signature=0"))
+        .expect("whole")
+        .parameters
+        .iter()
+        .map(|(name, value)| (Cow::Owned(name.to_vec()), Cow::Owned(value.to_vec())))
+        .collect::<Vec<Parameter<'static>>>();
+    let names = names.replace("%3B", ";");
+    let canonical = canonical_request(
+        &Method::GET,
+        "/test.txt",
+        &canonical_query(&read),
+        (lines, &names),
+    );
+    let scope = Scope {
+        day: "20130524",
+        region: "us-east-1",
+        service: "s3",
+    };
+    let signature = signature(&key(), "20130524T000000Z", scope, &canonical);
+    format!("{query}&X-Amz-Signature={signature}")
+}
+
+#[test]
+fn further_parameters_and_headers_are_signed_too() {
+    let access = access();
+    let host = format!("host:{HOST}\n");
+    for parameters in [
+        "&x-id=GetObject",
+        "&a=b%26c&A",
+        "&%C3%BC=%20+&a=2&a=1",
+        "&x=%2f",
+    ] {
+        let sent = Sent::new("/test.txt", &sign(parameters, ("host", &host)));
+        assert_eq!(sent.refusal(&access, BEGIN), None, "{parameters}");
+    }
+    let lines = format!("{host}x-a:1 2,3\n");
+    let mut sent = Sent::new("/test.txt", &sign("", ("host%3Bx-a", &lines)));
+    assert_eq!(
+        sent.refusal(&access, BEGIN),
+        Some(Refusal::Signature),
+        "no such header"
+    );
+    sent.headers
+        .append("x-a", HeaderValue::from_static("  1   2 "));
+    sent.headers.append("x-a", HeaderValue::from_static("3"));
+    assert_eq!(sent.refusal(&access, BEGIN), None);
+    sent.headers.remove("x-a");
+    sent.headers.append("x-a", HeaderValue::from_static("1 2"));
+    assert_eq!(
+        sent.refusal(&access, BEGIN),
+        Some(Refusal::Signature),
+        "remembered without it"
+    );
+}
+
+#[test]
+fn what_no_client_signs_is_refused() {
+    let access = access();
+    let host = format!("host:{HOST}\n");
+    for (names, lines) in [
+        ("x-a", "x-a:1\n".to_owned()),
+        ("", String::new()),
+        ("Host", host.clone()),
+        ("host%3Bhost", format!("{host}{host}")),
+        ("x-a%3Bhost", format!("x-a:1\n{host}")),
+    ] {
+        let mut sent = Sent::new("/test.txt", &sign("", (names, &lines)));
+        sent.headers.append("x-a", HeaderValue::from_static("1"));
+        assert_eq!(
+            sent.refusal(&access, BEGIN),
+            Some(Refusal::Signature),
+            "{names}"
+        );
+    }
+    let many = "&a".repeat(100);
+    let sent = Sent::new(
+        "/test.txt",
+        &sign("&a", ("host", &host))
+            .replace("&a=", "")
+            .replace("&a", &many),
+    );
+    assert_eq!(sent.refusal(&access, BEGIN), Some(Refusal::Signature));
+    for (from, to) in [
+        ("AWS4-HMAC-SHA256", "AWS4-HMAC-SHA1"),
+        ("aws4_request", "aws5_request"),
+        ("%2Fs3", ""),
+        ("%2Fs3", "%2Fs3%2Fs3"),
+        ("EXAMPLE%2F20130524", "EXAMPLE%2F20130525"),
+        ("EXAMPLE%2F20130524", "EXAMPLE%2F"),
+        ("EXAMPLE%2F20130524", "EXAMPLE%2F2013052"),
+        ("T000000Z", "T000000"),
+        ("T000000Z", "T250000Z"),
+        ("=86400", "=0"),
+        ("=86400", "=604801"),
+        ("=86400", "=-1"),
+        ("=86400", "=+86400"),
+        ("=86400", "=99999999999999999999999999"),
+        ("=86400", "="),
+        ("=86400", "=%FF"),
+        ("&X-Amz-Expires=86400", ""),
+        ("&X-Amz-Date", "&X-Amz-Date=20130524T000000Z&X-Amz-Date"),
+        ("&X-Amz-Signature=", "&X-Amz-Signature=&X-Amz-Signature="),
+        ("&X-Amz-Signature=", "&X-Amz-%53ignature=0&X-Amz-Signature="),
+        ("=aeeed", "=AEEED"),
+    ] {
+        let sent = Sent::new("/test.txt", &EXAMPLE.replace(from, to));
+        assert_eq!(
+            sent.refusal(&access, BEGIN),
+            Some(Refusal::Signature),
+            "{from} {to}"
+        );
+    }
+}
+
+#[test]
+fn the_longest_life_is_a_week() {
+    let access = access();
+    for (life, seconds) in [(0, 1), (5, 5), (604_800, 604_800), (u64::MAX, 604_800)] {
+        let now = Timestamp::from_secs(1_700_000_000);
+        let query = key().presign(&Method::GET, ("h", "/k"), now, Duration::from_secs(life));
+        assert!(
+            query.contains(&format!("X-Amz-Expires={seconds}&")),
+            "{query}"
+        );
+        let mut sent = Sent::new("/k", &query);
+        sent.host = "h".into();
+        assert_eq!(sent.refusal(&access, now.secs() + seconds + 59), None);
+        let late = sent.refusal(&access, now.secs() + seconds + 60);
+        assert_eq!(late, Some(Refusal::Expired));
+    }
+}
+
+/// Returns a part of a request in its meaning: without the spelling that a client may choose.
+fn meaning(sent: &Sent) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let decode = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+    let mut pairs: Vec<_> = sent.query.split('&').map(decode).collect();
+    pairs.sort();
+    (decode(&sent.path), pairs)
+}
+
+proptest! {
+    #[test]
+    fn one_flipped_byte_anywhere_refuses(at in 0..1000_usize, flip in 1..=255_u8) {
+        let access = access();
+        let good = Sent::example();
+        prop_assert_eq!(good.refusal(&access, BEGIN), None);
+        let mut bad = good.clone();
+        let parts = [&mut bad.path, &mut bad.host, &mut bad.query];
+        let mut at = at % (good.path.len() + good.host.len() + good.query.len());
+        for part in parts {
+            if at >= part.len() {
+                at -= part.len();
+                continue;
+            }
+            let mut bytes = part.clone().into_bytes();
+            bytes[at] ^= flip;
+            // A client sends visible ASCII, and no path without its slash.
+            if let Ok(text) = String::from_utf8(bytes) && text.bytes().all(|b| b.is_ascii_graphic()) {
+                *part = text;
+            }
+            break;
+        }
+        prop_assume!(bad.path.starts_with('/') && (meaning(&bad) != meaning(&good) || bad.host != good.host));
+        prop_assert!(bad.refusal(&access, BEGIN).is_some(), "{:?}", bad);
+    }
+
+    #[test]
+    fn any_query_is_judged(query in "(X-Amz-(Signature|Date|Expires|Credential|Algorithm|SignedHeaders)=[ -~ü]{0,12}&?){0,7}") {
+        let refusal = Sent::new("/test.txt", &query).refusal(&access(), BEGIN);
+        prop_assert!(refusal.is_some());
+    }
+}
