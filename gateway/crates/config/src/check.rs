@@ -8,6 +8,7 @@ use super::problem::{KeyPath, Problem, suggestion};
 use super::{Config, Secret};
 use tidegate_plan::{ByteSize, Period, Token};
 
+mod access;
 mod cache;
 mod mounts;
 mod origins;
@@ -87,6 +88,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.size_within(&size, config.state.size, MIN_STATE_SIZE, ByteSize(1 << 40));
     check.origins(&config.origin);
     check.routes(config);
+    check.accesses(config);
     check.mounts(config);
     check.profiles(config);
     check.found

@@ -69,11 +69,28 @@ impl<'t> Document<'t> {
 
     /// Returns whether the key is written in the file or a variable.
     pub(super) fn has(&self, path: &KeyPath) -> bool {
-        let mut node = None;
-        path.steps().iter().all(|step| {
-            node = child(node.unwrap_or(Parent::Table(self.root.get_ref())), step);
-            node.is_some()
-        })
+        self.find(path).is_some()
+    }
+
+    /// Returns whether the key is written, and its value is no empty list or table.
+    pub(super) fn has_content(&self, path: &KeyPath) -> bool {
+        let is_full = |node: &Node<'_>| match node.get_ref() {
+            DeValue::Array(list) => !list.is_empty(),
+            DeValue::Table(table) => !table.is_empty(),
+            _ => true,
+        };
+        match self.find(path) {
+            Some(Parent::Value(node)) => is_full(node),
+            Some(Parent::Table(_)) | None => false,
+        }
+    }
+
+    fn find(&self, path: &KeyPath) -> Option<Parent<'_, 't>> {
+        let mut node = Parent::Table(self.root.get_ref());
+        for step in path.steps() {
+            node = child(node, step)?;
+        }
+        Some(node)
     }
 
     /// Returns the path of the smallest key or value that covers `span`.

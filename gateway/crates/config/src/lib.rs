@@ -37,8 +37,8 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Admin, Cache, CommitName, Cors, Disk, Http, Listeners, Log, LogFormat, Mount, Mtime, Origin,
-    Overlay, Precompressed, Route, Spool, State, Umask,
+    Access, AccessToken, Admin, Cache, CommitName, Cors, Disk, Http, Listeners, Log, LogFormat,
+    Mount, Mtime, Origin, Overlay, Precompressed, Route, Signed, Spool, State, Umask,
 };
 
 /// The file that is read if none is named.
@@ -70,6 +70,11 @@ pub struct Config {
     /// The longest matching path wins; a route with a host goes before one without. If there is no route, a single
     /// origin is served below `/`.
     pub route: Vec<Route>,
+    /// The requests that a route admits; routes name it as their `access`.
+    ///
+    /// It governs GET and HEAD. One of `networks`, `tokens` and `signed` is enough; `referers` must hold as well.
+    #[schemars(extend("x-name" = "members"))]
+    pub access: BTreeMap<String, Access>,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
     /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.

@@ -49,7 +49,7 @@ larger than `cache.budget` is cut to it with a warning; it is an error where bot
 
 /// One section, with its header in the file.
 struct Section<'s> {
-    /// `[http]`, `[[cache.disk]]`, `[profile.audiobooks]`.
+    /// `[http]`, `[[cache.disk]]`, `[access.members]`, `[profile.audiobooks]`.
     header: String,
     /// Its full description.
     about: String,
@@ -198,7 +198,8 @@ fn section<'s>(name: &str, schema: &'s Value, all: &mut Vec<Section<'s>>) {
         .get("additionalProperties")
         .filter(|any| any.is_object())
     {
-        let header = format!("[{name}.audiobooks]");
+        let example = schema.get("x-name").and_then(Value::as_str);
+        let header = format!("[{name}.{}]", example.unwrap_or("audiobooks"));
         all.push(Section {
             header,
             about,

@@ -1,5 +1,6 @@
 //! The sections of the file: a struct each, with the defaults beside it and one line of documentation a key.
 
+mod access;
 mod admin;
 mod cache;
 mod http;
@@ -12,6 +13,7 @@ mod route;
 mod spool;
 mod state;
 
+pub use access::{Access, AccessToken, Signed};
 pub use admin::Admin;
 pub use cache::{Cache, Disk};
 pub use http::Http;

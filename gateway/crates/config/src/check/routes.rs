@@ -141,10 +141,7 @@ impl Check<'_, '_> {
 
     /// Warns of tokens that cross a network in the clear: an eavesdropper could write from then on.
     fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[Listen]) {
-        let exposed = listen.iter().find(|address| match address {
-            Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
-            Listen::Unix(_) => false,
-        });
+        let exposed = listen.iter().find(|address| address.is_exposed());
         if let Some(address) = exposed.filter(|_| route.writable) {
             let message = format!(
                 "the token crosses the network unencrypted: `http.listen` names {address}; \

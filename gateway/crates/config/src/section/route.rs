@@ -27,10 +27,13 @@ pub struct Route {
     pub key_prefix: String,
     /// The treatment of its objects: web, stream, documents, backup, or one of your own.
     pub profile: String,
+    /// The access that GET and HEAD must have, an `[access.NAME]`; left out: open to all.
+    #[schemars(extend("examples" = ["members"]))]
+    pub access: Option<String>,
     /// The object that stands for a path that ends in `/`.
     #[schemars(extend("examples" = ["index.html"]))]
     pub index: Option<String>,
-    /// `Cache-Control` of the answers, in place of the object's own.
+    /// `Cache-Control` of the answers, in place of the object's own, which `access` makes `private`.
     #[schemars(extend("examples" = ["public, max-age=3600"]))]
     pub cache_control: Option<String>,
     /// Headers to add to the answers.
@@ -71,6 +74,7 @@ impl Default for Route {
             origin: String::new(),
             key_prefix: String::new(),
             profile: "web".into(),
+            access: None,
             index: None,
             cache_control: None,
             headers: BTreeMap::new(),

@@ -87,7 +87,11 @@ fn keys_of_file(value: &toml::Value, path: &str, all: &mut BTreeSet<String>) {
     match value {
         toml::Value::Table(table) => {
             for (key, inner) in table {
-                let key = if path == "profile." { "*" } else { key };
+                let key = if ["access.", "limits.", "profile."].contains(&path) {
+                    "*"
+                } else {
+                    key
+                };
                 let below = format!("{path}{key}");
                 keys_of_file(inner, &format!("{below}."), all);
                 all.insert(below);
@@ -112,6 +116,7 @@ fn the_example_has_every_key_of_the_schema() {
         "http.listen",
         "cache.disk.path",
         "route.cors.max_age",
+        "access.*.signed.skew",
         "profile.*.ttl",
     ] {
         assert!(wanted.contains(key), "{key} is none of {wanted:?}");

@@ -43,6 +43,15 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
+    /// Returns whether bytes that are sent here may cross a network: it is neither loopback nor a Unix socket.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        match self {
+            Self::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => false,
+        }
+    }
+
     /// Returns whether the process cannot listen on both at once. Port 0 is never the same twice.
     #[must_use]
     pub fn collides(&self, other: &Self) -> bool {
@@ -68,6 +77,22 @@ mod tests {
         }
         for bad in ["", "8080", "localhost:80", "unix:", "unix:here", "/run/x"] {
             assert!(bad.parse::<Listen>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn knows_what_crosses_a_network() {
+        for (text, exposed) in [
+            ("127.0.0.2:80", false),
+            ("[::1]:80", false),
+            ("[::ffff:127.0.0.1]:80", false),
+            ("unix:/run/x", false),
+            ("0.0.0.0:80", true),
+            ("[::]:80", true),
+            ("192.0.2.1:80", true),
+        ] {
+            let listen: Listen = text.parse().expect(text);
+            assert_eq!(listen.is_exposed(), exposed, "{text}");
         }
     }
 

@@ -1,0 +1,127 @@
+//! Accesses: their credentials, and the routes that name them.
+
+use super::super::problem::{KeyPath, suggestion};
+use super::super::section::AccessToken;
+use super::super::{Access, Config, Route, Secret};
+use super::Check;
+use tidegate_access::{MIN_SECRET, Referers, SigningKey};
+use tidegate_plan::{Listen, Period};
+
+/// The largest difference of clocks that is allowed for.
+const MAX_SKEW: Period = Period::secs(3600);
+
+impl Check<'_, '_> {
+    pub(super) fn accesses(&mut self, config: &Config) {
+        for (name, access) in &config.access {
+            let path = KeyPath::of("access", name);
+            let is_named = |route: &Route| route.access.as_ref() == Some(name);
+            if !config.route.iter().any(is_named) {
+                self.warn(&path, "no route names it");
+            }
+            self.access(&path, access);
+            self.tokens_in_the_clear(&path, access, &config.http.listen.0);
+        }
+        for (index, route) in config.route.iter().enumerate() {
+            self.access_of_route(config, &KeyPath::nth("route", index), route);
+        }
+    }
+
+    fn access(&mut self, path: &KeyPath, access: &Access) {
+        let Access {
+            networks,
+            tokens,
+            signed,
+            referers,
+            hide: _,
+        } = access;
+        // An entry that could not be read was reported, and has left its list empty.
+        let is_written = |key: &&str| self.document.has_content(&path.key(key));
+        let rules = ["networks", "tokens", "signed", "referers"];
+        if networks.is_empty()
+            && tokens.is_empty()
+            && signed.is_none()
+            && referers.is_empty()
+            && !rules.iter().any(is_written)
+        {
+            let message =
+                "is empty, and would admit all: it needs networks, tokens, signed or referers";
+            self.error(path, message);
+        }
+        for (name, token) in tokens {
+            let path = path.key("tokens").key(name);
+            let AccessToken { secret, expires: _ } = token;
+            self.token(&path, Some(secret));
+        }
+        if let Some(signed) = signed {
+            let path = path.key("signed");
+            if signed.keys.is_empty() && self.document.has(&path.key("keys")) {
+                self.error(
+                    &path.key("keys"),
+                    "is empty; leave `signed` out for no links",
+                );
+            }
+            for (id, secret) in &signed.keys {
+                self.signing_key(&path.key("keys").key(id), id, secret);
+            }
+            if signed.skew > MAX_SKEW {
+                self.error(&path.key("skew"), format!("must be at most {MAX_SKEW}"));
+            }
+        }
+        self.referers(&path.key("referers"), referers);
+    }
+
+    /// Checks a key's id, and its secret if that is written down; one from elsewhere is checked when it is read.
+    fn signing_key(&mut self, path: &KeyPath, id: &str, secret: &Secret) {
+        let long_enough = "0".repeat(MIN_SECRET);
+        let text = match secret {
+            Secret::Literal(text) => text,
+            Secret::Env(_) | Secret::File(_) => &long_enough,
+        };
+        if let Err(error) = SigningKey::new(id, text) {
+            self.error(path, error.to_string());
+        }
+    }
+
+    fn referers(&mut self, path: &KeyPath, referers: &[String]) {
+        if referers.is_empty() && self.document.has(path) {
+            self.error(path, "is empty; leave it out to allow all");
+        }
+        if let Err((index, error)) = Referers::new(referers.iter().map(String::as_str)) {
+            let message = format!("`{}` {error}", referers[index].escape_debug());
+            self.error(&path.index(index), message);
+        }
+    }
+
+    /// Warns of tokens that cross a network in the clear: an eavesdropper could read from then on.
+    fn tokens_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[Listen]) {
+        let exposed = listen.iter().find(|address| address.is_exposed());
+        if let Some(address) = exposed.filter(|_| !access.tokens.is_empty()) {
+            let message = format!(
+                "the tokens cross the network unencrypted: `http.listen` names {address}; \
+                 listen on loopback or a Unix socket, behind a proxy with TLS"
+            );
+            self.warn(&path.key("tokens"), message);
+        }
+    }
+
+    fn access_of_route(&mut self, config: &Config, path: &KeyPath, route: &Route) {
+        let Some(name) = &route.access else { return };
+        if !config.access.contains_key(name) {
+            let hint = suggestion(name, config.access.keys().map(String::as_str));
+            let message = format!("there is no access `{}`{hint}", name.escape_debug());
+            self.error(&path.key("access"), message);
+        }
+        let is_public = |control: &String| {
+            let mut directives = control.split(',');
+            directives.any(|one| {
+                let one = one.trim().to_ascii_lowercase();
+                one == "public" || one.starts_with("s-maxage")
+            })
+        };
+        if route.cache_control.as_ref().is_some_and(is_public) {
+            let message =
+                "lets shared caches answer in our place, and they do not know the route's `access`";
+            self.warn(&path.key("cache_control"), message);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Accesses, and the routes that name them.
+
+use super::{MEDIA, tell_behind_media};
+use tidegate_config::{AccessToken, Environment, Secret, parse};
+use tidegate_plan::Timestamp;
+
+#[test]
+fn an_access_admits_something_and_not_all() {
+    tell_behind_media(&[
+        (
+            "[access.a]\n",
+            &[
+                "t.toml:4:1: `access.a`: is empty, and would admit all: it needs networks, tokens, signed or referers",
+            ],
+        ),
+        (
+            "[access.a]\nnetworks = []\ntokens = {}\n",
+            &[
+                "t.toml:4:1: `access.a`: is empty, and would admit all: it needs networks, tokens, signed or referers",
+            ],
+        ),
+        (
+            "[access.a]\nnetworks = [\"10.0.0.1/8\"]\nreferers = []\nhiden = true\n",
+            &[
+                "t.toml:5:13: `access.a.networks[0]`: `10.0.0.1/8` has bits behind its prefix; write 10.0.0.0/8",
+                "t.toml:6:12: `access.a.referers`: is empty; leave it out to allow all",
+                "t.toml:7:1: `access.a.hiden`: there is no such key; did you mean `hide`?",
+            ],
+        ),
+        (
+            "[access.a]\nreferers = [\"none\", \"https://example.org\"]\n",
+            &[
+                "t.toml:5:21: `access.a.referers[1]`: `https://example.org` is no host such as example.org, *.example.org, .example.org or example.*, nor `none` or `blocked`",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn a_name_of_no_access_names_the_nearest() {
+    tell_behind_media(&[(
+        "[[route]]\norigin = \"media\"\naccess = \"membres\"\n[access.members]\nnetworks = [\"::1\"]\n",
+        &["t.toml:6:10: `route[0].access`: there is no access `membres`; did you mean `members`?"],
+    )]);
+}
+
+#[test]
+fn tokens_are_long_and_their_times_are_read() {
+    let form = "expected text, or a table of one of secret, env and file, and perhaps expires";
+    let wrong = |key: &str, at: usize| format!("t.toml:5:{at}: `access.a.tokens.{key}`: {form}");
+    for (text, key, at) in [
+        ("tokens = { b = 1234567890123456 }", "b", 16),
+        ("tokens = { b = {} }", "b", 16),
+        ("tokens = { b = { env = \"A\", file = \"B\" } }", "b", 16),
+        ("tokens = { b = { path = \"A\" } }", "b", 16),
+    ] {
+        tell_behind_media(&[(&format!("[access.a]\n{text}\n"), &[&wrong(key, at)])]);
+    }
+    tell_behind_media(&[
+        (
+            "[access.a]\ntokens = { b = \"short\", c = { secret = \"short\" } }\n",
+            &[
+                "t.toml:5:16: `access.a.tokens.b`: is shorter than 16 characters; `openssl rand -hex 24` makes one that nobody guesses",
+                "t.toml:5:29: `access.a.tokens.c`: is shorter than 16 characters; `openssl rand -hex 24` makes one that nobody guesses",
+            ],
+        ),
+        (
+            "[access.a]\ntokens = { b = { env = \"B\", expires = \"soon\" } }\n",
+            &[
+                "t.toml:5:39: `access.a.tokens.b.expires`: `soon` is no day such as 2027-01-31, and no time such as 2027-01-31T12:00:00Z",
+            ],
+        ),
+    ]);
+    let text = format!(
+        "{MEDIA}[access.a]\ntokens = {{ b = \"0123456789abcdef\", \
+         c = {{ file = \"/c\", expires = \"2027-01-31T23:59:59Z\" }} }}\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let tokens = &loaded.config.access["a"].tokens;
+    let token = |secret, expires| AccessToken { secret, expires };
+    let literal = Secret::Literal("0123456789abcdef".into());
+    assert_eq!(tokens["b"], token(literal, None));
+    let end = Timestamp::from_secs(1_801_439_999);
+    assert_eq!(tokens["c"], token(Secret::File("/c".into()), Some(end)));
+    assert!(!format!("{tokens:?}").contains("0123456789"));
+}
+
+#[test]
+fn keys_have_ids_and_long_secrets() {
+    tell_behind_media(&[
+        (
+            "[access.a]\nsigned = { keys = { k1 = \"short\", \"a/b\" = { env = \"K\" } } }\n",
+            &[
+                "t.toml:5:26: `access.a.signed.keys.k1`: is shorter than 16 characters; `openssl rand -hex 32` makes one that nobody guesses",
+                "t.toml:5:43: `access.a.signed.keys.a/b`: is no id of a key: up to 128 letters, digits, `-`, `_` and `.`",
+            ],
+        ),
+        (
+            "[access.a]\nsigned = { keys = {}, skew = \"2h\" }\n",
+            &[
+                "t.toml:5:19: `access.a.signed.keys`: is empty; leave `signed` out for no links",
+                "t.toml:5:30: `access.a.signed.skew`: must be at most 1h",
+            ],
+        ),
+        (
+            "[access.a]\nsigned = {}\n",
+            &[
+                "t.toml:5:10: `access.a.signed.keys`: is missing; for example keys = {\"k1\":{\"env\":\"SIGN_K1\"}}",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
+    let text = format!(
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\ncache_control = \"Public, max-age=1\"\n\
+         [http]\nlisten = \"0.0.0.0:80\"\n\
+         [access.a]\ntokens = {{ b = {{ env = \"B\" }} }}\n[access.b]\nnetworks = [\"::1\"]\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "t.toml:7:17: `route[0].cache_control`: lets shared caches answer in our place, and they do not know the route's `access`",
+            "t.toml:11:10: `access.a.tokens`: the tokens cross the network unencrypted: `http.listen` names 0.0.0.0:80; listen on loopback or a Unix socket, behind a proxy with TLS",
+            "t.toml:12:1: `access.b`: no route names it",
+        ]
+    );
+}
