@@ -1,5 +1,6 @@
-//! Routes: the origin and profile of each.
+//! Routes: the origin, profile and access of each.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -8,9 +9,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings;
 use crate::doctor::Origins;
+use tidegate_access::Access;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
-use tidegate_http::{Route, RouteSettings};
+use tidegate_http::{Route, RouteAccess, RouteSettings};
 use tidegate_plan::{Coding, Token};
 
 /// Connects to each origin once, however many routes lead to it.
@@ -35,7 +37,13 @@ pub(super) fn routes(
     env: &Environment,
     origins: &Origins,
 ) -> anyhow::Result<Vec<Route>> {
+    let accesses = accesses(config, env)?;
     let route = |route: tidegate_config::Route| {
+        let access = route
+            .access
+            .as_ref()
+            .map(|name| accesses.get(name).cloned());
+        let access = access.map(|found| found.context("a route's access was checked"));
         let origin = origins
             .get(&route.origin)
             .context("a route's origin was checked")?;
@@ -47,11 +55,28 @@ pub(super) fn routes(
             profile: ArcSwap::from_pointee(profile),
         };
         Ok(Route {
-            settings: settings_of(route, env)?,
+            settings: RouteSettings {
+                access: access.transpose()?,
+                ..settings_of(route, env)?
+            },
             source: Arc::new(source),
         })
     };
     config.routes().into_iter().map(route).collect()
+}
+
+/// Returns the accesses by name, with their secrets read.
+fn accesses(config: &Config, env: &Environment) -> anyhow::Result<HashMap<String, RouteAccess>> {
+    let access = |(name, access): (&String, &tidegate_config::Access)| {
+        let rules = settings::access_rules(access, env);
+        let rules = rules.with_context(|| format!("access `{name}`"))?;
+        let access = RouteAccess {
+            rules: Arc::new(Access::new(rules)),
+            hide: access.hide,
+        };
+        Ok((name.clone(), access))
+    };
+    config.access.iter().map(access).collect()
 }
 
 fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {
@@ -64,6 +89,7 @@ fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Resu
         host: route.host,
         path: route.path,
         key_prefix: route.key_prefix,
+        access: None,
         cache_control: route.cache_control.map(HeaderValue::try_from).transpose()?,
         index: route.index,
         headers: headers?,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use tidegate_config::{Config, Environment, Http, Origin};
+use tidegate_access::{NamedToken, Referers, Rules, SigningKey};
+use tidegate_config::{Access, AccessToken, Config, Environment, Http, Origin, Secret};
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
-use tidegate_plan::{ByteSize, Geometry};
+use tidegate_plan::{ByteSize, Geometry, Token};
 
 /// Bytes of `cache.budget` for each HTTP/2 stream: the cost of one with a copy in flight.
 const STREAM_SHARE: u64 = 16 << 10;
@@ -34,6 +35,43 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
         http2: true,
         server_timing: http.server_timing,
     }
+}
+
+/// Returns the rules of an access, with their secrets read.
+pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result<Rules> {
+    let token = |(name, token): (&String, &AccessToken)| {
+        let of = || format!("the token of `{name}`");
+        let secret = token.secret.resolve(env).with_context(of)?;
+        Ok(NamedToken {
+            name: name.clone(),
+            token: Token::from_setting(&secret).with_context(of)?,
+            expires: token.expires,
+        })
+    };
+    let tokens: anyhow::Result<Vec<_>> = access.tokens.iter().map(token).collect();
+    let referers = access.referers.iter().map(String::as_str);
+    let referers = Referers::new(referers).map_err(|(_, error)| error)?;
+    Ok(Rules {
+        networks: access.networks.clone(),
+        tokens: tokens?,
+        keys: signing_keys(access, env)?,
+        skew: access
+            .signed
+            .as_ref()
+            .map_or(Duration::ZERO, |signed| signed.skew.into()),
+        referers: (!access.referers.is_empty()).then_some(referers),
+    })
+}
+
+/// Returns the keys of an access that sign links, with their secrets read.
+fn signing_keys(access: &Access, env: &Environment) -> anyhow::Result<Vec<SigningKey>> {
+    let keys = access.signed.iter().flat_map(|signed| &signed.keys);
+    let key = |(id, secret): (&String, &Secret)| {
+        let of = || format!("the key `{id}`");
+        let secret = secret.resolve(env).with_context(of)?;
+        SigningKey::new(id, &secret).with_context(of)
+    };
+    keys.map(key).collect()
 }
 
 /// Returns the settings of an origin, with its secrets read.

@@ -118,6 +118,7 @@ impl Gateway {
             source: source.clone(),
         };
         let metrics = Arc::new(Metrics::default());
+        metrics.register(&mut counted);
         let routes = routes.into_iter().map(route).collect();
         let pinned = Arc::new(ClientMemory::new(16 << 20));
         let write_path = WritePath::new(&engine);
@@ -152,7 +153,7 @@ impl Gateway {
         self.now.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// Returns the value of the engine's sample with this beginning, labels included.
+    /// Returns the value of the engine's or the frontend's sample with this beginning, labels included.
     pub(crate) fn counted(&self, sample: &str) -> u64 {
         let mut text = String::new();
         encode(&mut text, &self.counted).expect("text");

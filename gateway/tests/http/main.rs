@@ -1,5 +1,6 @@
 //! The HTTP frontend over sockets, on the real engine and stores with an origin in memory.
 
+mod access;
 mod answers;
 mod change;
 mod draft;

@@ -146,6 +146,12 @@ impl Engine {
         &self.core.budget
     }
 
+    /// Returns the wall-clock time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.core.now()
+    }
+
     /// Returns the shared state, for the write path.
     #[must_use]
     pub fn core(&self) -> &Arc<Core> {

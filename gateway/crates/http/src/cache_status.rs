@@ -4,11 +4,18 @@ use std::fmt::Write;
 
 use http::{HeaderName, HeaderValue};
 
+use tidegate_access::Refusal;
 use tidegate_engine::{Coverage, ForwardReason, Object, OpenOutcome};
 use tidegate_plan::ByteRange;
 
 /// RFC 9211.
 pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Returns the status of a request that an access refused: the cache was not used.
+pub(crate) fn refused_status(refusal: Refusal) -> HeaderValue {
+    let text = format!("tidegate; detail=access-{}", refusal.as_str());
+    HeaderValue::try_from(text).expect("plain ASCII is a valid header value")
+}
 
 /// The part of an answer's bytes that was cached before it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

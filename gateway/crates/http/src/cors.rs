@@ -28,7 +28,14 @@ pub(crate) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
 }
 
 /// Does the same for the answer to a preflight.
-pub(crate) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
+///
+/// With `with_token` a script may send the token of the route's access; it names it itself, and no browser adds it.
+pub(crate) fn preflight(
+    cors: &Cors,
+    with_token: bool,
+    request: &HeaderMap,
+    answer: &mut HeaderMap,
+) {
     if !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return;
     }
@@ -37,6 +44,10 @@ pub(crate) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap
         // Writing is for programs that hold a token, not for pages.
         answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(false));
         answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        if with_token {
+            let name = HeaderValue::from_static("Authorization");
+            answer.append(ACCESS_CONTROL_ALLOW_HEADERS, name);
+        }
         answer.insert(ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
     }
 }
@@ -85,7 +96,10 @@ mod tests {
             (&one, "null", None, Some("Origin")),
         ];
         for (cors, origin, allowed, vary) in rows {
-            for act in [apply, preflight] {
+            let asked = |cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap| {
+                preflight(cors, false, request, answer);
+            };
+            for act in [apply, asked] {
                 let mut answer = HeaderMap::new();
                 act(cors, &request(origin), &mut answer);
                 let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
@@ -97,14 +111,22 @@ mod tests {
         let mut answer = HeaderMap::new();
         apply(&all, &request("https://a.example"), &mut answer);
         assert_eq!(answer[ACCESS_CONTROL_EXPOSE_HEADERS], EXPOSED_HEADERS);
-        preflight(&all, &request("https://a.example"), &mut answer);
+        preflight(&all, true, &request("https://a.example"), &mut answer);
         assert_eq!(answer[ACCESS_CONTROL_MAX_AGE], "86400");
+        let allowed: Vec<_> = answer
+            .get_all(ACCESS_CONTROL_ALLOW_HEADERS)
+            .iter()
+            .collect();
+        assert_eq!(
+            allowed,
+            [ALLOWED_HEADERS, HeaderValue::from_static("Authorization")]
+        );
     }
 
     #[test]
     fn an_options_request_that_is_no_preflight_gets_nothing() {
         let mut answer = HeaderMap::new();
-        preflight(&Cors::default(), &HeaderMap::new(), &mut answer);
+        preflight(&Cors::default(), true, &HeaderMap::new(), &mut answer);
         assert!(answer.is_empty());
     }
 }

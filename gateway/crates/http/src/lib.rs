@@ -17,7 +17,7 @@
 //! or awaits the next one; all others on the way are leaves, which compute a value.
 //!
 //! 1. `Frontend::answer` begins the `RequestRecord`.
-//! 2. `Frontend::read` finds the route.
+//! 2. `Frontend::read` finds the route, and has its access, if it has one, admit the request (`read/access`).
 //! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
 //! 4. `Engine::open`, which returns the version.
 //! 5. `Frontend::answer_opened` decides on the range, and copies the headers; before, it calls
@@ -62,7 +62,7 @@ mod write;
 
 pub use body::client_memory::ClientMemory;
 pub use metrics::Metrics;
-pub use settings::{Cors, RouteSettings, Settings};
+pub use settings::{Cors, RouteAccess, RouteSettings, Settings};
 
 use body::Body;
 use read::HeaderCache;
@@ -211,7 +211,7 @@ impl Handler for Frontend {
                 too_many_streams()
             }
             true => Box::pin(self.write(&parts, sent, client)).await,
-            false => self.read(&parts, record.started(), client.into()).await,
+            false => self.read(&parts, record.started(), client).await,
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::cache_status::CacheResult;
+use tidegate_access::Refusal;
 use tidegate_telemetry::names;
 use tidegate_telemetry::sharded::{self, Counter, Durations};
 
@@ -26,13 +27,20 @@ struct CacheLabels {
     result: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusalLabels {
+    reason: &'static str,
+}
+
 /// The frontend's metrics.
 #[derive(Debug)]
 pub struct Metrics {
     request_family: Family<RequestLabels, Counter>,
     cache_family: Family<CacheLabels, Counter>,
+    refusal_family: Family<RefusalLabels, Counter>,
     requests: [[Counter; STATUS_LABELS.len()]; METHOD_LABELS.len()],
     cache: [Counter; CacheResult::ALL.len()],
+    refusals: [Counter; Refusal::ALL.len()],
     sent: Counter,
     broken: Counter,
     pub(crate) in_flight: sharded::Gauge,
@@ -58,11 +66,18 @@ impl Default for Metrics {
             let result = result.as_str();
             cache_family.get_or_create_owned(&CacheLabels { result })
         });
+        let refusal_family = Family::<RefusalLabels, Counter>::default();
+        let refusals = Refusal::ALL.map(|refusal| {
+            let reason = refusal.as_str();
+            refusal_family.get_or_create_owned(&RefusalLabels { reason })
+        });
         Self {
             request_family,
             cache_family,
+            refusal_family,
             requests,
             cache,
+            refusals,
             sent: Counter::default(),
             broken: Counter::default(),
             in_flight: sharded::Gauge::default(),
@@ -83,6 +98,7 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         names::HTTP_REQUESTS.register(registry, self.request_family.clone());
         names::HTTP_CACHE_RESULTS.register(registry, self.cache_family.clone());
+        names::HTTP_ACCESS_REFUSED.register(registry, self.refusal_family.clone());
         names::HTTP_SENT_BYTES.register(registry, self.sent.clone());
         names::HTTP_BROKEN_ANSWERS.register(registry, self.broken.clone());
         names::HTTP_REQUESTS_IN_FLIGHT.register(registry, self.in_flight.clone());
@@ -93,6 +109,11 @@ impl Metrics {
         names::HTTP_STREAMS.register(registry, self.streams.clone());
         names::HTTP_STREAMS_RESET.register(registry, self.streams_reset.clone());
         names::HTTP_STREAMS_REFUSED.register(registry, self.streams_refused.clone());
+    }
+
+    /// Counts a request that an access refused.
+    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+        self.refusals[refusal as usize].inc();
     }
 
     /// Counts a request that is over; without a status its client left before the answer.

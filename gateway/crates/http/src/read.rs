@@ -5,11 +5,14 @@
 //! If the object changed before that, everything begins again on its new version. After that the
 //! body needs no handler.
 
+mod access;
 mod answer_headers;
 mod cached_headers;
 mod draft;
 mod encoding;
+mod private;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
@@ -28,6 +31,7 @@ use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState};
+use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
@@ -40,7 +44,12 @@ const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timi
 
 impl Frontend {
     /// Answers one request that does not write.
-    pub(crate) async fn read(&self, parts: &Parts, started: Instant, client: Client) -> Reply {
+    pub(crate) async fn read(
+        &self,
+        parts: &Parts,
+        started: Instant,
+        client: Option<IpAddr>,
+    ) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let found = self.find_route(parts).and_then(|route| match route {
             Some(found) if is_read => Ok(found),
@@ -56,18 +65,15 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let mut reply = match self
-            .answer_object(route, below, parts, (started, client))
-            .await
-        {
+        let below = match self.admit(route, below, parts, client) {
+            Ok(below) => below,
+            Err(error) => return refusal(route, parts, &error),
+        };
+        let client = client.into();
+        let answer = self.answer_object(route, below, parts, (started, client));
+        let mut reply = match answer.await {
             Ok(reply) => reply,
-            Err(error) => {
-                if let RequestError::Engine(Error::BadOrigin(what)) = &error {
-                    tracing::warn!(path = parts.uri.path(), what, "bad answer of the origin");
-                }
-                let negative_ttl = route.source.profile.load().negative_ttl;
-                Reply::error(&error, negative_ttl, &parts.method)
-            }
+            Err(error) => failure(route, parts, &error),
         };
         if let Some(cors) = &route.settings.cors {
             cors::apply(cors, &parts.headers, reply.answer.headers_mut());
@@ -223,6 +229,32 @@ impl Frontend {
         reply.cache = CacheResult::of(&opened.object.outcome(), cached);
         reply
     }
+}
+
+/// Returns the answer to a request that the route's access refuses. One that is hidden says no more than one for which
+/// there is no route.
+fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
+    let mut reply = Reply::error(error, Duration::ZERO, &parts.method);
+    if let Some(cors) = &route.settings.cors
+        && *error != RequestError::NoRoute
+    {
+        cors::apply(cors, &parts.headers, reply.answer.headers_mut());
+    }
+    reply
+}
+
+/// Returns the answer to a request that failed.
+fn failure(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
+    if let RequestError::Engine(Error::BadOrigin(what)) = error {
+        let path = &*without_signature(parts.uri.path());
+        tracing::warn!(path, what, "bad answer of the origin");
+    }
+    let negative_ttl = route.source.profile.load().negative_ttl;
+    let mut reply = Reply::error(error, negative_ttl, &parts.method);
+    if route.settings.is_private() {
+        private::make_private(reply.answer.headers_mut());
+    }
+    reply
 }
 
 fn content_range(range: ByteRange, size: u64) -> HeaderValue {

@@ -11,6 +11,7 @@ use crate::body::delivery::BodyError;
 use crate::cache_status::CacheResult;
 use crate::server::streams::Http2Stream;
 use crate::server::timeouts::ConnectionActivity;
+use tidegate_access::without_signature;
 use tidegate_telemetry::logging::ACCESS;
 
 /// Streams of one connection while streams are scarce: more than a browser has answers under way at a
@@ -129,7 +130,7 @@ impl RequestRecord {
     /// Logs why the answer is cut off here. Only the log has the cause.
     pub(crate) fn log_error(&self, error: &BodyError) {
         tracing::warn!(
-            path = self.uri.path(),
+            path = &*without_signature(self.uri.path()),
             sent = self.sent,
             %error,
             "answer cut off"
@@ -165,7 +166,7 @@ impl Drop for RequestRecord {
         tracing::info!(
             target: ACCESS,
             method = self.method.as_str(),
-            path = self.uri.path(),
+            path = &*without_signature(self.uri.path()),
             status = self.status.map_or(499, |status| status.as_u16()),
             bytes = self.sent,
             cache = self.cache.as_str(),

@@ -44,7 +44,9 @@ pub(crate) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, request_error::methods(route.write_token.is_some()));
     if let Some(cors) = &route.cors {
-        cors::preflight(cors, request, &mut headers);
+        let access = route.access.as_ref();
+        let with_token = access.is_some_and(|access| access.rules.has_tokens());
+        cors::preflight(cors, with_token, request, &mut headers);
     }
     Reply::new(StatusCode::NO_CONTENT, headers, Content::Nothing)
 }

@@ -84,6 +84,15 @@ pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
     Ok(parts.uri.host().or(own).unwrap_or_default())
 }
 
+/// Returns the requested host as the client sent it, with its port. Empty if there is none; [`host`] has refused
+/// requests with several.
+pub(crate) fn authority(parts: &Parts) -> &str {
+    let own = parts.headers.get(HOST);
+    let own = || own.and_then(|value| value.to_str().ok());
+    let target = parts.uri.authority().map(http::uri::Authority::as_str);
+    target.or_else(own).unwrap_or_default()
+}
+
 /// Returns the directives of the request's `Cache-Control`, without their values.
 fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let lines = headers.get_all(CACHE_CONTROL).iter();

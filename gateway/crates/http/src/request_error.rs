@@ -11,6 +11,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::cache_status::{CACHE_STATUS, refused_status};
+use tidegate_access::Refusal;
 use tidegate_engine::Error;
 use tidegate_plan::KeyError;
 use tidegate_plan::wrong_tokens::MAX_DELAY;
@@ -40,6 +42,13 @@ pub(crate) enum RequestError {
     Method {
         /// Whether the route is writable.
         writable: bool,
+    },
+    /// A read that the route's access refuses.
+    Access {
+        /// The reason.
+        refusal: Refusal,
+        /// Whether a token could admit it.
+        challenge: bool,
     },
     /// A write that does not show the route's token.
     Token,
@@ -100,6 +109,13 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
         RequestError::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
         RequestError::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+        RequestError::Access { challenge, .. } => match challenge {
+            true => (
+                StatusCode::UNAUTHORIZED,
+                "this needs a token or a signed link",
+            ),
+            false => (StatusCode::FORBIDDEN, "forbidden"),
+        },
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
         RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
@@ -172,6 +188,14 @@ pub(crate) fn answer(
     };
     headers.insert(CACHE_CONTROL, cache);
     match error {
+        RequestError::Access { refusal, challenge } => {
+            headers.insert(CACHE_STATUS, refused_status(*refusal));
+            // RFC 6750, 3, and for players that know nothing else RFC 7617, 2.
+            for scheme in ["Bearer", "Basic"].iter().filter(|_| *challenge) {
+                let value = HeaderValue::try_from(format!("{scheme} realm=\"tidegate\""));
+                headers.append(WWW_AUTHENTICATE, value.expect("plain ASCII"));
+            }
+        }
         RequestError::Method { writable } => {
             headers.insert(ALLOW, methods(*writable));
         }
@@ -213,6 +237,23 @@ fn whole_seconds(time: Duration) -> HeaderValue {
 mod tests {
     use super::*;
 
+    fn refused(challenge: bool) -> RequestError {
+        RequestError::Access {
+            refusal: Refusal::Expired,
+            challenge,
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_offers_what_would_help() {
+        for (challenge, offered) in [(true, 2), (false, 0)] {
+            let (_, headers, _) = answer(&refused(challenge), Duration::ZERO);
+            assert_eq!(headers[CACHE_STATUS], "tidegate; detail=access-expired");
+            let schemes = headers.get_all(WWW_AUTHENTICATE).iter();
+            assert_eq!(schemes.count(), offered);
+        }
+    }
+
     #[test]
     fn every_cause_has_its_status() {
         let rows = [
@@ -240,6 +281,8 @@ mod tests {
             (RequestError::NoRoute, 404, None),
             (RequestError::Method { writable: false }, 405, None),
             (RequestError::Token, 401, None),
+            (refused(true), 401, None),
+            (refused(false), 403, None),
             (RequestError::Refused("why"), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),

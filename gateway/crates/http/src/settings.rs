@@ -1,9 +1,11 @@
 //! The settings of the frontend and of each route.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use tidegate_access::Access;
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, KeyError, Network, ObjectKey, Token};
 
@@ -63,6 +65,8 @@ pub struct RouteSettings {
     pub path: String,
     /// The prefix that is put before the rest of the path below `path` to make the object's key.
     pub key_prefix: String,
+    /// The access that GET and HEAD must have; `None`: the route is open to all.
+    pub access: Option<RouteAccess>,
     /// The `Cache-Control` that is sent instead of the object's own.
     pub cache_control: Option<HeaderValue>,
     /// The object that answers for `…/`, such as `index.html`.
@@ -84,6 +88,11 @@ pub struct RouteSettings {
 }
 
 impl RouteSettings {
+    /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
+    pub(crate) fn is_private(&self) -> bool {
+        self.access.is_some() && self.cache_control.is_none()
+    }
+
     /// Returns the key for a path `below` the route, still percent-encoded; for a folder the key of its index, if the
     /// route has one.
     ///
@@ -100,12 +109,28 @@ impl RouteSettings {
     }
 }
 
+/// The access of a route. Routes that name the same one share its rules.
+#[derive(Debug, Clone)]
+pub struct RouteAccess {
+    /// The rules.
+    pub rules: Arc<Access>,
+    /// Whether a refusal is answered as a route that does not exist.
+    pub hide: bool,
+}
+
+impl PartialEq for RouteAccess {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rules, &other.rules) && self.hide == other.hide
+    }
+}
+
 impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             host: None,
             path: "/".into(),
             key_prefix: String::new(),
+            access: None,
             cache_control: None,
             index: None,
             headers: Vec::new(),

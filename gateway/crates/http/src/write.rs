@@ -28,6 +28,7 @@ use crate::body::Content;
 use crate::reply::Reply;
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState};
+use tidegate_access::without_signature;
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
@@ -46,7 +47,7 @@ impl Frontend {
         match self.handle_write(parts, body, client).await {
             Ok(reply) => reply,
             Err(error) => {
-                log_failure(parts.uri.path(), &error);
+                log_failure(&without_signature(parts.uri.path()), &error);
                 Reply::error(&error, Duration::ZERO, &parts.method)
             }
         }
@@ -65,7 +66,10 @@ impl Frontend {
         if !token.is_shown_by(&parts.headers) {
             // A request without a token is not a guess.
             return Err(match parts.headers.contains_key(AUTHORIZATION) {
-                true => self.tokens.refuse(client, parts.uri.path()).await,
+                true => {
+                    let path = without_signature(parts.uri.path());
+                    self.tokens.refuse(client, &path).await
+                }
                 false => RequestError::Token,
             });
         }

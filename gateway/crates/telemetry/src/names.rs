@@ -164,6 +164,8 @@ metrics! {
         "Requests by method and class of status; gone: the client left before an answer");
     HTTP_CACHE_RESULTS = Counter("http_cache_results", ["result"],
         "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none");
+    HTTP_ACCESS_REFUSED = Counter("http_access_refused", ["reason"],
+        "Reads that the access of a route refused, by reason: missing (no credentials), token (a wrong one), signature (a wrong one), key (an unknown one), expired, early (signed for later), prefix (signed for another path), referer");
     HTTP_SENT_BYTES = Counter("http_sent_bytes", [], "Bytes of bodies handed to clients");
     HTTP_BROKEN_ANSWERS = Counter("http_broken_answers", [],
         "Answers that were begun and not sent whole, because the client or the origin left");

@@ -14,6 +14,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::answer_headers::AnswerHeaders;
+use super::private::make_private;
 use crate::settings::RouteSettings;
 use tidegate_engine::variant;
 use tidegate_plan::media_type::{self, GuessTypes};
@@ -57,6 +58,8 @@ impl CachedHeaders {
         if let Some(own) = &route.cache_control {
             full.insert(CACHE_CONTROL, own.clone());
             full.remove(EXPIRES);
+        } else if route.is_private() {
+            make_private(&mut full);
         }
         for (name, value) in &route.headers {
             full.insert(name, value.clone());

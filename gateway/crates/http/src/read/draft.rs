@@ -7,6 +7,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::CachedHeaders;
+use super::private::make_private;
 use crate::Frontend;
 use crate::body::Content;
 use crate::body::delivery::Delivery;
@@ -64,6 +65,9 @@ fn headers(request: &ObjectRequest<'_>, draft: &ClosedDraft) -> HeaderMap {
     }
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if request.route.settings.is_private() {
+        make_private(&mut headers);
+    }
     headers.insert(CONTENT_LENGTH, draft.size().into());
     headers.insert(CACHE_STATUS, DRAFT_CACHE_STATUS);
     headers
