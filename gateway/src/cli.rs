@@ -16,12 +16,13 @@ mod client;
 mod pin;
 mod purge;
 mod show;
+mod sign;
 mod stat;
 mod warm;
 
 #[cfg(feature = "demo")]
 pub use args::DemoArgs;
-pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
+pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, SignArgs, StatArgs, WarmArgs};
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -121,6 +122,15 @@ pub enum Command {
     /// it can be run again at any time.
     #[command(after_long_help = EXIT_CODES)]
     Warm(WarmArgs),
+
+    /// Print a link to PATH that expires
+    ///
+    /// Makes it with the keys in `signed` of the access of PATH's route; the gateway need not run. The link is for one
+    /// object. With --prefix it opens all below a folder: the first line is the link to the folder, in which relative
+    /// links work, and the second one the cookie that does the same. With --presigned it is a presigned URL of AWS
+    /// Signature Version 4.
+    #[command(after_long_help = EXIT_CODES)]
+    Sign(SignArgs),
 
     /// Print completions for a shell
     #[command(hide = true)]
@@ -227,6 +237,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
         Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),
         Command::Warm(args) => show::print(&warm::warm(&load()?.config.admin, env, args)?),
+        Command::Sign(args) => show::print(&sign::sign(&load()?.config, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),
         Command::Schema => show::print(&tidegate_config::reference::schema()),

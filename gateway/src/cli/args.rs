@@ -155,3 +155,35 @@ pub struct WarmArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub concurrency: u8,
 }
+
+/// The arguments of `sign`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SignArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`
+    #[arg(value_name = "PATH")]
+    pub path: String,
+
+    /// The time until the link ends, such as 1h
+    #[arg(long, value_name = "TIME")]
+    pub expires: Period,
+
+    /// Open all below PATH, which ends in `/`
+    #[arg(long, conflicts_with = "presigned")]
+    pub prefix: bool,
+
+    /// Make a presigned URL, which every client of S3 can make as well
+    #[arg(long, requires = "url")]
+    pub presigned: bool,
+
+    /// A presigned URL for HEAD in place of GET
+    #[arg(long, requires = "presigned")]
+    pub head: bool,
+
+    /// Scheme and host of the link, such as https://media.example.org; left out: the link begins with the path
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+
+    /// The id of the key, if the access has several
+    #[arg(long, value_name = "ID")]
+    pub key: Option<String>,
+}

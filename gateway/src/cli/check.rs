@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_config::{
-    CommitName, Config, Environment, KeyPath, Loaded, Mount, Problem, Problems, Secret,
+    CommitName, Config, Environment, KeyPath, Loaded, Mount, Problem, Problems, Route, Secret,
     ValueLocation,
 };
 use tidegate_plan::Token;
@@ -64,15 +64,19 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
         "state  {}",
         state.map_or("in memory".into(), |path| path.display().to_string())
     ));
-    for route in config.routes() {
-        let host = route.host.as_deref().unwrap_or_default();
-        line(format!(
-            "route  {host}{} -> {}/{}, {}",
-            route.path, route.origin, route.key_prefix, route.profile
-        ));
-    }
+    config.routes().iter().map(route).for_each(&mut line);
     mounts(config, env).into_iter().for_each(line);
     Ok(text)
+}
+
+fn route(route: &Route) -> String {
+    let host = route.host.as_deref().unwrap_or_default();
+    let access = route.access.as_ref();
+    let access = access.map_or(String::new(), |name| format!(", access {name}"));
+    format!(
+        "route  {host}{} -> {}/{}, {}{access}",
+        route.path, route.origin, route.key_prefix, route.profile
+    )
 }
 
 /// Warns of mount points beneath which programs can write, or have written.
@@ -130,6 +134,19 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
+/// Returns the secrets of accesses, with their keys.
+fn access_secrets(config: &Config) -> impl Iterator<Item = (KeyPath, &Secret)> {
+    config.access.iter().flat_map(|(name, access)| {
+        let path = KeyPath::of("access", name);
+        let of_tokens = path.key("tokens");
+        let tokens = access.tokens.iter();
+        let tokens = tokens.map(move |(name, token)| (of_tokens.key(name), &token.secret));
+        let of_keys = path.key("signed").key("keys");
+        let keys = access.signed.iter().flat_map(|signed| &signed.keys);
+        tokens.chain(keys.map(move |(id, secret)| (of_keys.key(id), secret)))
+    })
+}
+
 /// Returns every secret, with its key.
 fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
@@ -147,6 +164,7 @@ fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
         let token = route.write_token.iter().filter(|_| route.writable);
         secrets.extend(token.map(|secret| (path.clone(), secret)));
     }
+    secrets.extend(access_secrets(config));
     secrets
 }
 
@@ -161,7 +179,8 @@ fn short_tokens(
             .route
             .iter()
             .filter_map(|route| route.write_token.as_ref());
-        let mut tokens = writes.chain(&config.admin.token);
+        let reads = access_secrets(config).map(|(_, secret)| secret);
+        let mut tokens = writes.chain(&config.admin.token).chain(reads);
         tokens.any(|token| std::ptr::eq(token, secret))
     };
     let short = |(path, secret): &(KeyPath, &Secret)| {

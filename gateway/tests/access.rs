@@ -1,0 +1,162 @@
+//! The real program with a private route: links that its own command makes, its log, and what its bucket is sent.
+
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod mount;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
+
+use gateway::ask;
+use http::Method;
+use serving::Serving;
+
+const TOKEN: &str = "t0ken-of-alice-here";
+const SECRET: &str = "secret-of-the-first-key";
+
+/// Starts a bucket that is there, has no object, and keeps each request as it came.
+async fn bucket() -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let seen = Arc::new(Mutex::new(String::new()));
+    let kept = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let kept = kept.clone();
+            tokio::spawn(async move {
+                let mut bytes = [0; 16 << 10];
+                while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+                    let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                    kept.lock().expect("whole").push_str(&text);
+                    let answer = match text.starts_with("HEAD /b") {
+                        true => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned(),
+                        false => {
+                            let body = "<Error><Code>NoSuchKey</Code></Error>";
+                            let length = body.len();
+                            format!(
+                                "HTTP/1.1 404 Not Found\r\ncontent-length: {length}\r\n\r\n{body}"
+                            )
+                        }
+                    };
+                    let sent = stream.write_all(answer.as_bytes()).await;
+                    sent.expect("it listens");
+                }
+            });
+        }
+    });
+    (format!("http://{address}"), seen)
+}
+
+fn configuration(endpoint: &str) -> String {
+    format!(
+        "[admin]\n[log]\naccess = true\nlevel = \"debug\"\n\
+         [[origin]]\nname = \"o\"\nbucket = \"b\"\nendpoint = \"{endpoint}\"\npath_style = true\n\
+         access_key_id = \"id\"\nsecret_access_key = \"the bucket's own\"\n\
+         [[route]]\norigin = \"o\"\npath = \"/private/\"\naccess = \"members\"\n\
+         [access.members]\ntokens = {{ alice = \"{TOKEN}\" }}\nsigned = {{ keys = {{ k1 = \"{SECRET}\" }} }}\n"
+    )
+}
+
+/// Returns the lines that `tidegate sign` prints.
+fn sign(config: &str, line: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tidegate.toml");
+    std::fs::write(&path, config).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["sign", "--expires", "1h", "--config"]);
+    let output = command.arg(path).args(line).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The links that the command makes.
+struct Links {
+    folder: String,
+    cookie: String,
+    single: String,
+    /// Without scheme and host.
+    presigned: String,
+}
+
+impl Links {
+    fn make(config: &str, url: &str) -> Self {
+        let [folder, cookie] = &sign(config, &["--prefix", "/private/book/"])[..] else {
+            panic!("a link and a cookie");
+        };
+        let [single] = &sign(config, &["/private/book/2"])[..] else {
+            panic!("a link");
+        };
+        let line = ["--presigned", "--url", url, "/private/book/3"];
+        let [presigned] = &sign(config, &line)[..] else {
+            panic!("a link");
+        };
+        Self {
+            folder: folder.clone(),
+            cookie: cookie.clone(),
+            single: single.clone(),
+            presigned: presigned.strip_prefix(url).expect("our host").to_owned(),
+        }
+    }
+
+    /// Returns their signatures, in digits.
+    fn signatures(&self) -> Vec<&str> {
+        let links = [&self.cookie, &self.single, &self.presigned];
+        let last = links.map(|link| link.rsplit('=').next());
+        last.into_iter().flatten().collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_reach_neither_the_log_nor_the_bucket() {
+    let (endpoint, seen) = bucket().await;
+    let config = configuration(&endpoint);
+    let mut serving = Serving::configured(&config);
+    serving.start().await;
+    let url = format!("http://{}", serving.http);
+    let links = Links::make(&config, &url);
+    let folder = |name: &str| format!("{}{name}", links.folder);
+    let referer = format!("{url}{}", links.single);
+    let bearer = format!("Bearer {TOKEN}");
+    let cookie = ("cookie", links.cookie.as_str());
+    for (path, header, expected) in [
+        (folder("1"), ("referer", &*referer), 404),
+        (links.single.clone(), ("accept", "*/*"), 404),
+        (links.presigned.clone(), ("accept", "*/*"), 404),
+        ("/private/book/4".into(), cookie, 404),
+        ("/private/book/5".into(), ("authorization", &*bearer), 404),
+        ("/private/film/6".into(), cookie, 401),
+        (folder("../7"), ("accept", "*/*"), 400),
+        ("/private/book/8".into(), ("accept", "*/*"), 401),
+    ] {
+        let got = ask(serving.http, Method::GET, &path, &[header]).await;
+        assert_eq!(got.status, expected, "{path}");
+    }
+    let refused = serving.metric(&["tidegate_http_access_refused_total"]);
+    assert_eq!(refused.await, 2);
+    serving.end().await;
+    let (log, asked) = (serving.log(), seen.lock().expect("whole").clone());
+    for number in 1..=8 {
+        let asks = asked.contains(&format!(" /b/book/{number}?"));
+        assert_eq!(asks, number <= 5, "{number}\n{asked}");
+    }
+    for path in ["book/1", "book/2", "book/3", "book/../7"] {
+        assert!(log.contains(&format!("/private/{path}")), "{path}\n{log}");
+    }
+    let parts = ["signature=", "X-Amz-Expires", "key=k1", TOKEN, SECRET];
+    for secret in links.signatures().into_iter().chain(parts) {
+        assert!(!log.contains(secret), "{secret}\n{log}");
+        assert!(!asked.contains(secret), "{secret}\n{asked}");
+    }
+}
