@@ -40,6 +40,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("flate2", &["engine::variant"]),
     ("foyer", &["cache"]),
     ("fuser", &["fuse"]),
+    ("governor", &["access"]),
+    ("hmac", &["access"]),
     ("redb", &["cache"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method};
 use tidegate_plan::{Network, Timestamp};
 
 pub mod date;
+pub mod limits;
 mod networks;
 mod referers;
 mod signed;

@@ -1,0 +1,239 @@
+//! Limits of a route (`[limits.NAME]`): requests a second, bytes a second, and requests at once, by client address, by
+//! key or for all clients together. The time since any fixed start is an argument.
+//!
+//! Memory is bounded, however many addresses come: two tables of 65,536 slots, and an entry for each request under way.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_plan::Client;
+
+mod bytes;
+mod requests;
+mod table;
+
+use bytes::ByteLimit;
+use requests::RequestLimit;
+
+/// The parts of the map of requests under way, which are locked apart.
+const SHARDS: usize = 16;
+
+/// The clients that share one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Per {
+    /// Those of one IPv4 address, or of one IPv6 network of 64 bits.
+    #[default]
+    Address,
+    /// Those that were admitted by one key or token; without one, those of one address.
+    Key,
+    /// All clients of the routes that name the limits.
+    Route,
+}
+
+/// A number of requests in a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// The requests.
+    pub requests: NonZeroU32,
+    /// The time in which they may come.
+    pub time: Duration,
+}
+
+/// The rules of limits, from which [`Limits::new`] makes them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LimitRules {
+    /// The requests that may come.
+    pub requests: Option<Rate>,
+    /// The requests that may come at once, if the client was quiet before; at least one.
+    pub burst: u32,
+    /// The bytes of bodies a second.
+    pub bytes: Option<NonZeroU64>,
+    /// The requests that may be under way at once.
+    pub connections: Option<NonZeroU32>,
+    /// The clients that share a limit.
+    pub per: Per,
+}
+
+/// The clients that share one count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LimitKey(Sharer);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Sharer {
+    Client(Client),
+    /// The hash of a name, whose length is not bounded.
+    Name(u64),
+    All,
+}
+
+/// A limit that a request has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// Too many requests came.
+    Requests {
+        /// The time after which the next one is admitted.
+        retry_after: Duration,
+    },
+    /// Too many requests are under way.
+    Connections,
+}
+
+impl Limited {
+    /// The names of all limits that refuse, in metrics.
+    pub const NAMES: [&'static str; 2] = ["requests", "connections"];
+
+    /// Returns the index of its name in [`Self::NAMES`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Self::Requests { .. } => 0,
+            Self::Connections => 1,
+        }
+    }
+
+    /// Returns its name in metrics and `Cache-Status`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+}
+
+/// The compiled limits, and their counts so far. All routes that name them share them.
+#[derive(Debug)]
+pub struct Limits {
+    per: Per,
+    requests: Option<RequestLimit>,
+    bytes: Option<ByteLimit>,
+    connections: Option<NonZeroU32>,
+    under_way: [Mutex<HashMap<LimitKey, u32>>; SHARDS],
+    hasher: RandomState,
+}
+
+/// A request under way; dropping it gives its place back.
+#[derive(Debug)]
+pub struct UnderWay {
+    limits: Arc<Limits>,
+    key: LimitKey,
+}
+
+impl Limits {
+    /// Compiles the rules.
+    #[must_use]
+    pub fn new(rules: LimitRules) -> Self {
+        let shared = rules.per == Per::Route;
+        let requests = rules.requests;
+        Self {
+            per: rules.per,
+            requests: requests.map(|rate| RequestLimit::new(rate, rules.burst, shared)),
+            bytes: rules.bytes.map(|rate| ByteLimit::new(rate, shared)),
+            connections: rules.connections,
+            under_way: Default::default(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Returns whether the limits are looked at after the access, because they count by its keys.
+    #[must_use]
+    pub fn counts_by_key(&self) -> bool {
+        self.per == Per::Key
+    }
+
+    /// Returns the clients that share the limits with a request of `client`, which the key or token `name` admitted.
+    #[must_use]
+    pub fn key(&self, client: Client, name: Option<&str>) -> LimitKey {
+        LimitKey(match (self.per, name) {
+            (Per::Route, _) => Sharer::All,
+            (Per::Key, Some(name)) => Sharer::Name(self.hasher.hash_one(name)),
+            (Per::Key, None) | (Per::Address, _) => Sharer::Client(client),
+        })
+    }
+
+    /// Counts a request at `now`. Returns its place among those under way, if they are limited.
+    ///
+    /// # Errors
+    /// The limit that it has reached; it is then not counted by the rate of requests.
+    pub fn enter(
+        self: &Arc<Self>,
+        key: LimitKey,
+        now: Duration,
+    ) -> Result<Option<UnderWay>, Limited> {
+        let place = match self.connections {
+            None => None,
+            Some(most) => Some(self.take_place(key, most).ok_or(Limited::Connections)?),
+        };
+        if let Some(requests) = &self.requests {
+            requests
+                .check(key, now)
+                .map_err(|retry_after| Limited::Requests { retry_after })?;
+        }
+        Ok(place)
+    }
+
+    /// Returns whether the bytes of bodies are limited.
+    #[must_use]
+    pub fn limits_bytes(&self) -> bool {
+        self.bytes.is_some()
+    }
+
+    /// Returns the most bytes that go out in one piece, so that waits are short.
+    #[must_use]
+    pub fn piece(&self) -> usize {
+        self.bytes.as_ref().map_or(usize::MAX, ByteLimit::piece)
+    }
+
+    /// Counts `bytes` that go out at `now`, or returns the time to wait before they may; they are then not counted.
+    ///
+    /// # Errors
+    /// The time to wait, which is never zero.
+    pub fn send(&self, key: LimitKey, now: Duration, bytes: usize) -> Result<(), Duration> {
+        match &self.bytes {
+            None => Ok(()),
+            Some(limit) => limit.send(key, now, bytes),
+        }
+    }
+
+    fn take_place(self: &Arc<Self>, key: LimitKey, most: NonZeroU32) -> Option<UnderWay> {
+        let mut shard = self.shard(key);
+        let count = shard.entry(key).or_default();
+        // `most` is at least one: an entry that was just made is kept.
+        if *count >= most.get() {
+            return None;
+        }
+        *count += 1;
+        Some(UnderWay {
+            limits: self.clone(),
+            key,
+        })
+    }
+
+    fn shard(&self, key: LimitKey) -> MutexGuard<'_, HashMap<LimitKey, u32>> {
+        let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+        // A count is changed in one step, and is whole after a panic of another thread.
+        self.under_way[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut shard = self.limits.shard(self.key);
+        let left = shard.get_mut(&self.key).map(|count| {
+            *count = count.saturating_sub(1);
+            *count
+        });
+        if left == Some(0) {
+            shard.remove(&self.key);
+            // As many entries as requests under way, and no more memory than a few times as many.
+            if shard.capacity() > 64 && shard.len() < shard.capacity() / 8 {
+                shard.shrink_to_fit();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

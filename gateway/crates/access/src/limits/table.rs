@@ -1,0 +1,92 @@
+//! A bounded table of times by [`LimitKey`].
+//!
+//! A time says until when a sharer has used up its rate. The table is set-associative: a sharer may stand in one of eight
+//! slots, and a new one takes the slot whose time is the earliest. So a flood of new addresses, each with one request,
+//! pushes out those that have used little; one that is over its limit has the latest time, and stays.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+
+use super::LimitKey;
+
+/// The slots in which one sharer may stand.
+const WAYS: usize = 8;
+
+/// The sets of slots: 65,536 slots, of 32 bytes each.
+const SETS: usize = 8192;
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Table {
+    sets: Box<[Mutex<[Slot; WAYS]>]>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    key: Option<LimitKey>,
+    /// In nanoseconds since the start.
+    time: u64,
+}
+
+impl Table {
+    /// Returns an empty table; one for a single sharer if it is `shared`.
+    pub(super) fn new(shared: bool) -> Self {
+        let sets = if shared { 1 } else { SETS };
+        Self {
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Replaces the time of `key` by the one that `next` returns for the present one, unless that is an error.
+    pub(super) fn update<T, E>(
+        &self,
+        key: LimitKey,
+        next: impl FnOnce(Option<u64>) -> Result<(T, u64), E>,
+    ) -> Result<T, E> {
+        let sets = self.sets.len() as u64;
+        let set = usize::try_from(self.hasher.hash_one(key) % sets).unwrap_or(0);
+        // A slot is written whole, also if a thread panics beside it.
+        let mut slots = self.sets[set]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let own = slots.iter().position(|slot| slot.key == Some(key));
+        let (value, time) = next(own.map(|at| slots[at].time))?;
+        let slot = match own {
+            Some(at) => Some(&mut slots[at]),
+            None => slots
+                .iter_mut()
+                .min_by_key(|slot| (slot.key.is_some(), slot.time)),
+        };
+        if let Some(slot) = slot {
+            *slot = Slot {
+                key: Some(key),
+                time,
+            };
+        }
+        Ok(value)
+    }
+
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.sets.len() * WAYS
+    }
+}
+
+impl StateStore for Table {
+    type Key = LimitKey;
+
+    fn measure_and_replace<T, F, E>(&self, key: &LimitKey, next: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        self.update(*key, |time| {
+            let (value, time) = next(time.map(Nanos::from))?;
+            Ok((value, time.into()))
+        })
+    }
+}
