@@ -1,4 +1,4 @@
-//! Routes: the origin, profile and access of each.
+//! Routes: the origin, profile, access and limits of each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use http::{HeaderName, HeaderValue};
 use super::settings;
 use crate::doctor::Origins;
 use tidegate_access::Access;
+use tidegate_access::limits::Limits;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
-use tidegate_http::{Route, RouteAccess, RouteSettings};
+use tidegate_http::{Route, RouteAccess, RouteLimits, RouteSettings};
 use tidegate_plan::{Coding, Token};
 
 /// Connects to each origin once, however many routes lead to it.
@@ -38,12 +39,18 @@ pub(super) fn routes(
     origins: &Origins,
 ) -> anyhow::Result<Vec<Route>> {
     let accesses = accesses(config, env)?;
+    let all_limits: HashMap<_, _> = config.limits.iter().map(limits).collect();
     let route = |route: tidegate_config::Route| {
         let access = route
             .access
             .as_ref()
             .map(|name| accesses.get(name).cloned());
         let access = access.map(|found| found.context("a route's access was checked"));
+        let limits = route
+            .limits
+            .as_ref()
+            .map(|name| all_limits.get(name).cloned());
+        let limits = limits.map(|found| found.context("a route's limits were checked"));
         let origin = origins
             .get(&route.origin)
             .context("a route's origin was checked")?;
@@ -57,6 +64,7 @@ pub(super) fn routes(
         Ok(Route {
             settings: RouteSettings {
                 access: access.transpose()?,
+                limits: limits.transpose()?,
                 ..settings_of(route, env)?
             },
             source: Arc::new(source),
@@ -79,6 +87,11 @@ fn accesses(config: &Config, env: &Environment) -> anyhow::Result<HashMap<String
     config.access.iter().map(access).collect()
 }
 
+fn limits((name, limits): (&String, &tidegate_config::Limits)) -> (String, RouteLimits) {
+    let limits = Limits::new(settings::limit_rules(limits));
+    (name.clone(), RouteLimits(Arc::new(limits)))
+}
+
 fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {
     let write_token = write_token(&route, env)?;
     let header = |(name, value): (String, String)| {
@@ -90,6 +103,7 @@ fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Resu
         path: route.path,
         key_prefix: route.key_prefix,
         access: None,
+        limits: None,
         cache_control: route.cache_control.map(HeaderValue::try_from).transpose()?,
         index: route.index,
         headers: headers?,

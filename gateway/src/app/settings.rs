@@ -1,11 +1,13 @@
 //! Converts the configuration into the settings of each part.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
+use tidegate_access::limits::{LimitRules, Per, Rate};
 use tidegate_access::{NamedToken, Referers, Rules, SigningKey};
-use tidegate_config::{Access, AccessToken, Config, Environment, Http, Origin, Secret};
+use tidegate_config::{Access, AccessToken, Config, Environment, Http, Limits, Origin, Secret};
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry, Token};
@@ -72,6 +74,24 @@ fn signing_keys(access: &Access, env: &Environment) -> anyhow::Result<Vec<Signin
         SigningKey::new(id, &secret).with_context(of)
     };
     keys.map(key).collect()
+}
+
+/// Returns the rules of limits. Without a `burst` it is as large as the requests of one second.
+pub(super) fn limit_rules(limits: &Limits) -> LimitRules {
+    let requests = limits.requests.map(|rate| rate.0);
+    let of_second =
+        |rate: Rate| rate.requests.get() / u32::try_from(rate.time.as_secs()).unwrap_or(1).max(1);
+    LimitRules {
+        requests,
+        burst: limits.burst.or(requests.map(of_second)).unwrap_or(1),
+        bytes: limits.bytes.map(|rate| rate.0),
+        connections: limits.connections.and_then(NonZeroU32::new),
+        per: match limits.per {
+            tidegate_config::Per::Address => Per::Address,
+            tidegate_config::Per::Key => Per::Key,
+            tidegate_config::Per::Route => Per::Route,
+        },
+    }
 }
 
 /// Returns the settings of an origin, with its secrets read.

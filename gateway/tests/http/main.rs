@@ -10,6 +10,7 @@ mod encoded;
 mod engine;
 mod gateway;
 mod headers;
+mod limits;
 mod partial;
 mod publish;
 mod ranges;

@@ -10,6 +10,7 @@ use tidegate_plan::{ByteSize, Period, Token};
 
 mod access;
 mod cache;
+mod limits;
 mod mounts;
 mod origins;
 mod profiles;
@@ -89,6 +90,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.origins(&config.origin);
     check.routes(config);
     check.accesses(config);
+    check.all_limits(config);
     check.mounts(config);
     check.profiles(config);
     check.found

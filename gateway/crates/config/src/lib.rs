@@ -37,8 +37,9 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, Cache, CommitName, Cors, Disk, Http, Listeners, Log, LogFormat,
-    Mount, Mtime, Origin, Overlay, Precompressed, Route, Signed, Spool, State, Umask,
+    Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Http, Limits, Listeners,
+    Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
+    Spool, State, Umask,
 };
 
 /// The file that is read if none is named.
@@ -75,6 +76,11 @@ pub struct Config {
     /// It governs GET and HEAD. One of `networks`, `tokens` and `signed` is enough; `referers` must hold as well.
     #[schemars(extend("x-name" = "members"))]
     pub access: BTreeMap<String, Access>,
+    /// The share of a client in GET and HEAD; routes name it as their `limits`.
+    ///
+    /// Routes that name the same limits count together.
+    #[schemars(extend("x-name" = "public"))]
+    pub limits: BTreeMap<String, Limits>,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
     /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.

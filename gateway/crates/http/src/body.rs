@@ -38,7 +38,33 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    fn waits_for_client(&self) -> bool {
+    /// Returns the next bytes.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Pieces, BodyError>>> {
+        match self {
+            Self::Nothing => Poll::Ready(None),
+            Self::Ready(pieces) => {
+                let pieces = take(pieces);
+                *self = Self::Nothing;
+                Poll::Ready(Some(Ok(pieces)))
+            }
+            Self::Delivery(delivery) => delivery.poll_next(cx),
+        }
+    }
+
+    /// Returns the bytes that are left.
+    pub(crate) fn left(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Ready(pieces) => pieces.remaining() as u64,
+            Self::Delivery(delivery) => delivery.left(),
+        }
+    }
+
+    /// Returns whether the last poll waited for the client to take bytes.
+    pub(crate) fn waits_for_client(&self) -> bool {
         matches!(self, Self::Delivery(delivery) if delivery.waits_for_client())
     }
 }
@@ -96,11 +122,7 @@ impl HttpBody for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(match &self.content {
-            Content::Nothing => 0,
-            Content::Ready(pieces) => pieces.remaining() as u64,
-            Content::Delivery(delivery) => delivery.left(),
-        })
+        SizeHint::with_exact(self.content.left())
     }
 }
 

@@ -4,16 +4,15 @@ use std::fmt::Write;
 
 use http::{HeaderName, HeaderValue};
 
-use tidegate_access::Refusal;
 use tidegate_engine::{Coverage, ForwardReason, Object, OpenOutcome};
 use tidegate_plan::ByteRange;
 
 /// RFC 9211.
 pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// Returns the status of a request that an access refused: the cache was not used.
-pub(crate) fn refused_status(refusal: Refusal) -> HeaderValue {
-    let text = format!("tidegate; detail=access-{}", refusal.as_str());
+/// Returns the status of a request that was refused before the cache was used: by its `access` or by a `limit`.
+pub(crate) fn refused_status(by: &str, reason: &str) -> HeaderValue {
+    let text = format!("tidegate; detail={by}-{reason}");
     HeaderValue::try_from(text).expect("plain ASCII is a valid header value")
 }
 

@@ -17,7 +17,8 @@
 //! or awaits the next one; all others on the way are leaves, which compute a value.
 //!
 //! 1. `Frontend::answer` begins the `RequestRecord`.
-//! 2. `Frontend::read` finds the route, and has its access, if it has one, admit the request (`read/access`).
+//! 2. `Frontend::read` finds the route. If the route has limits or an access, they judge the request (`read/limits`,
+//!    `read/access`).
 //! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
 //! 4. `Engine::open`, which returns the version.
 //! 5. `Frontend::answer_opened` decides on the range, and copies the headers; before, it calls
@@ -39,6 +40,7 @@ use ::http::request::Parts;
 use ::http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
@@ -62,7 +64,7 @@ mod write;
 
 pub use body::client_memory::ClientMemory;
 pub use metrics::Metrics;
-pub use settings::{Cors, RouteAccess, RouteSettings, Settings};
+pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
 use read::HeaderCache;
@@ -94,6 +96,8 @@ pub struct Frontend {
     metrics: Arc<Metrics>,
     client_memory: Arc<ClientMemory>,
     tokens: Arc<TokenGuard>,
+    /// The start of the time by which limits count.
+    started: Instant,
 }
 
 /// A route, and its cached headers.
@@ -140,6 +144,7 @@ impl Frontend {
             metrics,
             client_memory,
             tokens: Arc::new(TokenGuard::new()),
+            started: Instant::now(),
         }
     }
 

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cache_status::CacheResult;
 use tidegate_access::Refusal;
+use tidegate_access::limits::Limited;
 use tidegate_telemetry::names;
 use tidegate_telemetry::sharded::{self, Counter, Durations};
 
@@ -28,6 +29,11 @@ struct CacheLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RefusalLabels {
     reason: &'static str,
 }
@@ -38,9 +44,11 @@ pub struct Metrics {
     request_family: Family<RequestLabels, Counter>,
     cache_family: Family<CacheLabels, Counter>,
     refusal_family: Family<RefusalLabels, Counter>,
+    limit_family: Family<LimitLabels, Counter>,
     requests: [[Counter; STATUS_LABELS.len()]; METHOD_LABELS.len()],
     cache: [Counter; CacheResult::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
+    limited: [Counter; Limited::NAMES.len()],
     sent: Counter,
     broken: Counter,
     pub(crate) in_flight: sharded::Gauge,
@@ -71,13 +79,18 @@ impl Default for Metrics {
             let reason = refusal.as_str();
             refusal_family.get_or_create_owned(&RefusalLabels { reason })
         });
+        let limit_family = Family::<LimitLabels, Counter>::default();
+        let limited =
+            Limited::NAMES.map(|limit| limit_family.get_or_create_owned(&LimitLabels { limit }));
         Self {
             request_family,
             cache_family,
             refusal_family,
+            limit_family,
             requests,
             cache,
             refusals,
+            limited,
             sent: Counter::default(),
             broken: Counter::default(),
             in_flight: sharded::Gauge::default(),
@@ -99,6 +112,7 @@ impl Metrics {
         names::HTTP_REQUESTS.register(registry, self.request_family.clone());
         names::HTTP_CACHE_RESULTS.register(registry, self.cache_family.clone());
         names::HTTP_ACCESS_REFUSED.register(registry, self.refusal_family.clone());
+        names::HTTP_LIMITED.register(registry, self.limit_family.clone());
         names::HTTP_SENT_BYTES.register(registry, self.sent.clone());
         names::HTTP_BROKEN_ANSWERS.register(registry, self.broken.clone());
         names::HTTP_REQUESTS_IN_FLIGHT.register(registry, self.in_flight.clone());
@@ -114,6 +128,11 @@ impl Metrics {
     /// Counts a request that an access refused.
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.refusals[refusal as usize].inc();
+    }
+
+    /// Counts a request that a limit refused.
+    pub(crate) fn count_limited(&self, limited: Limited) {
+        self.limited[limited.index()].inc();
     }
 
     /// Counts a request that is over; without a status its client left before the answer.

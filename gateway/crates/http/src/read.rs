@@ -10,6 +10,7 @@ mod answer_headers;
 mod cached_headers;
 mod draft;
 mod encoding;
+mod limits;
 mod private;
 
 use std::net::IpAddr;
@@ -65,16 +66,19 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let below = match self.admit(route, below, parts, client) {
-            Ok(below) => below,
+        let admission = match self.admit(route, below, parts, client) {
+            Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };
-        let client = client.into();
-        let answer = self.answer_object(route, below, parts, (started, client));
+        let times = (started, client.into());
+        let answer = self.answer_object(route, admission.below, parts, times);
         let mut reply = match answer.await {
             Ok(reply) => reply,
             Err(error) => failure(route, parts, &error),
         };
+        if let Some(share) = admission.share {
+            reply.answer = reply.answer.map(|content| share.limit(content));
+        }
         if let Some(cors) = &route.settings.cors {
             cors::apply(cors, &parts.headers, reply.answer.headers_mut());
         }
@@ -231,7 +235,7 @@ impl Frontend {
     }
 }
 
-/// Returns the answer to a request that the route's access refuses. One that is hidden says no more than one for which
+/// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one for which
 /// there is no route.
 fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
     let mut reply = Reply::error(error, Duration::ZERO, &parts.method);

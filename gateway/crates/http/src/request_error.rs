@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::cache_status::{CACHE_STATUS, refused_status};
 use tidegate_access::Refusal;
+use tidegate_access::limits::Limited;
 use tidegate_engine::Error;
 use tidegate_plan::KeyError;
 use tidegate_plan::wrong_tokens::MAX_DELAY;
@@ -49,6 +50,13 @@ pub(crate) enum RequestError {
         refusal: Refusal,
         /// Whether a token could admit it.
         challenge: bool,
+    },
+    /// A read that reaches a limit of its route.
+    Limited {
+        /// The limit.
+        limited: Limited,
+        /// Whether the answer does not say which one.
+        hidden: bool,
     },
     /// A write that does not show the route's token.
     Token,
@@ -116,6 +124,7 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
             ),
             false => (StatusCode::FORBIDDEN, "forbidden"),
         },
+        RequestError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
         RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
@@ -189,13 +198,9 @@ pub(crate) fn answer(
     headers.insert(CACHE_CONTROL, cache);
     match error {
         RequestError::Access { refusal, challenge } => {
-            headers.insert(CACHE_STATUS, refused_status(*refusal));
-            // RFC 6750, 3, and for players that know nothing else RFC 7617, 2.
-            for scheme in ["Bearer", "Basic"].iter().filter(|_| *challenge) {
-                let value = HeaderValue::try_from(format!("{scheme} realm=\"tidegate\""));
-                headers.append(WWW_AUTHENTICATE, value.expect("plain ASCII"));
-            }
+            add_refusal(&mut headers, *refusal, *challenge);
         }
+        RequestError::Limited { limited, hidden } => add_limit(&mut headers, *limited, *hidden),
         RequestError::Method { writable } => {
             headers.insert(ALLOW, methods(*writable));
         }
@@ -227,6 +232,31 @@ pub(crate) fn answer(
     (status, headers, text.into())
 }
 
+/// Adds the reason of a refusal and, if a token could help, a challenge for each scheme: RFC 6750, 3, and for players
+/// that know nothing else RFC 7617, 2.
+fn add_refusal(headers: &mut HeaderMap, refusal: Refusal, challenge: bool) {
+    headers.insert(CACHE_STATUS, refused_status("access", refusal.as_str()));
+    let schemes: &[_] = match challenge {
+        true => &["Bearer realm=\"tidegate\"", "Basic realm=\"tidegate\""],
+        false => &[],
+    };
+    for scheme in schemes {
+        headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+    }
+}
+
+/// Adds the limit that was reached, unless it is hidden, and the time after which to try again.
+fn add_limit(headers: &mut HeaderMap, limited: Limited, hidden: bool) {
+    let wait = match limited {
+        Limited::Requests { retry_after } => retry_after,
+        Limited::Connections => DEFAULT_RETRY_AFTER,
+    };
+    headers.insert(RETRY_AFTER, whole_seconds(wait));
+    if !hidden {
+        headers.insert(CACHE_STATUS, refused_status("limit", limited.as_str()));
+    }
+}
+
 /// Returns whole seconds, rounded up and at least one.
 fn whole_seconds(time: Duration) -> HeaderValue {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
@@ -251,6 +281,28 @@ mod tests {
             assert_eq!(headers[CACHE_STATUS], "tidegate; detail=access-expired");
             let schemes = headers.get_all(WWW_AUTHENTICATE).iter();
             assert_eq!(schemes.count(), offered);
+        }
+    }
+
+    #[test]
+    fn a_limit_says_when_to_come_again() {
+        let retry_after = Duration::from_millis(2100);
+        for (limited, hidden, after, status) in [
+            (Limited::Requests { retry_after }, false, "3", "requests"),
+            (Limited::Connections, false, "2", "connections"),
+            (Limited::Connections, true, "2", ""),
+        ] {
+            let error = RequestError::Limited { limited, hidden };
+            let (found, headers, _) = answer(&error, Duration::ZERO);
+            assert_eq!(
+                (found.as_u16(), &headers[RETRY_AFTER]),
+                (429, &after.parse().expect("a value"))
+            );
+            let detail = headers
+                .get(CACHE_STATUS)
+                .map(|value| value.to_str().expect("text").to_owned());
+            let expected = (!hidden).then(|| format!("tidegate; detail=limit-{status}"));
+            assert_eq!(detail, expected);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use tidegate_access::Access;
+use tidegate_access::limits::Limits;
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, KeyError, Network, ObjectKey, Token};
 
@@ -67,6 +68,8 @@ pub struct RouteSettings {
     pub key_prefix: String,
     /// The access that GET and HEAD must have; `None`: the route is open to all.
     pub access: Option<RouteAccess>,
+    /// The limits of GET and HEAD; `None`: there are none.
+    pub limits: Option<RouteLimits>,
     /// The `Cache-Control` that is sent instead of the object's own.
     pub cache_control: Option<HeaderValue>,
     /// The object that answers for `…/`, such as `index.html`.
@@ -88,6 +91,11 @@ pub struct RouteSettings {
 }
 
 impl RouteSettings {
+    /// Returns whether it admits every request.
+    pub(crate) fn is_open(&self) -> bool {
+        self.access.is_none() && self.limits.is_none()
+    }
+
     /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
     pub(crate) fn is_private(&self) -> bool {
         self.access.is_some() && self.cache_control.is_none()
@@ -124,6 +132,16 @@ impl PartialEq for RouteAccess {
     }
 }
 
+/// The limits of a route. Routes that name the same ones count together.
+#[derive(Debug, Clone)]
+pub struct RouteLimits(pub Arc<Limits>);
+
+impl PartialEq for RouteLimits {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Default for RouteSettings {
     fn default() -> Self {
         Self {
@@ -131,6 +149,7 @@ impl Default for RouteSettings {
             path: "/".into(),
             key_prefix: String::new(),
             access: None,
+            limits: None,
             cache_control: None,
             index: None,
             headers: Vec::new(),

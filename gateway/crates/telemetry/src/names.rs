@@ -166,6 +166,8 @@ metrics! {
         "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none");
     HTTP_ACCESS_REFUSED = Counter("http_access_refused", ["reason"],
         "Reads that the access of a route refused, by reason: missing (no credentials), token (a wrong one), signature (a wrong one), key (an unknown one), expired, early (signed for later), prefix (signed for another path), referer");
+    HTTP_LIMITED = Counter("http_limited", ["limit"],
+        "Reads answered with 429 because a limit of their route was reached: requests (in a time), connections (under way at once)");
     HTTP_SENT_BYTES = Counter("http_sent_bytes", [], "Bytes of bodies handed to clients");
     HTTP_BROKEN_ANSWERS = Counter("http_broken_answers", [],
         "Answers that were begun and not sent whole, because the client or the origin left");

@@ -30,6 +30,9 @@ pub struct Route {
     /// The access that GET and HEAD must have, an `[access.NAME]`; left out: open to all.
     #[schemars(extend("examples" = ["members"]))]
     pub access: Option<String>,
+    /// The limits of GET and HEAD, a `[limits.NAME]`; left out: none.
+    #[schemars(extend("examples" = ["public"]))]
+    pub limits: Option<String>,
     /// The object that stands for a path that ends in `/`.
     #[schemars(extend("examples" = ["index.html"]))]
     pub index: Option<String>,
@@ -75,6 +78,7 @@ impl Default for Route {
             key_prefix: String::new(),
             profile: "web".into(),
             access: None,
+            limits: None,
             index: None,
             cache_control: None,
             headers: BTreeMap::new(),

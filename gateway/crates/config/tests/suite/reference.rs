@@ -117,6 +117,7 @@ fn the_example_has_every_key_of_the_schema() {
         "cache.disk.path",
         "route.cors.max_age",
         "access.*.signed.skew",
+        "limits.*.per",
         "profile.*.ttl",
     ] {
         assert!(wanted.contains(key), "{key} is none of {wanted:?}");

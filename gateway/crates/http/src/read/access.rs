@@ -1,18 +1,27 @@
-//! The check of a request by its route's access, before its key is made and before anything is asked.
+//! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
 use std::net::IpAddr;
 
 use http::request::Parts;
 
+use super::limits::Share;
 use crate::request::authority;
 use crate::request_error::RequestError;
 use crate::settings::RouteAccess;
 use crate::{Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
 
+/// A request that was admitted.
+#[derive(Debug)]
+pub(super) struct Admission<'p> {
+    /// The path below the route, without a signature in it.
+    pub(super) below: &'p str,
+    /// Its share in the route's limits, if the route has any.
+    pub(super) share: Option<Share>,
+}
+
 impl Frontend {
-    /// Returns the path below the route that a GET or HEAD request means, without a signature in it, if the route's
-    /// access admits the request.
+    /// Has the route's limits and access judge a GET or HEAD request.
     ///
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects.
@@ -23,20 +32,45 @@ impl Frontend {
         below: &'p str,
         parts: &'p Parts,
         client: Option<IpAddr>,
-    ) -> Result<&'p str, RequestError> {
-        match &route.settings.access {
-            None => Ok(below),
-            Some(access) => self.check_access((route, access), below, parts, client),
+    ) -> Result<Admission<'p>, RequestError> {
+        match route.settings.is_open() {
+            true => Ok(Admission { below, share: None }),
+            false => self.judge(route, below, parts, client),
         }
     }
 
-    fn check_access<'p>(
+    /// The limits come first: guesses at a token count as requests. Limits by key need the key.
+    fn judge<'p>(
         &self,
-        (route, access): (&RouteState, &RouteAccess),
+        route: &RouteState,
         below: &'p str,
         parts: &'p Parts,
         client: Option<IpAddr>,
-    ) -> Result<&'p str, RequestError> {
+    ) -> Result<Admission<'p>, RequestError> {
+        let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
+        let (early, late) = match limits {
+            Some(limits) if limits.counts_by_key() => (None, Some(limits)),
+            limits => (limits, None),
+        };
+        let early = early.map(|limits| self.enter(route, limits, (client, None)));
+        let early = early.transpose()?;
+        let (below, by) = match &route.settings.access {
+            None => (below, None),
+            Some(access) => self.check_access((route, access), below, parts, client)?,
+        };
+        let late = late.map(|limits| self.enter(route, limits, (client, by)));
+        let share = early.or(late.transpose()?);
+        Ok(Admission { below, share })
+    }
+
+    /// Returns the path below the route that a request means, and the name of the key or token that admits it.
+    fn check_access<'p, 's>(
+        &self,
+        (route, access): (&RouteState, &'s RouteAccess),
+        below: &'p str,
+        parts: &'p Parts,
+        client: Option<IpAddr>,
+    ) -> Result<(&'p str, Option<&'s str>), RequestError> {
         let request = Request {
             method: &parts.method,
             host: authority(parts),
@@ -48,10 +82,10 @@ impl Frontend {
         };
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,
-            Verdict::Admitted { below: rest, .. }
+            Verdict::Admitted { below: rest, by }
                 if rest.len() == below.len() || self.is_on(route, &request, rest) =>
             {
-                return Ok(rest);
+                return Ok((rest, by));
             }
             Verdict::Admitted { .. } => Refusal::Prefix,
         };

@@ -1,0 +1,130 @@
+//! The limits of a route: refused requests, and bodies that wait.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Buf as _;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::body::Content;
+use crate::body::delivery::{BodyError, ByteSource};
+use crate::body::pieces::Pieces;
+use crate::request_error::RequestError;
+use crate::{Frontend, RouteState};
+use tidegate_access::limits::{LimitKey, Limits, UnderWay};
+
+/// The share of a request in the limits of its route.
+#[derive(Debug)]
+pub(crate) struct Share {
+    limits: Arc<Limits>,
+    key: LimitKey,
+    /// Held until the answer's last byte is handed over.
+    place: Option<UnderWay>,
+    /// The start of the limits' time.
+    since: Instant,
+}
+
+impl Frontend {
+    /// Counts a request by its route's limits. `by` is the name of the key or token that admitted it, as far as that is
+    /// known by now.
+    ///
+    /// # Errors
+    /// A limit is reached, which is counted.
+    pub(super) fn enter(
+        &self,
+        route: &RouteState,
+        limits: &Arc<Limits>,
+        (client, by): (Option<IpAddr>, Option<&str>),
+    ) -> Result<Share, RequestError> {
+        let key = limits.key(client.into(), by);
+        let entered = limits.enter(key, self.started.elapsed());
+        let place = entered.map_err(|limited| {
+            self.metrics.count_limited(limited);
+            let hidden = route.settings.access.as_ref().is_some_and(|it| it.hide);
+            RequestError::Limited { limited, hidden }
+        })?;
+        Ok(Share {
+            limits: limits.clone(),
+            key,
+            place,
+            since: self.started,
+        })
+    }
+}
+
+impl Share {
+    /// Returns an answer's content that keeps to the limits.
+    pub(super) fn limit(self, content: Content) -> Content {
+        let is_limited = self.place.is_some() || self.limits.limits_bytes();
+        if !is_limited || content.left() == 0 {
+            return content;
+        }
+        Content::Delivery(Box::new(LimitedContent {
+            content,
+            held: Pieces::default(),
+            share: self,
+            sleep: None,
+        }))
+    }
+}
+
+/// Content that goes out in pieces, none of them before its time.
+struct LimitedContent {
+    content: Content,
+    /// The rest of a piece of the content that is larger than one of ours.
+    held: Pieces,
+    share: Share,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl LimitedContent {
+    /// Waits until `bytes` may go out, and counts them.
+    fn poll_turn(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
+        loop {
+            if let Some(sleep) = &mut self.sleep {
+                ready!(sleep.as_mut().poll(cx));
+                self.sleep = None;
+            }
+            let Share {
+                limits, key, since, ..
+            } = &self.share;
+            match limits.send(*key, since.elapsed(), bytes) {
+                Ok(()) => return Poll::Ready(()),
+                // tokio's clock has milliseconds: a shorter wait would end at once.
+                Err(wait) => {
+                    self.sleep = Some(Box::pin(sleep(wait.max(Duration::from_millis(1)))));
+                }
+            }
+        }
+    }
+}
+
+impl ByteSource for LimitedContent {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Pieces, BodyError>>> {
+        if self.held.remaining() == 0 {
+            match ready!(self.content.poll_next(cx)) {
+                Some(Ok(pieces)) => self.held = pieces,
+                end => return Poll::Ready(end),
+            }
+        }
+        let most = self.share.limits.piece();
+        let bytes = self.held.remaining().min(most);
+        ready!(self.poll_turn(cx, bytes));
+        let piece = match bytes == self.held.remaining() {
+            true => std::mem::take(&mut self.held),
+            false => Pieces::from(self.held.copy_to_bytes(bytes)),
+        };
+        Poll::Ready(Some(Ok(piece)))
+    }
+
+    fn left(&self) -> u64 {
+        self.held.remaining() as u64 + self.content.left()
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.sleep.is_none() && self.content.waits_for_client()
+    }
+}
