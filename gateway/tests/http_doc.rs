@@ -1,0 +1,69 @@
+//! The programs that HTTP.md shows make links that are right.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tidegate_access::SigningKey;
+
+const SECRET: &str = "a secret, as an operator writes it";
+
+/// Returns the program in this language.
+fn program(language: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/HTTP.md")).expect("the document");
+    let (_, rest) = text
+        .split_once(&format!("```{language}\n"))
+        .expect("its block");
+    rest.split("```").next().expect("its end").to_owned()
+}
+
+/// Returns the output of a program; `None` if its interpreter is not installed here.
+fn output(command: &[&str], program: &str) -> Option<String> {
+    let mut process = Command::new(command[0]);
+    process.args(&command[1..]).arg(program);
+    process.env("SIGN_K1", SECRET).stdin(Stdio::null());
+    let output = process.output().ok()?;
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    Some(String::from_utf8(output.stdout).expect("text"))
+}
+
+#[test]
+fn each_program_makes_the_link_of_tidegate_sign() {
+    let key = SigningKey::new("k1", SECRET).expect("a key");
+    let mut ran = 0;
+    for (language, command, folder, path) in [
+        (
+            "php",
+            &["php", "-r"][..],
+            "b\u{fc} cher/+1/",
+            "b%C3%BC%20cher/",
+        ),
+        (
+            "python",
+            &["python3", "-c"],
+            "b\u{fc} cher/1/",
+            "b%C3%BC%20cher/1/",
+        ),
+        (
+            "js",
+            &["node", "-e"],
+            "b\u{fc} cher/1/",
+            "b%C3%BC%20cher/1/",
+        ),
+        ("sh", &["sh", "-c"], "books/", "books/"),
+    ] {
+        let text = program(language).replace("books/", folder);
+        let text = text.strip_prefix("<?php").unwrap_or(&text);
+        let Some(link) = output(command, text) else {
+            eprintln!("{language} is not installed here");
+            continue;
+        };
+        let (_, rest) = link.split_once("expires=").expect("a signature");
+        let expires = rest.split('&').next().and_then(|text| text.parse().ok());
+        let signed = key.sign_prefix(&format!("/private/{folder}"), expires.expect("a time"));
+        let expected = format!("/private/{signed}/{path}");
+        assert!(link.trim_end().starts_with(&expected), "{language}: {link}");
+        ran += 1;
+    }
+    assert!(ran > 0, "at least a shell is here");
+}
