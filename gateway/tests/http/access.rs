@@ -118,6 +118,28 @@ async fn what_is_refused_asks_nothing_and_says_why() {
 }
 
 #[tokio::test]
+async fn a_proxy_that_is_not_trusted_lends_no_client_its_address() {
+    let loopback = Rules {
+        networks: vec!["127.0.0.0/8".parse().expect("a network")],
+        ..Rules::default()
+    };
+    let routes = vec![route("/private/", loopback)];
+    let gateway = Gateway::with(routes, Settings::default()).await;
+    gateway.origin.put("k", "bytes");
+    assert_eq!(status(&gateway.get("/private/k", &[]).await), 200);
+    for named in ["192.0.2.1", "127.0.0.1", "unknown", ""] {
+        let got = gateway
+            .get("/private/k", &[("x-forwarded-for", named)])
+            .await;
+        assert_eq!(
+            got.header("cache-status"),
+            "tidegate; detail=access-missing"
+        );
+    }
+    gateway.end().await;
+}
+
+#[tokio::test]
 async fn each_way_in_leads_to_the_same_cached_object() {
     let gateway = private(rules()).await;
     let folder = key().sign_prefix("/private/book/", NOW + 100);

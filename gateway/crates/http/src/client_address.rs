@@ -39,6 +39,17 @@ pub(crate) fn client_address(
     found
 }
 
+/// Returns whether an address is that of a proxy which is not trusted, so that it is not the client's: a request names
+/// another one, and its peer is not believed.
+pub(crate) fn is_of_stranger(
+    peer: Option<IpAddr>,
+    headers: &HeaderMap,
+    trusted: &[Network],
+) -> bool {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+    headers.contains_key(&FORWARDED_FOR) && peer.is_some_and(|peer| !is_trusted(peer))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +100,9 @@ mod tests {
             let parse = |text: &str| text.parse::<IpAddr>().expect(text);
             let found = client_address(peer.map(parse), &headers, &trusted);
             assert_eq!(found, expected.map(parse), "{peer:?} {lines:?}");
+            let stranger = peer == Some("203.0.113.1");
+            let found = is_of_stranger(peer.map(parse), &headers, &trusted);
+            assert_eq!(found, stranger, "{peer:?} {lines:?}");
         }
     }
 }

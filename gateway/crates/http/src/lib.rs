@@ -100,6 +100,14 @@ pub struct Frontend {
     started: Instant,
 }
 
+/// The address of a request.
+#[derive(Debug, Clone, Copy)]
+struct Address {
+    client: Option<IpAddr>,
+    /// Whether it is that of a proxy which is not trusted, and says nothing about the client.
+    stranger: bool,
+}
+
 /// A route, and its cached headers.
 struct RouteState {
     settings: RouteSettings,
@@ -216,7 +224,11 @@ impl Handler for Frontend {
                 too_many_streams()
             }
             true => Box::pin(self.write(&parts, sent, client)).await,
-            false => self.read(&parts, record.started(), client).await,
+            false => {
+                let stranger = client_address::is_of_stranger(peer, &parts.headers, trusted);
+                let client = Address { client, stranger };
+                self.read(&parts, record.started(), client).await
+            }
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

@@ -13,7 +13,6 @@ mod encoding;
 mod limits;
 mod private;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
@@ -31,7 +30,7 @@ use crate::cors;
 use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use crate::{Frontend, RouteState};
+use crate::{Address, Frontend, RouteState};
 use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
@@ -45,12 +44,7 @@ const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timi
 
 impl Frontend {
     /// Answers one request that does not write.
-    pub(crate) async fn read(
-        &self,
-        parts: &Parts,
-        started: Instant,
-        client: Option<IpAddr>,
-    ) -> Reply {
+    pub(crate) async fn read(&self, parts: &Parts, started: Instant, address: Address) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let found = self.find_route(parts).and_then(|route| match route {
             Some(found) if is_read => Ok(found),
@@ -66,11 +60,11 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let admission = match self.admit(route, below, parts, client) {
+        let admission = match self.admit(route, below, parts, address) {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };
-        let times = (started, client.into());
+        let times = (started, address.client.into());
         let answer = self.answer_object(route, admission.below, parts, times);
         let mut reply = match answer.await {
             Ok(reply) => reply,

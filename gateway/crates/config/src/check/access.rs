@@ -1,11 +1,13 @@
 //! Accesses: their credentials, and the routes that name them.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use super::super::problem::{KeyPath, suggestion};
 use super::super::section::AccessToken;
 use super::super::{Access, Config, Route, Secret};
 use super::Check;
 use tidegate_access::{MIN_SECRET, Referers, SigningKey};
-use tidegate_plan::{Listen, Period};
+use tidegate_plan::{Listen, Network, Period};
 
 /// The largest difference of clocks that is allowed for.
 const MAX_SKEW: Period = Period::secs(3600);
@@ -19,6 +21,7 @@ impl Check<'_, '_> {
                 self.warn(&path, "no route names it");
             }
             self.access(&path, access);
+            self.loopback(&path, access, &config.http.trusted_proxies);
             self.tokens_in_the_clear(&path, access, &config.http.listen.0);
         }
         for (index, route) in config.route.iter().enumerate() {
@@ -89,6 +92,26 @@ impl Check<'_, '_> {
         if let Err((index, error)) = Referers::new(referers.iter().map(String::as_str)) {
             let message = format!("`{}` {error}", referers[index].escape_debug());
             self.error(&path.index(index), message);
+        }
+    }
+
+    /// Warns of loopback among the networks: behind a proxy of this machine it is the address of all clients.
+    fn loopback(&mut self, path: &KeyPath, access: &Access, trusted: &[Network]) {
+        let local = [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ];
+        for (index, network) in access.networks.iter().enumerate() {
+            let covers = |address: &IpAddr| {
+                network.contains(*address) && !trusted.iter().any(|one| one.contains(*address))
+            };
+            if local.iter().any(covers) {
+                let message = format!(
+                    "`{network}` is the address of every client behind a proxy on this machine, \
+                     unless `http.trusted_proxies` has it"
+                );
+                self.warn(&path.key("networks").index(index), message);
+            }
         }
     }
 

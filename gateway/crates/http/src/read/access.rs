@@ -1,14 +1,12 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
-use std::net::IpAddr;
-
 use http::request::Parts;
 
 use super::limits::Share;
 use crate::request::authority;
 use crate::request_error::RequestError;
 use crate::settings::RouteAccess;
-use crate::{Frontend, RouteState};
+use crate::{Address, Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
 
 /// A request that was admitted.
@@ -31,11 +29,11 @@ impl Frontend {
         route: &RouteState,
         below: &'p str,
         parts: &'p Parts,
-        client: Option<IpAddr>,
+        address: Address,
     ) -> Result<Admission<'p>, RequestError> {
         match route.settings.is_open() {
             true => Ok(Admission { below, share: None }),
-            false => self.judge(route, below, parts, client),
+            false => self.judge(route, below, parts, address),
         }
     }
 
@@ -45,8 +43,9 @@ impl Frontend {
         route: &RouteState,
         below: &'p str,
         parts: &'p Parts,
-        client: Option<IpAddr>,
+        address: Address,
     ) -> Result<Admission<'p>, RequestError> {
+        let client = address.client;
         let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
         let (early, late) = match limits {
             Some(limits) if limits.counts_by_key() => (None, Some(limits)),
@@ -56,7 +55,7 @@ impl Frontend {
         let early = early.transpose()?;
         let (below, by) = match &route.settings.access {
             None => (below, None),
-            Some(access) => self.check_access((route, access), below, parts, client)?,
+            Some(access) => self.check_access((route, access), below, parts, address)?,
         };
         let late = late.map(|limits| self.enter(route, limits, (client, by)));
         let share = early.or(late.transpose()?);
@@ -69,7 +68,7 @@ impl Frontend {
         (route, access): (&RouteState, &'s RouteAccess),
         below: &'p str,
         parts: &'p Parts,
-        client: Option<IpAddr>,
+        address: Address,
     ) -> Result<(&'p str, Option<&'s str>), RequestError> {
         let request = Request {
             method: &parts.method,
@@ -78,7 +77,8 @@ impl Frontend {
             below,
             query: parts.uri.query(),
             headers: &parts.headers,
-            address: client,
+            // Behind a proxy that is not trusted, its address would admit the whole world.
+            address: address.client.filter(|_| !address.stranger),
         };
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,

@@ -126,6 +126,7 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
             "t.toml:7:17: `route[0].cache_control`: lets shared caches answer in our place, and they do not know the route's `access`",
             "t.toml:11:10: `access.a.tokens`: the tokens cross the network unencrypted: `http.listen` names 0.0.0.0:80; listen on loopback or a Unix socket, behind a proxy with TLS",
             "t.toml:12:1: `access.b`: no route names it",
+            "t.toml:13:13: `access.b.networks[0]`: `::1/128` is the address of every client behind a proxy on this machine, unless `http.trusted_proxies` has it",
         ]
     );
 }
