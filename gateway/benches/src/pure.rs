@@ -20,7 +20,19 @@ use tidegate_plan::{
 
 const MIB: u64 = 1 << 20;
 
-criterion_group!(hit, request, version, readahead, memory, engine);
+mod access;
+
+use access::access_and_limits;
+
+criterion_group!(
+    hit,
+    request,
+    access_and_limits,
+    version,
+    readahead,
+    memory,
+    engine
+);
 criterion_main!(hit);
 
 /// Measures the work on a request's head before the look-up.

@@ -81,6 +81,14 @@ pub enum Verdict<'r, 'a> {
     Refused(Refusal),
 }
 
+impl Verdict<'_, '_> {
+    /// Returns whether the request is admitted.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        matches!(self, Self::Admitted { .. })
+    }
+}
+
 /// The reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {

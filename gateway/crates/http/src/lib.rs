@@ -100,12 +100,13 @@ pub struct Frontend {
     started: Instant,
 }
 
-/// The address of a request.
+/// The addresses of a request.
 #[derive(Debug, Clone, Copy)]
 struct Address {
+    /// The client's, see [`client_address`].
     client: Option<IpAddr>,
-    /// Whether it is that of a proxy which is not trusted, and says nothing about the client.
-    stranger: bool,
+    /// The peer's; `None` on a Unix socket.
+    peer: Option<IpAddr>,
 }
 
 /// A route, and its cached headers.
@@ -225,9 +226,8 @@ impl Handler for Frontend {
             }
             true => Box::pin(self.write(&parts, sent, client)).await,
             false => {
-                let stranger = client_address::is_of_stranger(peer, &parts.headers, trusted);
-                let client = Address { client, stranger };
-                self.read(&parts, record.started(), client).await
+                let address = Address { client, peer };
+                self.read(&parts, record.started(), address).await
             }
         };
         record.begin_answer(reply.answer.status(), reply.cache);

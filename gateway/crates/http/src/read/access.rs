@@ -3,6 +3,7 @@
 use http::request::Parts;
 
 use super::limits::Share;
+use crate::client_address::is_of_stranger;
 use crate::request::authority;
 use crate::request_error::RequestError;
 use crate::settings::RouteAccess;
@@ -70,15 +71,17 @@ impl Frontend {
         parts: &'p Parts,
         address: Address,
     ) -> Result<(&'p str, Option<&'s str>), RequestError> {
+        let (headers, trusted) = (&parts.headers, &self.settings.trusted_proxies);
+        let stranger = is_of_stranger(address.peer, headers, trusted);
         let request = Request {
             method: &parts.method,
             host: authority(parts),
             path: parts.uri.path(),
             below,
             query: parts.uri.query(),
-            headers: &parts.headers,
+            headers,
             // Behind a proxy that is not trusted, its address would admit the whole world.
-            address: address.client.filter(|_| !address.stranger),
+            address: address.client.filter(|_| !stranger),
         };
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,
