@@ -19,6 +19,7 @@ mod mounts;
 mod parts;
 mod pins;
 mod profiles;
+mod reload;
 mod routes;
 mod settings;
 mod tiers;
@@ -55,7 +56,7 @@ impl Actions for App {
         }
         raise_descriptor_limit();
         let inherited = InheritedSockets::from_env().context("a socket that was handed over")?;
-        run(serve(&loaded.config, env, inherited))
+        run(serve(loaded, env, inherited))
     }
 
     fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
@@ -150,20 +151,27 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(
-    config: &Config,
+    loaded: Loaded,
     env: &Environment,
     inherited: InheritedSockets,
 ) -> anyhow::Result<()> {
     let mut signals = StopSignals::new()?;
+    // From now on, so that a reload that comes too early does not end the process.
+    let mut hangup = signal(SignalKind::hangup())?;
     let start = async {
-        let sockets = Sockets::bind_beside(config, inherited).await?;
-        Gateway::start(config, env, sockets).await
+        let sockets = Sockets::bind_beside(&loaded.config, inherited).await?;
+        Gateway::start(loaded, env, sockets).await
     };
     let gateway = tokio::select! {
         gateway = start => gateway?,
         () = signals.recv() => return Ok(()),
     };
-    signals.recv().await;
+    loop {
+        tokio::select! {
+            () = signals.recv() => break,
+            _ = hangup.recv() => gateway.reload().await,
+        }
+    }
     tracing::info!("draining");
     stop_in_order(gateway.stop(), &mut signals).await
 }

@@ -15,6 +15,7 @@ mod check;
 mod client;
 mod pin;
 mod purge;
+mod reload;
 mod show;
 mod sign;
 mod stat;
@@ -91,6 +92,14 @@ pub enum Command {
     /// connections: do not run it if that costs too much.
     #[command(after_long_help = EXIT_CODES)]
     Doctor(DoctorArgs),
+
+    /// Have the running gateway read its configuration again
+    ///
+    /// Asks it through its admin listener (`admin.listen`, `admin.token`); SIGHUP does the same. The configuration is
+    /// applied whole, or not at all. Routes, profiles, accesses, limits and the sizes of the tiers change while requests
+    /// are answered; keys that need a restart are named.
+    #[command(after_long_help = EXIT_CODES)]
+    Reload,
 
     /// Remove an object, or everything below a path, from the cache
     ///
@@ -233,6 +242,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         }
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
+        Command::Reload => show::print(&reload::reload(&load()?.config, env)?),
         Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
         Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
         Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),

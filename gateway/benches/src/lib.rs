@@ -12,7 +12,7 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{Assists, Budget, Coverage, Engine, Error, Object, Open, Parts, ReadContext};
-use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate_write::WritePath;
@@ -117,7 +117,7 @@ impl Hot {
         };
         Frontend::new(
             (self.engine.clone(), WritePath::new(&self.engine)),
-            vec![route],
+            Arc::new(Routes::new(vec![route])),
             Settings::default(),
             Arc::new(Metrics::default()),
             Arc::new(ClientMemory::new(16 << 20)),

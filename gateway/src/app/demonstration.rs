@@ -2,7 +2,7 @@
 
 use super::{Gateway, Sockets};
 use crate::demo;
-use tidegate_config::{Config, Environment, Secret};
+use tidegate_config::{Config, Environment, Loaded, Secret, WrittenKeys};
 use tidegate_plan::ByteSize;
 use tidegate_socket::Listener;
 
@@ -48,7 +48,13 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         http: vec![Listener::from_std(launch.http)?],
         admin: Listener::from_std(launch.admin)?,
     };
-    Gateway::start(&config, &Environment::default(), sockets).await
+    let loaded = Loaded {
+        config,
+        file: None,
+        warnings: Vec::new(),
+        written: WrittenKeys::default(),
+    };
+    Gateway::start(loaded, &Environment::default(), sockets).await
 }
 
 impl demo::Running for Gateway {

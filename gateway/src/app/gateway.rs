@@ -13,13 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
-use super::parts::{GatewayParts, assemble, close_on_error};
-use super::{locate, pins, profiles, settings, tiers, writing};
+use super::parts::{GatewayParts, assemble};
+use super::reload::Reloader;
+use super::{locate, pins, settings, tiers, writing};
+use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
-use tidegate_config::{Config, Environment};
+use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
-use tidegate_http::{ClientMemory, Frontend, Route};
+use tidegate_http::{ClientMemory, Frontend, Routes};
 use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
@@ -93,6 +95,7 @@ pub struct Gateway {
     public: JoinHandle<()>,
     private: JoinHandle<()>,
     deadline: Duration,
+    reloader: Arc<Reloader>,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -104,29 +107,31 @@ impl Gateway {
     /// If a part cannot be opened or does not fit the configuration. An origin that is down is no error: `/readyz`
     /// reports it.
     pub async fn start(
-        config: &Config,
+        loaded: Loaded,
         env: &Environment,
         sockets: Sockets,
     ) -> anyhow::Result<Self> {
+        let config = &loaded.config.clone();
         let token = admin_token(config, env)?;
+        let mut parts = assemble(config, env).await?;
+        let settings = settings::http(&config.http, config.cache.budget);
+        let deadline = settings.drain;
+        // The last step that can fail.
+        let (mounts, writers) =
+            mounts::start_or_close(config, env, &config.mount, &mut parts).await?;
+        let reloader = Arc::new(Reloader::new(loaded, env, &parts));
         let GatewayParts {
             engine,
             write_path,
             stores,
-            routes,
             locator,
             mut registry,
             client_memory,
             background,
-        } = assemble(config, env).await?;
-        let settings = settings::http(&config.http, config.cache.budget);
-        let deadline = settings.drain;
-        // The last step that can fail; by now there are open parts to close.
-        let shared = (&engine, &write_path);
-        let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
-        let (mounts, writers) = close_on_error(&engine, deadline, mounts).await?;
-        let (served, shown) = ((engine.clone(), write_path), routes.clone());
-        let frontend = frontend(served, shown, settings, client_memory, &mut registry);
+            ..
+        } = parts;
+        let served = ((engine.clone(), write_path), reloader.routes.clone());
+        let frontend = frontend(served, settings, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let exposition = exposition(&engine, registry);
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
@@ -137,7 +142,8 @@ impl Gateway {
                 writers: writers.clone(),
                 missing: Box::new(mounts.missing()),
             }),
-            routes: Arc::new(profiles::Profiles::new(config, &routes)),
+            routes: reloader.profiles.clone(),
+            reload: reloader.clone(),
             tiers: Arc::new(tiers),
             pins: Arc::new(pins),
             locate: locator,
@@ -159,8 +165,16 @@ impl Gateway {
             draining,
             stop,
             deadline,
+            reloader,
             _background: background,
         })
+    }
+
+    /// Reads the configuration again and applies it; the result is logged.
+    pub async fn reload(&self) {
+        if let Err(error) = self.reloader.clone().reload().await {
+            tracing::error!(%error, "the configuration was not reloaded");
+        }
     }
 
     /// Drains, writes out pending data, and stops; within three times `http.drain`.
@@ -181,8 +195,7 @@ impl Gateway {
 
 /// Returns the public frontend, and registers its metrics.
 fn frontend(
-    served: (Engine, Arc<WritePath>),
-    routes: Vec<Route>,
+    (served, routes): ((Engine, Arc<WritePath>), Arc<Routes>),
     settings: tidegate_http::Settings,
     client_memory: Arc<ClientMemory>,
     registry: &mut Registry,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 use crate::doctor::Origins;
 use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_config::Config;
@@ -12,9 +14,13 @@ use tidegate_plan::key::encode_path;
 use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_plan::{KeyError, ObjectKey, OriginId};
 
-/// The routes by their paths.
+/// The routes by their paths, as they are in force.
 #[derive(Debug)]
-pub(super) struct Locator {
+pub(super) struct Locator(ArcSwap<LocatedRoutes>);
+
+/// The routes of one moment.
+#[derive(Debug)]
+struct LocatedRoutes {
     table: RouteTable,
     routes: Vec<LocatedRoute>,
     origins: BTreeMap<OriginId, String>,
@@ -30,6 +36,42 @@ struct LocatedRoute {
 impl Locator {
     /// Makes a locator; `routes` are those of `config`, in its order.
     pub(super) fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
+        Self(ArcSwap::from_pointee(LocatedRoutes::new(
+            config, routes, origins,
+        )))
+    }
+
+    /// Takes other routes.
+    pub(super) fn replace(&self, config: &Config, routes: &[Route], origins: &Origins) {
+        let new = LocatedRoutes::new(config, routes, origins);
+        self.0.store(Arc::new(new));
+    }
+}
+
+impl Locate for Locator {
+    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
+        self.0.load().objects(place)
+    }
+
+    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+        self.0.load().below(place)
+    }
+
+    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+        self.0.load().beginning(place)
+    }
+
+    fn path(&self, below: &Below, key: &str) -> Option<String> {
+        self.0.load().path(below, key)
+    }
+
+    fn origin(&self, id: OriginId) -> Option<String> {
+        self.0.load().origins.get(&id).cloned()
+    }
+}
+
+impl LocatedRoutes {
+    fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
         let rule = |route: &Route| RouteRule {
             host: route.settings.host.clone(),
             path: route.settings.path.clone(),
@@ -113,9 +155,7 @@ impl Locator {
         }
         Ok(all)
     }
-}
 
-impl Locate for Locator {
     fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
         let mut all: Vec<Located> = Vec::new();
         for (index, below) in self.find(place)? {
@@ -170,10 +210,6 @@ impl Locate for Locator {
         let back = self.routes.get(index)?.settings.key(rest).ok()?;
         (index == below.route && back.as_str() == key).then_some(path)
     }
-
-    fn origin(&self, id: OriginId) -> Option<String> {
-        self.origins.get(&id).cloned()
-    }
 }
 
 fn bad(error: KeyError) -> PlaceError {
@@ -198,7 +234,7 @@ mod tests {
         let origin: Arc<dyn Origin> = Arc::new(FakeOrigin::new());
         let origins: Origins = [("o".to_owned(), origin)].into();
         let routes = routes::routes(&config, &Environment::default(), &origins).expect("routes");
-        Locator::new(&config, &routes, &origins)
+        Locator::new(&config, &routes.routes, &origins)
     }
 
     fn place(path: &str, host: Option<&str>) -> Place {

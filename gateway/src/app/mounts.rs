@@ -1,11 +1,9 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use prometheus_client::registry::Registry;
 
 use super::fetch_runtime::FetchRuntime;
 use super::parts::{self, GatewayParts};
@@ -14,34 +12,44 @@ use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
 use tidegate_engine::Engine;
 use tidegate_fuse::{Access, Modified, Mounted, Writable};
-use tidegate_http::Route;
-use tidegate_write::{Commit, WritePath, Writers};
+use tidegate_write::{Commit, Writers};
 
 /// The mounts of a process.
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// Mounts all of them, or none, and opens the spool if one of them is writable. `routes` are those of the
-/// configuration, in its order.
-pub(super) async fn start(
+/// Mounts all of them, or none, and opens the spool if one of them is writable. If that fails, closes the engine, which has
+/// open files by then.
+pub(super) async fn start_or_close(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],
-    (engine, write_path): (&Engine, &Arc<WritePath>),
-    routes: &[Route],
-    registry: &mut Registry,
+    parts: &mut GatewayParts,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
-    let writers = writing::start(config, env, mounts, write_path, routes, registry).await?;
+    let started = start(config, env, mounts, parts).await;
+    if started.is_err() {
+        parts.engine.close(config.http.drain.into()).await;
+    }
+    started
+}
+
+async fn start(
+    config: &Config,
+    env: &Environment,
+    mounts: &[tidegate_config::Mount],
+    parts: &mut GatewayParts,
+) -> anyhow::Result<(Mounts, Option<Writers>)> {
+    let writers = writing::start(config, env, mounts, parts).await?;
     let metrics = tidegate_fuse::Metrics::default();
-    metrics.register(registry);
+    metrics.register(&mut parts.registry);
     let mut all = Mounts(Vec::new());
     for mount in mounts {
         let route = config
             .route_of(mount)
             .context("a mount's route was checked")?;
-        let route = &routes[route];
+        let route = &parts.routes.routes[route];
         let settings = settings(mount, &route.settings.key_prefix);
-        let (engine, source) = (engine.clone(), route.source.clone());
+        let (engine, source) = (parts.engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
             None => Access::Read,
             Some(writers) => Access::Write(Writable {
@@ -147,25 +155,14 @@ impl SingleMount {
         env: &Environment,
         mount: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
-        let GatewayParts {
-            engine,
-            write_path,
-            routes,
-            mut registry,
-            background,
-            ..
-        } = parts::assemble(config, env).await?;
-        let drain = config.http.drain.into();
-        let shared = (&engine, &write_path);
-        let mounts = [mount];
-        let starting = start(config, env, &mounts, shared, &routes, &mut registry);
-        let (mounted, writers) = parts::close_on_error(&engine, drain, starting).await?;
+        let mut parts = parts::assemble(config, env).await?;
+        let (mounted, writers) = start_or_close(config, env, &[mount], &mut parts).await?;
         Ok(Self {
-            engine,
+            engine: parts.engine,
             mounted,
             writers,
-            drain,
-            _background: background,
+            drain: config.http.drain.into(),
+            _background: parts.background,
         })
     }
 

@@ -1,17 +1,13 @@
 //! The stand-in for a build without mounts (the feature `fuse`, on Linux): each request for one is
 //! an error.
 
-use std::sync::Arc;
-
 use anyhow::bail;
-use prometheus_client::registry::Registry;
 
+use super::parts::GatewayParts;
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::Engine;
-use tidegate_http::Route;
-use tidegate_write::{WritePath, Writers};
+use tidegate_write::Writers;
 
 const NO_MOUNTS_MESSAGE: &str = "this tidegate was built without mounts";
 
@@ -19,20 +15,29 @@ const NO_MOUNTS_MESSAGE: &str = "this tidegate was built without mounts";
 #[derive(Debug)]
 pub(super) struct Mounts;
 
-pub(super) async fn start(
+/// Opens no spool. If a mount is wanted, closes the engine, which has open files by then.
+pub(super) async fn start_or_close(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],
-    (_, write_path): (&Engine, &Arc<WritePath>),
-    routes: &[Route],
-    registry: &mut Registry,
+    parts: &mut GatewayParts,
+) -> anyhow::Result<(Mounts, Option<Writers>)> {
+    let started = start(config, env, mounts, parts).await;
+    if started.is_err() {
+        parts.engine.close(config.http.drain.into()).await;
+    }
+    started
+}
+
+async fn start(
+    config: &Config,
+    env: &Environment,
+    mounts: &[tidegate_config::Mount],
+    parts: &mut GatewayParts,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     match mounts {
         // Without mounts there are no writers of a spool.
-        [] => Ok((
-            Mounts,
-            writing::start(config, env, mounts, write_path, routes, registry).await?,
-        )),
+        [] => Ok((Mounts, writing::start(config, env, mounts, parts).await?)),
         _ => bail!("`mount`: {NO_MOUNTS_MESSAGE}"),
     }
 }

@@ -1,19 +1,20 @@
 //! The parts under every frontend: origins, stores, and the engine over them.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use super::fetch_runtime::FetchRuntime;
+use super::routes::RouteParts;
 use super::{locate, routes, settings};
 use crate::doctor::Origins;
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{Assists, Budget, Engine, Parts};
-use tidegate_http::{ClientMemory, Route};
+use tidegate_http::ClientMemory;
 use tidegate_plan::{ByteSize, Timestamp};
 use tidegate_telemetry::exposition;
 use tidegate_write::WritePath;
@@ -23,8 +24,8 @@ pub(super) struct GatewayParts {
     pub(super) engine: Engine,
     pub(super) write_path: Arc<WritePath>,
     pub(super) stores: Stores,
-    /// In the configuration's order.
-    pub(super) routes: Vec<Route>,
+    pub(super) routes: RouteParts,
+    pub(super) origins: Origins,
     pub(super) locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
     pub(super) client_memory: Arc<ClientMemory>,
@@ -37,17 +38,18 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let mut registry = Registry::with_prefix(exposition::PREFIX);
     let origins = connect(config, env, &mut registry).await?;
     let routes = routes::routes(config, env, &origins)?;
-    let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
+    let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
-        engine(config, origins, budget, background.handle(), registry).await?;
+        engine(config, &origins, budget, background.handle(), registry).await?;
     Ok(GatewayParts {
         write_path: WritePath::new(&engine),
         engine,
         stores,
         routes,
+        origins,
         locator,
         registry,
         client_memory,
@@ -70,7 +72,7 @@ async fn connect(
 /// Opens the stores and the engine over them; returns both, and the registry with their metrics.
 async fn engine(
     config: &Config,
-    origins: Origins,
+    origins: &Origins,
     budget: Budget,
     runtime: Option<Handle>,
     mut registry: Registry,
@@ -91,7 +93,7 @@ async fn engine(
         budget,
         clock: Arc::new(|| Timestamp::from(SystemTime::now())),
         runtime,
-        origins: origins.into_iter().collect(),
+        origins: origins.clone().into_iter().collect(),
     });
     engine.register(&mut registry);
     Ok((engine, stores, registry))
@@ -104,17 +106,4 @@ fn split_budget(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
     let pinned = budget.0 / 4;
     let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
     (Budget::new(budget.0 - pinned), Arc::new(client_memory))
-}
-
-/// Waits for a part to start. If it fails, closes the engine, which has open files by then.
-pub(super) async fn close_on_error<T>(
-    engine: &Engine,
-    deadline: Duration,
-    starting: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let started = starting.await;
-    if started.is_err() {
-        engine.close(deadline).await;
-    }
-    started
 }

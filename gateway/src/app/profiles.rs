@@ -11,35 +11,50 @@ use tidegate_http::Route;
 use tidegate_plan::Profile;
 use tidegate_telemetry::locks::Recover as _;
 
-/// Every route, and the configuration to read a profile for it.
-pub(super) struct Profiles {
+/// Every route, and the configuration to read a profile for it. Held during a change, so that of two changes each sees
+/// the other's result.
+#[derive(Debug)]
+pub(super) struct Profiles(Mutex<RouteProfiles>);
+
+#[derive(Debug)]
+struct RouteProfiles {
     config: Config,
     routes: Vec<(tidegate_config::Route, Arc<ReadContext>)>,
-    /// The name of each route's profile, if it has one. Held during a change, so that of two
-    /// changes each sees the other's result.
-    names: Mutex<Vec<Option<String>>>,
+    /// The name of each route's profile, if it has one.
+    names: Vec<Option<String>>,
 }
 
 impl Profiles {
     /// Makes them; `routes` are those of `config`, in its order.
     pub(super) fn new(config: &Config, routes: &[Route]) -> Self {
+        Self(Mutex::new(RouteProfiles::new(config, routes)))
+    }
+
+    /// Takes other routes.
+    pub(super) fn replace(&self, config: &Config, routes: &[Route]) {
+        *self.0.lock().recover() = RouteProfiles::new(config, routes);
+    }
+}
+
+impl RouteProfiles {
+    fn new(config: &Config, routes: &[Route]) -> Self {
         let sources = routes.iter().map(|route| route.source.clone());
         let routes: Vec<_> = config.routes().into_iter().zip(sources).collect();
         let names = routes.iter().map(|(route, _)| Some(route.profile.clone()));
         Self {
-            names: Mutex::new(names.collect()),
+            names: names.collect(),
             config: config.clone(),
             routes,
         }
     }
 
-    fn route_profile(&self, index: usize, name: Option<String>) -> RouteProfile {
+    fn route_profile(&self, index: usize) -> RouteProfile {
         let (route, source) = &self.routes[index];
         RouteProfile {
             host: route.host.clone(),
             path: route.path.clone(),
             origin: route.origin.clone(),
-            name,
+            name: self.names[index].clone(),
             profile: Profile::clone(&source.profile.load()),
         }
     }
@@ -88,21 +103,20 @@ impl Profiles {
 
 impl Routes for Profiles {
     fn list(&self) -> Vec<RouteProfile> {
-        let names = self.names.lock().recover();
-        let names = names.iter().cloned().enumerate();
-        names
-            .map(|(index, name)| self.route_profile(index, name))
+        let all = self.0.lock().recover();
+        (0..all.routes.len())
+            .map(|index| all.route_profile(index))
             .collect()
     }
 
     fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError> {
-        let index = self.find(change)?;
-        let source = &self.routes[index].1;
-        let mut names = self.names.lock().recover();
-        let (name, profile) = self.read(&change.to, &source.profile.load())?;
+        let mut all = self.0.lock().recover();
+        let index = all.find(change)?;
+        let source = all.routes[index].1.clone();
+        let (name, profile) = all.read(&change.to, &source.profile.load())?;
         source.profile.store(Arc::new(profile));
-        names[index].clone_from(&name);
-        Ok(self.route_profile(index, name))
+        all.names[index] = name;
+        Ok(all.route_profile(index))
     }
 }
 
@@ -127,7 +141,7 @@ mod tests {
         let origins = [("o".to_owned(), origin)].into();
         let env = Environment::default();
         let routes = routes::routes(&config, &env, &origins).expect("routes");
-        Profiles::new(&config, &routes)
+        Profiles::new(&config, &routes.routes)
     }
 
     fn to(path: &str, host: Option<&str>, to: NewProfile) -> ProfileChange {
@@ -150,7 +164,8 @@ mod tests {
             .expect("changed");
 
         let streams = |index: usize| {
-            let profile = profiles.routes[index].1.profile.load();
+            let all = profiles.0.lock().recover();
+            let profile = all.routes[index].1.profile.load();
             (profile.streams, profile.read_ahead >> 20)
         };
         assert_eq!(

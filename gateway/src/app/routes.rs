@@ -14,7 +14,7 @@ use tidegate_access::limits::Limits;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteAccess, RouteLimits, RouteSettings};
-use tidegate_plan::{Coding, Token};
+use tidegate_plan::{Coding, Profile, Token};
 
 /// Connects to each origin once, however many routes lead to it.
 pub(super) async fn connect(
@@ -32,45 +32,112 @@ pub(super) async fn connect(
     Ok(origins)
 }
 
+/// The routes as the frontend needs them, and what another configuration takes over.
+#[derive(Debug, Clone)]
+pub(super) struct RouteParts {
+    /// In the configuration's order.
+    pub(super) routes: Vec<Route>,
+    /// The profile of each route.
+    profiles: Vec<Profile>,
+    limits: HashMap<String, (tidegate_config::Limits, RouteLimits)>,
+}
+
+impl RouteParts {
+    /// Puts the profiles in force.
+    pub(super) fn apply_profiles(&self) {
+        for (route, profile) in self.routes.iter().zip(&self.profiles) {
+            if **route.source.profile.load() != *profile {
+                route.source.profile.store(Arc::new(profile.clone()));
+            }
+        }
+    }
+}
+
 /// Returns the routes as the frontend needs them.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
     origins: &Origins,
-) -> anyhow::Result<Vec<Route>> {
+) -> anyhow::Result<RouteParts> {
+    let none = RouteParts {
+        routes: Vec::new(),
+        profiles: Vec::new(),
+        limits: HashMap::new(),
+    };
+    rebuild(config, env, origins, &none)
+}
+
+/// Returns the routes of another configuration. A route that stays keeps its [`ReadContext`], which mounts and readers
+/// hold; limits that stay keep what they have counted. Changes nothing that is in force.
+pub(super) fn rebuild(
+    config: &Config,
+    env: &Environment,
+    origins: &Origins,
+    old: &RouteParts,
+) -> anyhow::Result<RouteParts> {
     let accesses = accesses(config, env)?;
-    let all_limits: HashMap<_, _> = config.limits.iter().map(limits).collect();
-    let route = |route: tidegate_config::Route| {
-        let access = route
-            .access
-            .as_ref()
-            .map(|name| accesses.get(name).cloned());
-        let access = access.map(|found| found.context("a route's access was checked"));
-        let limits = route
-            .limits
-            .as_ref()
-            .map(|name| all_limits.get(name).cloned());
-        let limits = limits.map(|found| found.context("a route's limits were checked"));
+    let limits = all_limits(config, old);
+    let (mut routes, mut profiles) = (Vec::new(), Vec::new());
+    for route in config.routes() {
         let origin = origins
             .get(&route.origin)
             .context("a route's origin was checked")?;
         let profile = config
             .profile(&route.profile)
             .context("a route's profile was checked")?;
-        let source = ReadContext {
-            origin: origin.clone(),
-            profile: ArcSwap::from_pointee(profile),
+        let access = route.access.as_ref().map(|name| {
+            let found = accesses.get(name).cloned();
+            found.context("a route's access was checked")
+        });
+        let limits = route.limits.as_ref().map(|name| {
+            let found = limits.get(name).map(|(_, limits)| limits.clone());
+            found.context("a route's limits were checked")
+        });
+        let stays = |old: &&Route| {
+            let own = &old.settings;
+            own.host == route.host
+                && own.path == route.path
+                && own.key_prefix == route.key_prefix
+                && Arc::ptr_eq(&old.source.origin, origin)
         };
-        Ok(Route {
+        let source = old.routes.iter().find(stays).map(|old| old.source.clone());
+        let new = || {
+            Arc::new(ReadContext {
+                origin: origin.clone(),
+                profile: ArcSwap::from_pointee(profile.clone()),
+            })
+        };
+        routes.push(Route {
+            source: source.unwrap_or_else(new),
             settings: RouteSettings {
                 access: access.transpose()?,
                 limits: limits.transpose()?,
                 ..settings_of(route, env)?
             },
-            source: Arc::new(source),
-        })
+        });
+        profiles.push(profile);
+    }
+    Ok(RouteParts {
+        routes,
+        profiles,
+        limits,
+    })
+}
+
+/// Returns the limits by name.
+fn all_limits(
+    config: &Config,
+    old: &RouteParts,
+) -> HashMap<String, (tidegate_config::Limits, RouteLimits)> {
+    let limits = |(name, limits): (&String, &tidegate_config::Limits)| {
+        let same = old.limits.get(name).filter(|(old, _)| old == limits);
+        let new = || {
+            let counted = Limits::new(settings::limit_rules(limits));
+            (limits.clone(), RouteLimits(Arc::new(counted)))
+        };
+        (name.clone(), same.cloned().unwrap_or_else(new))
     };
-    config.routes().into_iter().map(route).collect()
+    config.limits.iter().map(limits).collect()
 }
 
 /// Returns the accesses by name, with their secrets read.
@@ -85,11 +152,6 @@ fn accesses(config: &Config, env: &Environment) -> anyhow::Result<HashMap<String
         Ok((name.clone(), access))
     };
     config.access.iter().map(access).collect()
-}
-
-fn limits((name, limits): (&String, &tidegate_config::Limits)) -> (String, RouteLimits) {
-    let limits = Limits::new(settings::limit_rules(limits));
-    (name.clone(), RouteLimits(Arc::new(limits)))
 }
 
 fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {

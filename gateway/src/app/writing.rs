@@ -1,26 +1,21 @@
 //! Writes through mounts: one spool for the process, if a mount is writable.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use prometheus_client::registry::Registry;
 
+use super::parts::GatewayParts;
 use tidegate_config::{Config, Environment};
-use tidegate_http::Route;
 use tidegate_plan::upload::kept_end;
-use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
+use tidegate_write::{Settings, Writers, left_in_spool};
 
-/// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable. `routes`
-/// are those of the configuration, in its order.
+/// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable.
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],
-    write_path: &Arc<WritePath>,
-    routes: &[Route],
-    registry: &mut Registry,
+    parts: &mut GatewayParts,
 ) -> anyhow::Result<Option<Writers>> {
     let writable = mounts.iter().filter(|mount| mount.writable);
     let Some(patience) = writable.clone().map(|mount| mount.deadline).min() else {
@@ -31,7 +26,7 @@ pub(super) async fn start(
     };
     let sources = writable.filter_map(|mount| {
         let route = config.route_of(mount)?;
-        Some(routes[route].source.clone())
+        Some(parts.routes.routes[route].source.clone())
     });
     let sources: Vec<_> = sources.collect();
     let spool = config
@@ -46,10 +41,10 @@ pub(super) async fn start(
         patience: patience.into(),
         ..Settings::new(spool)
     };
-    let path = write_path.clone();
+    let path = parts.write_path.clone();
     let opened = tokio::task::spawn_blocking(move || Writers::start(&path, settings, &sources));
     let writers = opened.await?.context("cannot open the spool")?;
-    writers.register(registry);
+    writers.register(&mut parts.registry);
     Ok(Some(writers))
 }
 

@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
 use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
-use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};
@@ -119,7 +119,7 @@ impl Gateway {
         };
         let metrics = Arc::new(Metrics::default());
         metrics.register(&mut counted);
-        let routes = routes.into_iter().map(route).collect();
+        let routes = Arc::new(Routes::new(routes.into_iter().map(route).collect()));
         let pinned = Arc::new(ClientMemory::new(16 << 20));
         let write_path = WritePath::new(&engine);
         let frontend = Frontend::new(

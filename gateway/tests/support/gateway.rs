@@ -36,16 +36,16 @@ impl Whole {
     /// Does the same, and returns the error if it does not start.
     pub(crate) async fn try_start(toml: &str) -> anyhow::Result<Self> {
         let env = Environment::default();
-        let loaded =
-            tidegate_config::parse("test.toml", toml, &env).expect("a right configuration");
-        let mut config = loaded.config;
+        let loaded = tidegate_config::parse("test.toml", toml, &env);
+        let mut loaded = loaded.expect("a right configuration");
+        let config = &mut loaded.config;
         let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
         config.http.listen.0 = vec![any.clone()];
         config.admin.listen = any;
-        let sockets = Sockets::bind(&config).await.expect("free ports");
+        let sockets = Sockets::bind(config).await.expect("free ports");
         let (http, admin) = (bound(&sockets.http[0]), bound(&sockets.admin));
         Ok(Self {
-            gateway: Gateway::start(&config, &env, sockets).await?,
+            gateway: Gateway::start(loaded, &env, sockets).await?,
             http,
             admin,
         })

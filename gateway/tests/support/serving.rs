@@ -48,7 +48,8 @@ impl Serving {
         std::fs::write(self.config(), toml).expect("written");
     }
 
-    fn config(&self) -> PathBuf {
+    /// Returns the configuration's file.
+    pub(crate) fn config(&self) -> PathBuf {
         self.home.path().join("tidegate.toml")
     }
 
@@ -107,6 +108,19 @@ impl Serving {
     /// Returns the sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
         self.look("/metrics").await.metric(words)
+    }
+
+    /// Sends the program a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("it runs");
+        kill_process(Pid::from_child(child), signal).expect("told");
+    }
+
+    /// Returns the number of descriptors that the program has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let child = self.child.as_ref().expect("it runs");
+        let open = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
+        open.expect("it runs").count()
     }
 
     /// Ends the program in order.

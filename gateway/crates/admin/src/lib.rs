@@ -15,6 +15,7 @@
 //! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
 //! | `GET /routes` | the present profile of each route, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
+//! | `POST /reload` | reads the configuration again and applies it, whole or not at all (see [`reload`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
 //!
 //! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
@@ -55,6 +56,7 @@ pub mod pins;
 pub mod place;
 pub mod profile;
 pub mod purge;
+pub mod reload;
 mod stat;
 mod warm;
 
@@ -88,6 +90,8 @@ pub struct Admin {
     pub control: Arc<dyn Control>,
     /// The routes, whose profiles may be exchanged.
     pub routes: Arc<dyn profile::Routes>,
+    /// Reads the configuration again.
+    pub reload: Arc<dyn reload::Reload>,
     /// The tiers, which may be resized and switched off.
     pub tiers: Arc<dyn cache::Tiers>,
     /// The pins.
@@ -152,6 +156,7 @@ impl Admin {
             )
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
+            .route("/reload", post(reload::reload).route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(hosts)

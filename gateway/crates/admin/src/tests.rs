@@ -63,6 +63,20 @@ pub(super) struct Parts {
     pub(super) bucket: bucket::Bucket,
 }
 
+/// Takes each configuration.
+struct Reloaded;
+
+impl reload::Reload for Reloaded {
+    fn reload(
+        self: Arc<Self>,
+    ) -> BoxFuture<'static, Result<reload::ReloadReport, reload::ReloadError>> {
+        Box::pin(std::future::ready(Ok(reload::ReloadReport {
+            changed: vec!["route[0].path".to_owned()],
+            needs_restart: Vec::new(),
+        })))
+    }
+}
+
 /// Returns those parts, and the token that they want.
 pub(super) fn running(token: Option<&str>) -> Parts {
     let tiers = Arc::new(cache::tests::OneDisk::default());
@@ -71,6 +85,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
     let admin = Admin {
         control: Arc::new(Told::default()),
         routes: Arc::new(profile::tests::OneRoute::default()),
+        reload: Arc::new(Reloaded),
         tiers: tiers.clone(),
         pins: pins.clone(),
         locate: Arc::new(bucket.clone()),

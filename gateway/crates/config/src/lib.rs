@@ -31,6 +31,7 @@ mod secret;
 mod section;
 mod shape;
 mod tree;
+mod written;
 
 pub use environment::Environment;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
@@ -41,6 +42,8 @@ pub use section::{
     Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
     Spool, State, Umask,
 };
+
+pub use written::WrittenKeys;
 
 /// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "tidegate.toml";
@@ -172,6 +175,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// Values that were corrected, and oddities.
     pub warnings: Vec<Problem>,
+    /// The keys that it writes.
+    pub written: WrittenKeys,
 }
 
 /// The reason why there is no configuration. The process ends with exit code 78 (`EX_CONFIG`, sysexits.h).
@@ -231,6 +236,7 @@ pub fn parse(name: &str, text: &str, env: &Environment) -> Result<Loaded, Proble
         config,
         file: None,
         warnings: sorted(found.warnings).0,
+        written: WrittenKeys::of(&document),
     })
 }
 

@@ -44,7 +44,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
-use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_socket::Listener;
 use tidegate_write::WritePath;
 
@@ -58,12 +57,14 @@ mod record;
 mod reply;
 mod request;
 mod request_error;
+mod routes;
 mod server;
 mod settings;
 mod write;
 
 pub use body::client_memory::ClientMemory;
 pub use metrics::Metrics;
+pub use routes::Routes;
 pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
@@ -72,6 +73,7 @@ use record::RequestRecord;
 use reply::Reply;
 use request::host;
 use request_error::RequestError;
+use routes::RouteSet;
 use server::Server;
 use server::connection::{self, ConnectionContext, Handler, Shutdown};
 use server::timeouts::ConnectionActivity;
@@ -90,8 +92,7 @@ pub struct Route {
 pub struct Frontend {
     engine: Engine,
     write_path: Arc<WritePath>,
-    table: RouteTable,
-    routes: Vec<RouteState>,
+    routes: Arc<Routes>,
     settings: Arc<Settings>,
     metrics: Arc<Metrics>,
     client_memory: Arc<ClientMemory>,
@@ -116,11 +117,29 @@ struct RouteState {
     headers: HeaderCache,
 }
 
+impl RouteState {
+    fn new(route: Route) -> Self {
+        Self {
+            settings: route.settings,
+            source: route.source,
+            headers: HeaderCache::new(),
+        }
+    }
+}
+
+impl fmt::Debug for RouteState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteState")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Frontend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frontend")
             .field("settings", &self.settings)
-            .field("table", &self.table)
+            .field("routes", &self.routes)
             .finish_non_exhaustive()
     }
 }
@@ -130,25 +149,15 @@ impl Frontend {
     #[must_use]
     pub fn new(
         (engine, write_path): (Engine, Arc<WritePath>),
-        routes: Vec<Route>,
+        routes: Arc<Routes>,
         settings: Settings,
         metrics: Arc<Metrics>,
         client_memory: Arc<ClientMemory>,
     ) -> Self {
-        let table = RouteTable::new(routes.iter().map(|route| RouteRule {
-            host: route.settings.host.clone(),
-            path: route.settings.path.clone(),
-        }));
-        let state = |route: Route| RouteState {
-            settings: route.settings,
-            source: route.source,
-            headers: HeaderCache::new(),
-        };
         Self {
             engine,
             write_path,
-            table,
-            routes: routes.into_iter().map(state).collect(),
+            routes,
             settings: Arc::new(settings),
             metrics,
             client_memory,
@@ -179,16 +188,16 @@ impl Frontend {
     }
 
     /// Returns the route of a request and the path below it, if a route has its host and path.
-    fn find_route<'a>(
+    fn find_route<'s, 'p>(
         &self,
-        parts: &'a Parts,
-    ) -> Result<Option<(&RouteState, &'a str)>, RequestError> {
+        routes: &'s RouteSet,
+        parts: &'p Parts,
+    ) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
         let target = parts.uri.path_and_query();
         if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
             return Err(RequestError::Target);
         }
-        let found = self.table.find(host(parts)?, parts.uri.path());
-        Ok(found.map(|(index, below)| (&self.routes[index], below)))
+        Ok(routes.find(host(parts)?, parts.uri.path()))
     }
 }
 

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
+use crate::RouteState;
 use crate::body::Content;
 use crate::body::delivery::Delivery;
 use crate::body::multipart::Multipart;
@@ -30,7 +31,7 @@ use crate::cors;
 use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use crate::{Address, Frontend, RouteState};
+use crate::{Address, Frontend};
 use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
@@ -46,7 +47,9 @@ impl Frontend {
     /// Answers one request that does not write.
     pub(crate) async fn read(&self, parts: &Parts, started: Instant, address: Address) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let found = self.find_route(parts).and_then(|route| match route {
+        let routes = self.routes.load();
+        let found = self.find_route(&routes, parts);
+        let found = found.and_then(|route| match route {
             Some(found) if is_read => Ok(found),
             None if is_read => Err(RequestError::NoRoute),
             route => Err(RequestError::Method {
@@ -60,7 +63,7 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let admission = match self.admit(route, below, parts, address) {
+        let admission = match self.admit((&routes, route), below, parts, address) {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };

@@ -24,10 +24,11 @@ use tracing::Level;
 
 use self::request_body::RequestBody;
 use self::stored_headers::stored_headers;
+use crate::Frontend;
+use crate::RouteState;
 use crate::body::Content;
 use crate::reply::Reply;
 use crate::request_error::RequestError;
-use crate::{Frontend, RouteState};
 use tidegate_access::without_signature;
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
@@ -59,7 +60,9 @@ impl Frontend {
         body: Sent,
         client: Option<IpAddr>,
     ) -> Result<Reply, RequestError> {
-        let (route, below) = self.find_route(parts)?.ok_or(RequestError::NoRoute)?;
+        let routes = self.routes.load();
+        let found = self.find_route(&routes, parts)?;
+        let (route, below) = found.ok_or(RequestError::NoRoute)?;
         let Some(token) = &route.settings.write_token else {
             return Err(RequestError::Method { writable: false });
         };

@@ -3,11 +3,13 @@
 use http::request::Parts;
 
 use super::limits::Share;
+use crate::RouteState;
 use crate::client_address::is_of_stranger;
 use crate::request::authority;
 use crate::request_error::RequestError;
+use crate::routes::RouteSet;
 use crate::settings::RouteAccess;
-use crate::{Address, Frontend, RouteState};
+use crate::{Address, Frontend};
 use tidegate_access::{Refusal, Request, Verdict};
 
 /// A request that was admitted.
@@ -27,21 +29,21 @@ impl Frontend {
     #[inline]
     pub(super) fn admit<'p>(
         &self,
-        route: &RouteState,
+        (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
         parts: &'p Parts,
         address: Address,
     ) -> Result<Admission<'p>, RequestError> {
         match route.settings.is_open() {
             true => Ok(Admission { below, share: None }),
-            false => self.judge(route, below, parts, address),
+            false => self.judge((routes, route), below, parts, address),
         }
     }
 
     /// The limits come first: guesses at a token count as requests. Limits by key need the key.
     fn judge<'p>(
         &self,
-        route: &RouteState,
+        (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
         parts: &'p Parts,
         address: Address,
@@ -56,7 +58,7 @@ impl Frontend {
         let early = early.transpose()?;
         let (below, by) = match &route.settings.access {
             None => (below, None),
-            Some(access) => self.check_access((route, access), below, parts, address)?,
+            Some(access) => self.check_access((routes, route), access, (below, parts), address)?,
         };
         let late = late.map(|limits| self.enter(route, limits, (client, by)));
         let share = early.or(late.transpose()?);
@@ -66,9 +68,9 @@ impl Frontend {
     /// Returns the path below the route that a request means, and the name of the key or token that admits it.
     fn check_access<'p, 's>(
         &self,
-        (route, access): (&RouteState, &'s RouteAccess),
-        below: &'p str,
-        parts: &'p Parts,
+        (routes, route): (&RouteSet, &RouteState),
+        access: &'s RouteAccess,
+        (below, parts): (&'p str, &'p Parts),
         address: Address,
     ) -> Result<(&'p str, Option<&'s str>), RequestError> {
         let (headers, trusted) = (&parts.headers, &self.settings.trusted_proxies);
@@ -86,7 +88,7 @@ impl Frontend {
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,
             Verdict::Admitted { below: rest, by }
-                if rest.len() == below.len() || self.is_on(route, &request, rest) =>
+                if rest.len() == below.len() || is_on((routes, route), &request, rest) =>
             {
                 return Ok((rest, by));
             }
@@ -101,15 +103,13 @@ impl Frontend {
             },
         })
     }
+}
 
-    /// Returns whether a path without its signature belongs to the same route. Else a signature in the path would lead
-    /// past the access of a longer route.
-    fn is_on(&self, route: &RouteState, request: &Request<'_>, rest: &str) -> bool {
-        let route_path = request.path.strip_suffix(request.below);
-        let path = format!("{}{rest}", route_path.unwrap_or_default());
-        let found = self.table.find(request.host, &path);
-        found.is_some_and(|(index, below)| {
-            below == rest && std::ptr::eq(&raw const self.routes[index], route)
-        })
-    }
+/// Returns whether a path without its signature belongs to the same route. Else a signature in the path would lead past
+/// the access of a longer route.
+fn is_on((routes, route): (&RouteSet, &RouteState), request: &Request<'_>, rest: &str) -> bool {
+    let route_path = request.path.strip_suffix(request.below);
+    let path = format!("{}{rest}", route_path.unwrap_or_default());
+    let found = routes.find(request.host, &path);
+    found.is_some_and(|(own, below)| below == rest && std::ptr::eq(own, route))
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::Buf as _;
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::Frontend;
+use crate::RouteState;
 use crate::body::Content;
 use crate::body::delivery::{BodyError, ByteSource};
 use crate::body::pieces::Pieces;
 use crate::request_error::RequestError;
-use crate::{Frontend, RouteState};
 use tidegate_access::limits::{LimitKey, Limits, UnderWay};
 
 /// The share of a request in the limits of its route.

@@ -1,0 +1,232 @@
+//! The real program takes another configuration while it serves: by request, by signal, by its own command.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+#[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
+mod door;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod mount;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
+#[path = "support/world.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod world;
+
+use gateway::{Got, ask};
+use mount::TOKEN;
+use serving::Serving;
+use world::{World, sample};
+
+const SIZE: usize = 100_000;
+
+/// A route for all, and what else the test says.
+fn configuration(world: &World, more: &str) -> String {
+    let own = format!("token = \"{TOKEN}\"");
+    let config = world.config("ttl = \"1h\"");
+    let config = config.replace("token = \"t0ken-of-the-tests\"", &own);
+    format!("{config}[[route]]\npath = \"/\"\norigin = \"media\"\n{more}")
+}
+
+const MORE: &str = "[[route]]\npath = \"/more/\"\norigin = \"media\"\nkey_prefix = \"o/\"\n\
+                    headers = { x-more = \"yes\" }\n";
+
+async fn serving(world: &World) -> Serving {
+    for n in 0..4 {
+        world.put(&format!("o/{n}"), &sample(SIZE, n)).await;
+    }
+    let mut serving = Serving::configured(&configuration(world, ""));
+    serving.start().await;
+    serving
+}
+
+fn report(got: &Got) -> Value {
+    assert_eq!(got.status, 200, "{}", got.text());
+    serde_json::from_slice(&got.body).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_come_and_go_and_sizes_change() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    assert_eq!(serving.get("/more/1").await.status, 404);
+    serving.configure(
+        &configuration(&world, MORE).replace("memory = \"64MiB\"", "memory = \"32MiB\""),
+    );
+    let told = report(&serving.post("/reload").await);
+    let keys = |keys: &[&str]| json!(keys);
+    let added = ["headers.x-more", "key_prefix", "origin", "path"];
+    let added = added.map(|key| format!("route[1].{key}"));
+    let added: Vec<_> = added.iter().map(String::as_str).collect();
+    assert_eq!(
+        told["changed"],
+        keys(&[&["cache.memory"], &added[..]].concat())
+    );
+    assert_eq!(told["needs_restart"], keys(&[]));
+    let got = serving.get("/more/1").await;
+    assert_eq!((got.status, &*got.body), (200, &*sample(SIZE, 1)));
+    assert_eq!(got.header("x-more"), "yes");
+    let tiers = report(&serving.look("/cache").await);
+    assert_eq!(tiers["memory"]["capacity"], json!(32 << 20));
+    let routes = report(&serving.look("/routes").await);
+    assert_eq!(routes["routes"].as_array().map(Vec::len), Some(2));
+
+    let again = report(&serving.post("/reload").await);
+    assert_eq!(again, json!({ "changed": [], "needs_restart": [] }));
+    serving.configure(&configuration(&world, ""));
+    report(&serving.post("/reload").await);
+    assert_eq!(serving.get("/more/1").await.status, 404);
+    assert_eq!(serving.get("/o/1").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_configuration_changes_nothing_and_says_where() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    let right = configuration(&world, MORE);
+    for (wrong, said) in [
+        (right.replace("key_prefix", "key_perfix"), "route[1]"),
+        (
+            right.replace("min_free = \"1MiB\"", "min_free = \"x\""),
+            "min_free",
+        ),
+        (format!("{right}["), "tidegate.toml:"),
+        (
+            right.replace("name = \"media\"", "name = \"other\""),
+            "route[0].origin",
+        ),
+        // All of it is right, and yet it cannot be put in force.
+        (
+            right.replace(
+                "path_style = true",
+                "path_style = true\nregion = \"eu-west-1\"",
+            ),
+            "needs a restart",
+        ),
+        (
+            format!("{right}write_token = {{ file = \"/not/there\" }}\nwritable = true\n"),
+            "/not/there",
+        ),
+        (
+            right.replace("capacity = \"128MiB\"", "capacity = \"8EiB\""),
+            "cache",
+        ),
+    ] {
+        serving.configure(&wrong);
+        let got = serving.post("/reload").await;
+        assert_eq!(got.status, 422, "{wrong}\n{}", got.text());
+        assert!(got.text().contains(said), "{said}: {}", got.text());
+        assert_eq!(serving.get("/more/1").await.status, 404, "{said}");
+        assert_eq!(serving.get("/o/1").await.status, 200, "{said}");
+    }
+    serving.configure(&right);
+    report(&serving.post("/reload").await);
+    assert_eq!(serving.get("/more/1").await.status, 200);
+    let unasked = ask(serving.admin, Method::POST, "/reload", &[]).await;
+    assert_eq!(unasked.status, 401);
+    assert_eq!(
+        serving.look("/reload").await.status,
+        405,
+        "a GET changes nothing"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_restart_is_named_until_there_is_one() {
+    let world = World::new().await;
+    let mut serving = serving(&world).await;
+    let other = configuration(&world, MORE).replace("[cache]\n", "[cache]\nbudget = \"96MiB\"\n");
+    serving.configure(&other);
+    for changed in [4, 0] {
+        let told = report(&serving.post("/reload").await);
+        assert_eq!(told["changed"].as_array().map(Vec::len), Some(changed));
+        assert_eq!(told["needs_restart"], json!(["cache.budget"]));
+    }
+    assert_eq!(serving.get("/more/1").await.status, 200);
+    serving.end().await;
+    serving.start().await;
+    let told = report(&serving.post("/reload").await);
+    assert_eq!(told["needs_restart"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_and_the_command_do_the_same() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    serving.configure(&configuration(&world, MORE));
+    serving.signal(Signal::HUP);
+    while serving.get("/more/1").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    serving.configure(&configuration(&world, ""));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["reload", "--config"]).arg(serving.config());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = output.await.expect("no panic").expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("changed: route[1].path\n"), "{text}");
+    assert_eq!(serving.get("/more/1").await.status, 404);
+}
+
+/// Reads until it is told to stop; returns how often.
+async fn read_on(http: SocketAddr, stop: Arc<AtomicBool>, reader: usize) -> usize {
+    let mut read = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let n = (reader + read) % 4;
+        let got = ask(http, Method::GET, &format!("/o/{n}"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(SIZE, n), "{n}");
+        read += 1;
+    }
+    read
+}
+
+/// `TIDEGATE_RELOADS` reloads (100) under the load of four readers: no failed request, and no descriptor more than
+/// before.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_fails_however_often_it_is_reloaded() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..4)
+        .map(|reader| tokio::spawn(read_on(serving.http, stop.clone(), reader)))
+        .collect();
+    let reload = async |nth: usize| {
+        let more = [MORE, ""][nth % 2];
+        serving.configure(&configuration(&world, more));
+        report(&serving.post("/reload").await);
+        let expected = [200, 404][nth % 2];
+        assert_eq!(serving.get("/more/2").await.status, expected, "{nth}");
+    };
+    for nth in 0..10 {
+        reload(nth).await;
+    }
+    let before = serving.descriptors();
+    let count = std::env::var("TIDEGATE_RELOADS").ok();
+    let count = count.map_or(100, |text| text.parse().expect("a number"));
+    for nth in 0..count {
+        reload(nth).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.expect("no request failed") > 0);
+    }
+    // Connections come and go; a leak would be one for each reload.
+    let after = serving.descriptors();
+    assert!(after < before + count.min(50), "{before} to {after}");
+}
