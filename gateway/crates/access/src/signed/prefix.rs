@@ -88,10 +88,16 @@ pub(crate) fn split_segment(below: &str) -> (Option<Cow<'_, str>>, &str) {
     }
 }
 
-/// Returns a path without the segments that look like a signature, for the log. It removes malformed ones as well.
+/// Returns a path without the segments that look like a signature, for the log.
+///
+/// A segment is judged as it is decoded, since [`Access::check`](crate::Access::check) admits other spellings too. It goes
+/// whole, with an encoded slash in it, and also where it is malformed.
 #[must_use]
 pub fn without_signature(path: &str) -> Cow<'_, str> {
-    let is_signature = |segment: &&str| segment.starts_with(BEGIN) && segment.contains("signature");
+    let is_signature = |segment: &&str| {
+        let text = percent_decode_str(segment).decode_utf8_lossy();
+        text.contains(BEGIN) && text.contains("signature")
+    };
     if !path.split('/').any(|segment| is_signature(&segment)) {
         return Cow::Borrowed(path);
     }

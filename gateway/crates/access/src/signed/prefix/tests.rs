@@ -265,8 +265,48 @@ fn the_log_has_no_signature() {
         (format!("/private/{text}"), "/private"),
         (format!("/{text}/{text}/a"), "/a"),
         (format!("/private/{text}&x/a"), "/private/a"),
+        (
+            format!("/private/{}/a", text.replace("signature=", "%73ignature=")),
+            "/private/a",
+        ),
+        (format!("/private%2F{text}/a"), "/a"),
+        (
+            "/private/%65xpires=%ff&signature=0/a".to_owned(),
+            "/private/a",
+        ),
+        (
+            "/expired%ff/signatures/b".to_owned(),
+            "/expired%ff/signatures/b",
+        ),
     ] {
         assert_eq!(without_signature(&path), logged, "{path}");
+    }
+}
+
+/// The log must know each spelling of a signature that opens a path.
+#[test]
+fn the_log_has_no_spelling_of_a_signature_that_is_admitted() {
+    let text = signed("/private/");
+    let hex = text.rsplit('=').next().expect("the signature");
+    let respelled = text.replace("signature=", "%73ignature=");
+    for below in [text.clone(), respelled] {
+        for route in ["/private/", "/private%2F"] {
+            let path = format!("{route}{below}/x");
+            let headers = HeaderMap::new();
+            let request = Request {
+                method: &Method::GET,
+                host: "",
+                path: &path,
+                below: &path[route.len()..],
+                query: None,
+                headers: &headers,
+                address: None,
+            };
+            let access = access();
+            let verdict = access.check(&request, Timestamp::from_secs(NOW as i64));
+            assert!(verdict.is_admitted(), "{path}");
+            assert!(!without_signature(&path).contains(hex), "{path}");
+        }
     }
 }
 
