@@ -63,23 +63,14 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let admission = match self.admit((&routes, route), below, parts, address) {
-            Ok(admission) => admission,
-            Err(error) => return refusal(route, parts, &error),
-        };
+        if !route.settings.is_open() {
+            // Boxed, so that an open route does not carry its state.
+            return Box::pin(self.read_closed((&routes, route), below, parts, (started, address)))
+                .await;
+        }
         let times = (started, address.client.into());
-        let answer = self.answer_object(route, admission.below, parts, times);
-        let mut reply = match answer.await {
-            Ok(reply) => reply,
-            Err(error) => failure(route, parts, &error),
-        };
-        if let Some(share) = admission.share {
-            reply.answer = reply.answer.map(|content| share.limit(content));
-        }
-        if let Some(cors) = &route.settings.cors {
-            cors::apply(cors, &parts.headers, reply.answer.headers_mut());
-        }
-        reply
+        let answer = self.answer_object(route, below, parts, times).await;
+        complete(route, parts, answer)
     }
 
     /// Answers GET or HEAD of an object: from its closed draft if it has one, else from the version that it has now.
@@ -232,13 +223,14 @@ impl Frontend {
     }
 }
 
-/// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one for which
-/// there is no route.
-fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
-    let mut reply = Reply::error(error, Duration::ZERO, &parts.method);
-    if let Some(cors) = &route.settings.cors
-        && *error != RequestError::NoRoute
-    {
+/// Returns the reply of an answer or a failure, with the headers that let a script read it.
+#[inline]
+fn complete(route: &RouteState, parts: &Parts, answer: Result<Reply, RequestError>) -> Reply {
+    let mut reply = match answer {
+        Ok(reply) => reply,
+        Err(error) => failure(route, parts, &error),
+    };
+    if let Some(cors) = &route.settings.cors {
         cors::apply(cors, &parts.headers, reply.answer.headers_mut());
     }
     reply

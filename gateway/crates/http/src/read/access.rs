@@ -1,10 +1,16 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
-use http::request::Parts;
+use std::time::Duration;
 
+use http::request::Parts;
+use tokio::time::Instant;
+
+use super::complete;
 use super::limits::Share;
 use crate::RouteState;
 use crate::client_address::is_of_stranger;
+use crate::cors;
+use crate::reply::Reply;
 use crate::request::authority;
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
@@ -14,34 +20,41 @@ use tidegate_access::{Refusal, Request, Verdict};
 
 /// A request that was admitted.
 #[derive(Debug)]
-pub(super) struct Admission<'p> {
+struct Admission<'p> {
     /// The path below the route, without a signature in it.
-    pub(super) below: &'p str,
+    below: &'p str,
     /// Its share in the route's limits, if the route has any.
-    pub(super) share: Option<Share>,
+    share: Option<Share>,
 }
 
 impl Frontend {
-    /// Has the route's limits and access judge a GET or HEAD request.
+    /// Answers a GET or HEAD request on a route that has an access or limits.
+    pub(super) async fn read_closed(
+        &self,
+        (routes, route): (&RouteSet, &RouteState),
+        below: &str,
+        parts: &Parts,
+        (started, address): (Instant, Address),
+    ) -> Reply {
+        let admission = match self.admit((routes, route), below, parts, address) {
+            Ok(admission) => admission,
+            Err(error) => return refusal(route, parts, &error),
+        };
+        let times = (started, address.client.into());
+        let answer = self.answer_object(route, admission.below, parts, times);
+        let mut reply = complete(route, parts, answer.await);
+        if let Some(share) = admission.share {
+            reply.answer = reply.answer.map(|content| share.limit(content));
+        }
+        reply
+    }
+
+    /// Has the route's limits and access judge a GET or HEAD request. The limits come first: guesses at a token count as
+    /// requests. Limits by key need the key.
     ///
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects.
-    #[inline]
-    pub(super) fn admit<'p>(
-        &self,
-        (routes, route): (&RouteSet, &RouteState),
-        below: &'p str,
-        parts: &'p Parts,
-        address: Address,
-    ) -> Result<Admission<'p>, RequestError> {
-        match route.settings.is_open() {
-            true => Ok(Admission { below, share: None }),
-            false => self.judge((routes, route), below, parts, address),
-        }
-    }
-
-    /// The limits come first: guesses at a token count as requests. Limits by key need the key.
-    fn judge<'p>(
+    fn admit<'p>(
         &self,
         (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
@@ -112,4 +125,16 @@ fn is_on((routes, route): (&RouteSet, &RouteState), request: &Request<'_>, rest:
     let path = format!("{}{rest}", route_path.unwrap_or_default());
     let found = routes.find(request.host, &path);
     found.is_some_and(|(own, below)| below == rest && std::ptr::eq(own, route))
+}
+
+/// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one for which
+/// there is no route.
+fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
+    let mut reply = Reply::error(error, Duration::ZERO, &parts.method);
+    if let Some(cors) = &route.settings.cors
+        && *error != RequestError::NoRoute
+    {
+        cors::apply(cors, &parts.headers, reply.answer.headers_mut());
+    }
+    reply
 }
