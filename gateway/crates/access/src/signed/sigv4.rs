@@ -156,7 +156,7 @@ pub(super) fn presign(
         parameter("X-Amz-Expires", &seconds),
         parameter("X-Amz-SignedHeaders", "host"),
     ]);
-    let headers = format!("host:{host}\n");
+    let headers = format!("host:{}\n", host.to_ascii_lowercase());
     let canonical = canonical_request(method, path, &query, (&headers, "host"));
     let signature = signature(key, &time, scope, &canonical);
     format!("{query}&{SIGNATURE}{signature}")
@@ -275,8 +275,8 @@ fn canonical_query(parameters: &[Parameter<'_>]) -> String {
     pairs.join("&")
 }
 
-/// Writes the signed headers, a line each. `None`: they are not in order, one of them is missing in the request, or the
-/// host is not among them.
+/// Writes the signed headers, a line each, the host in lower case: it has no case (RFC 3986, 3.2.2), and signers write it
+/// so. `None`: they are not in order, one of them is missing in the request, or the host is not among them.
 fn canonical_headers(request: &Request<'_>, names: &str) -> Option<String> {
     let mut lines = String::new();
     let mut last = "";
@@ -290,7 +290,7 @@ fn canonical_headers(request: &Request<'_>, names: &str) -> Option<String> {
         lines.push(':');
         if name == "host" {
             has_host = true;
-            lines.push_str(request.host);
+            lines.push_str(&request.host.to_ascii_lowercase());
         } else {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
             let mut values = request.headers.get_all(name).iter().peekable();
