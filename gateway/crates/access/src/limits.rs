@@ -18,6 +18,9 @@ mod table;
 use bytes::ByteLimit;
 use requests::RequestLimit;
 
+/// The longest time in which a whole burst may come again.
+const MAX_BURST_TIME: Duration = Duration::from_secs(365 * 86_400);
+
 /// The parts of the map of requests under way, which are locked apart.
 const SHARDS: usize = 16;
 
@@ -42,12 +45,29 @@ pub struct Rate {
     pub time: Duration,
 }
 
+impl Rate {
+    /// Returns the largest burst at this rate: it comes again within a year. A larger one would limit nothing, and could
+    /// not be counted in 64 bits of nanoseconds.
+    #[must_use]
+    pub fn max_burst(self) -> u32 {
+        let most = MAX_BURST_TIME.as_nanos() / self.each().as_nanos();
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the time between two requests, from 1 ns to a year.
+    fn each(self) -> Duration {
+        let each = self.time / self.requests.get();
+        each.clamp(Duration::from_nanos(1), MAX_BURST_TIME)
+    }
+}
+
 /// The rules of limits, from which [`Limits::new`] makes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LimitRules {
     /// The requests that may come.
     pub requests: Option<Rate>,
-    /// The requests that may come at once, if the client was quiet before; at least one.
+    /// The requests that may come at once, if the client was quiet before. It is cut to at least one and at most
+    /// [`Rate::max_burst`].
     pub burst: u32,
     /// The bytes of bodies a second.
     pub bytes: Option<NonZeroU64>,

@@ -38,9 +38,8 @@ impl Clock for ToldTime {
 
 impl RequestLimit {
     pub(super) fn new(rate: Rate, burst: u32, shared: bool) -> Self {
-        let each = rate.time / rate.requests.get();
-        let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::with_period(each.max(Duration::from_nanos(1)));
+        let burst = NonZeroU32::new(burst.min(rate.max_burst())).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::with_period(rate.each());
         let quota = quota.expect("the period is not zero").allow_burst(burst);
         Self(RateLimiter::new(
             quota,

@@ -55,6 +55,44 @@ fn a_burst_is_admitted_and_then_the_rate() {
     assert_eq!(quiet, [S(0), S(0), S(0), MS(100)]);
 }
 
+/// `governor` counts in 64 bits of nanoseconds, and its product would run over.
+#[test]
+fn any_rate_and_burst_can_be_counted() {
+    for (requests, time, burst) in [
+        (1, S(3600), u32::MAX),
+        (1, Duration::MAX, 2),
+        (u32::MAX, S(1), u32::MAX),
+        (u32::MAX, Duration::ZERO, 0),
+    ] {
+        let requests = NonZeroU32::new(requests).expect("not zero");
+        let limits = limits(LimitRules {
+            requests: Some(Rate { requests, time }),
+            burst,
+            ..LimitRules::default()
+        });
+        let one = client("192.0.2.1");
+        assert_eq!(wait(&limits, one, S(0)), S(0), "{requests} {burst}");
+        let _ = wait(&limits, one, S(1));
+    }
+}
+
+#[test]
+fn a_burst_that_takes_longer_than_a_year_is_cut() {
+    let rate = Rate {
+        requests: NonZeroU32::MIN,
+        time: S(3600),
+    };
+    assert_eq!(rate.max_burst(), 8760);
+    let limits = limits(LimitRules {
+        requests: Some(rate),
+        burst: u32::MAX,
+        ..LimitRules::default()
+    });
+    let one = client("192.0.2.1");
+    let admitted = (0..9000).filter(|_| wait(&limits, one, S(1)).is_zero());
+    assert_eq!(admitted.count(), 8760);
+}
+
 #[test]
 fn a_limit_is_shared_by_a_network_a_key_or_all() {
     let by = |per| {

@@ -27,6 +27,14 @@ impl Check<'_, '_> {
         }
         self.at_least(&path.key("burst"), limits.burst.unwrap_or(1), 1);
         self.at_least(&path.key("connections"), limits.connections.unwrap_or(1), 1);
+        if let (Some(rate), Some(burst)) = (limits.requests, limits.burst)
+            && burst > rate.0.max_burst()
+        {
+            let most = rate.0.max_burst();
+            let message =
+                format!("takes more than a year to come again at {rate}; must be at most {most}");
+            self.error(&path.key("burst"), message);
+        }
         if limits.burst.is_some() && !self.document.has(&path.key("requests")) {
             self.warn(&path.key("burst"), "does nothing without `requests`");
         }

@@ -23,6 +23,14 @@ fn limits_limit_something() {
             ],
         ),
         (
+            "[limits.a]\nrequests = \"1/h\"\nburst = 8761\n[limits.b]\nrequests = \"1/h\"\nburst = 8760\n\
+             [limits.c]\nrequests = \"100/m\"\nburst = 4294967295\n",
+            &[
+                "t.toml:6:9: `limits.a.burst`: takes more than a year to come again at 1/h; must be at most 8760",
+                "t.toml:12:9: `limits.c.burst`: takes more than a year to come again at 100/m; must be at most 52560000",
+            ],
+        ),
+        (
             "[[route]]\norigin = \"media\"\nlimits = \"publik\"\n[limits.public]\nrequests = \"1/s\"\n",
             &[
                 "t.toml:6:10: `route[0].limits`: there are no limits `publik`; did you mean `public`?",
