@@ -39,7 +39,8 @@ pub struct Rules {
     pub referers: Option<Referers>,
 }
 
-/// The compiled rules of one access. Without networks, tokens and keys it admits all requests whose referer holds.
+/// The compiled rules of one access. Without networks, tokens and keys it admits all requests whose referer holds;
+/// without referers as well it admits none.
 #[derive(Debug)]
 pub struct Access {
     networks: Networks,
@@ -181,7 +182,7 @@ impl Access {
             return Verdict::Refused(Refusal::Referer);
         }
         let admitted = |by| Verdict::Admitted { below, by };
-        if self.admits_all() || self.networks.contain(request.address) {
+        if self.has_referers_alone() || self.networks.contain(request.address) {
             return admitted(None);
         }
         let token = match self.tokens.check(request.headers, now) {
@@ -196,8 +197,14 @@ impl Access {
         }
     }
 
-    fn admits_all(&self) -> bool {
-        self.networks.is_empty() && self.tokens.is_empty() && self.signed.is_empty()
+    /// Returns whether the referers are the only rule. An access without any rule is a mistake, and admits nothing.
+    fn has_referers_alone(&self) -> bool {
+        let ways_in = [
+            self.networks.is_empty(),
+            self.tokens.is_empty(),
+            self.signed.is_empty(),
+        ];
+        self.referers.is_some() && ways_in == [true; 3]
     }
 }
 

@@ -134,6 +134,26 @@ fn referers_must_hold_as_well() {
 }
 
 #[test]
+fn rules_without_a_way_in_admit_nothing() {
+    let rows = [
+        Asked {
+            address: Some("10.1.1.1"),
+            ..NOTHING
+        },
+        Asked {
+            bearer: Some("token of alice"),
+            referer: Some("https://example.org/"),
+            ..NOTHING
+        },
+        NOTHING,
+    ];
+    for asked in rows {
+        let found = check(Rules::default(), &asked);
+        assert_eq!(found, Err(Refusal::Missing));
+    }
+}
+
+#[test]
 fn without_keys_a_segment_is_part_of_the_path() {
     let asked = Asked {
         signed: Some("/m/"),

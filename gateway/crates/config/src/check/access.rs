@@ -31,24 +31,24 @@ impl Check<'_, '_> {
 
     fn access(&mut self, path: &KeyPath, access: &Access) {
         let Access {
-            networks,
+            networks: _,
             tokens,
             signed,
             referers,
             hide: _,
         } = access;
-        // An entry that could not be read was reported, and has left its list empty.
-        let is_written = |key: &&str| self.document.has_content(&path.key(key));
         let rules = ["networks", "tokens", "signed", "referers"];
-        if networks.is_empty()
-            && tokens.is_empty()
-            && signed.is_none()
-            && referers.is_empty()
-            && !rules.iter().any(is_written)
-        {
+        if !rules.iter().any(|key| self.document.has(&path.key(key))) {
             let message =
-                "is empty, and would admit all: it needs networks, tokens, signed or referers";
+                "is empty, and admits nothing: it needs networks, tokens, signed or referers";
             self.error(path, message);
+        }
+        let hints = [
+            ("networks", "to admit no client by its address"),
+            ("tokens", "for no tokens"),
+        ];
+        for (key, hint) in hints {
+            self.not_empty(&path.key(key), hint);
         }
         for (name, token) in tokens {
             let path = path.key("tokens").key(name);
@@ -71,6 +71,20 @@ impl Check<'_, '_> {
             }
         }
         self.referers(&path.key("referers"), referers);
+        let ways_in = ["networks", "tokens", "signed"];
+        let is_written = |key: &&str| self.document.has(&path.key(key));
+        if !referers.is_empty() && !ways_in.iter().any(is_written) {
+            let message =
+                "is the only rule, and keeps out pages alone: a program sends any `Referer`";
+            self.warn(&path.key("referers"), message);
+        }
+    }
+
+    /// Reports a list or table that is written and has no entry. One whose entries cannot be read is not empty.
+    fn not_empty(&mut self, path: &KeyPath, hint: &str) {
+        if self.document.has(path) && !self.document.has_content(path) {
+            self.error(path, format!("is empty; leave it out {hint}"));
+        }
     }
 
     /// Checks a key's id, and its secret if that is written down; one from elsewhere is checked when it is read.
@@ -86,9 +100,7 @@ impl Check<'_, '_> {
     }
 
     fn referers(&mut self, path: &KeyPath, referers: &[String]) {
-        if referers.is_empty() && self.document.has(path) {
-            self.error(path, "is empty; leave it out to allow all");
-        }
+        self.not_empty(path, "to allow all");
         if let Err((index, error)) = Referers::new(referers.iter().map(String::as_str)) {
             let message = format!("`{}` {error}", referers[index].escape_debug());
             self.error(&path.index(index), message);

@@ -10,13 +10,26 @@ fn an_access_admits_something_and_not_all() {
         (
             "[access.a]\n",
             &[
-                "t.toml:4:1: `access.a`: is empty, and would admit all: it needs networks, tokens, signed or referers",
+                "t.toml:4:1: `access.a`: is empty, and admits nothing: it needs networks, tokens, signed or referers",
             ],
         ),
         (
             "[access.a]\nnetworks = []\ntokens = {}\n",
             &[
-                "t.toml:4:1: `access.a`: is empty, and would admit all: it needs networks, tokens, signed or referers",
+                "t.toml:5:12: `access.a.networks`: is empty; leave it out to admit no client by its address",
+                "t.toml:6:10: `access.a.tokens`: is empty; leave it out for no tokens",
+            ],
+        ),
+        (
+            "[access.a]\ntokens = {}\nreferers = [\"example.org\"]\n",
+            &["t.toml:5:10: `access.a.tokens`: is empty; leave it out for no tokens"],
+        ),
+        (
+            "[access.a]\nnetworks = []\nreferers = [\"example.org\"]\n[access.b]\nnetworks = [\"::1\"]\n\
+             [access.b.tokens]\n",
+            &[
+                "t.toml:5:12: `access.a.networks`: is empty; leave it out to admit no client by its address",
+                "t.toml:9:1: `access.b.tokens`: is empty; leave it out for no tokens",
             ],
         ),
         (
@@ -109,6 +122,21 @@ fn keys_have_ids_and_long_secrets() {
             ],
         ),
     ]);
+}
+
+#[test]
+fn referers_alone_are_a_warning() {
+    let text = format!(
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n[access.a]\nreferers = [\"example.org\"]\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "t.toml:8:12: `access.a.referers`: is the only rule, and keeps out pages alone: a program sends any `Referer`",
+        ]
+    );
 }
 
 #[test]
