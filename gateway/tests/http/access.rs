@@ -11,6 +11,7 @@ use tidegate_plan::{Timestamp, Token};
 use crate::gateway::{Gateway, status};
 use crate::write::TOKEN;
 
+mod addresses;
 mod presigned;
 
 /// The gateway's time at the start, in seconds since 1970.

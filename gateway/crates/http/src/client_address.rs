@@ -1,108 +1,177 @@
 //! The client's address: the peer, or the one that a trusted proxy names.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName};
 
 use tidegate_plan::Network;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Returns the client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
+/// The address that a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClientAddress {
+    /// The address for the log, for limits and for shares: the client's or, where no header names it in a way that can be
+    /// believed, that of the last proxy before it. `None` on a Unix socket whose peer names none.
+    ///
+    /// Clients that are not known then share the limits of their proxy. Nothing that they send gives them a count of
+    /// their own, or that of another client.
+    pub(crate) counted: Option<IpAddr>,
+    source: Source,
+}
+
+/// The source of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A trusted proxy names it.
+    Named,
+    /// The peer, and nothing names another one in `X-Forwarded-For`.
+    Peer,
+    /// A proxy: `X-Forwarded-For` names another address that cannot be read, or not be believed.
+    Proxy,
+}
+
+impl ClientAddress {
+    /// Returns the address for what it opens, the networks of an access. `None` if it may be that of a proxy: it would
+    /// admit all clients of the proxy. `headers` are those that the address was found in.
+    ///
+    /// The headers of other proxies are looked at here, and not for each request to an open route: a proxy that sends
+    /// them without `X-Forwarded-For` hides its client.
+    pub(crate) fn admitting(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        let of_client = match self.source {
+            Source::Named => true,
+            Source::Peer => ![FORWARDED, VIA, REAL_IP]
+                .iter()
+                .any(|name| headers.contains_key(name)),
+            Source::Proxy => false,
+        };
+        self.counted.filter(|_| of_client)
+    }
+}
+
+/// Returns the client's address, and whether it can be believed. `peer` is `None` on a Unix socket, whose peers are
+/// trusted.
 ///
-/// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first
-/// other address: no trusted proxy wrote the text before it.
+/// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first other address: no trusted
+/// proxy wrote the text before it. An entry that cannot be read is the client's as well: it is no reason to take the
+/// proxy behind it for the client.
 pub(crate) fn client_address(
     peer: Option<IpAddr>,
     headers: &HeaderMap,
     trusted: &[Network],
-) -> Option<IpAddr> {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
-    let mut found = peer;
+) -> ClientAddress {
+    let found = |counted, source| ClientAddress { counted, source };
     if !headers.contains_key(&FORWARDED_FOR) {
-        return found;
+        return found(peer, Source::Peer);
     }
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if peer.is_some_and(|peer| !is_trusted(peer)) {
-        return found;
+        return found(peer, Source::Proxy);
     }
+    let mut last = peer;
     for value in headers.get_all(&FORWARDED_FOR).iter().rev() {
-        for hop in value.to_str().unwrap_or("").rsplit(',') {
-            let Ok(address) = hop.trim().parse::<IpAddr>() else {
-                return found;
+        for hop in value.as_bytes().rsplit(|byte| *byte == b',') {
+            let Some(address) = read_hop(hop) else {
+                return found(last, Source::Proxy);
             };
-            found = Some(address.to_canonical());
+            last = Some(address);
             if !is_trusted(address) {
-                return found;
+                return found(last, Source::Named);
             }
         }
     }
-    found
+    found(last, Source::Named)
 }
 
-/// Returns whether an address is that of a proxy which is not trusted, so that it is not the client's: a request names
-/// another one, and its peer is not believed.
-pub(crate) fn is_of_stranger(
-    peer: Option<IpAddr>,
-    headers: &HeaderMap,
-    trusted: &[Network],
-) -> bool {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
-    headers.contains_key(&FORWARDED_FOR) && peer.is_some_and(|peer| !is_trusted(peer))
+/// Reads an address, with or without a port: some proxies write `192.0.2.1:4711` and `[2001:db8::1]:4711`.
+fn read_hop(hop: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(hop.trim_ascii()).ok()?;
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let address = match bare {
+        Some(bare) => bare.parse().ok().map(IpAddr::V6),
+        None => text.parse().ok(),
+    };
+    let with_port = || text.parse::<SocketAddr>().ok().map(|it| it.ip());
+    address.or_else(with_port).map(|it| it.to_canonical())
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
-    fn networks(list: &[&str]) -> Vec<Network> {
-        list.iter().map(|text| text.parse().expect(text)).collect()
+    /// Returns the address that is counted, and the one that opens networks, for a peer of which `127.0.0.1` and
+    /// `10.0.0.0/8` are trusted.
+    fn found(peer: &str, lines: &[(HeaderName, &[u8])]) -> (String, String) {
+        let trusted: Vec<Network> = ["127.0.0.1", "10.0.0.0/8"]
+            .map(|text| text.parse().expect(text))
+            .into();
+        let mut headers = HeaderMap::new();
+        for (name, line) in lines {
+            headers.append(name, HeaderValue::from_bytes(line).expect("a value"));
+        }
+        let peer = (peer != "-").then(|| peer.parse().expect(peer));
+        let found = client_address(peer, &headers, &trusted);
+        let text = |address: Option<IpAddr>| address.map_or("-".into(), |it| it.to_string());
+        (text(found.counted), text(found.admitting(&headers)))
     }
 
     #[test]
     fn believes_only_whom_a_trusted_proxy_names() {
-        let trusted = networks(&["127.0.0.1", "10.0.0.0/8"]);
-        let rows = [
-            (
-                Some("203.0.113.1"),
-                vec!["198.51.100.1"],
-                Some("203.0.113.1"),
-            ),
-            (Some("127.0.0.1"), vec![], Some("127.0.0.1")),
-            (
-                Some("127.0.0.1"),
-                vec!["198.51.100.1"],
-                Some("198.51.100.1"),
-            ),
-            (
-                Some("127.0.0.1"),
-                vec!["1.1.1.1, 198.51.100.1, 10.0.0.3"],
-                Some("198.51.100.1"),
-            ),
-            (
-                Some("127.0.0.1"),
-                vec!["1.1.1.1", "198.51.100.1"],
-                Some("198.51.100.1"),
-            ),
-            (Some("127.0.0.1"), vec!["10.0.0.9"], Some("10.0.0.9")),
-            (
-                Some("127.0.0.1"),
-                vec!["1.1.1.1, unknown"],
-                Some("127.0.0.1"),
-            ),
-            (None, vec!["2001:db8::7"], Some("2001:db8::7")),
-            (None, vec![], None),
+        let (own, all) = ("127.0.0.1", "198.51.100.1");
+        let rows: [(&str, &[&[u8]], &str, &str); 24] = [
+            ("203.0.113.1", &[], "203.0.113.1", "203.0.113.1"),
+            ("203.0.113.1", &[b"198.51.100.1"], "203.0.113.1", "-"),
+            ("203.0.113.1", &[b"\xff"], "203.0.113.1", "-"),
+            (own, &[], own, own),
+            (own, &[b"198.51.100.1"], all, all),
+            (own, &[b"1.1.1.1, 198.51.100.1, 10.0.0.3"], all, all),
+            (own, &[b"1.1.1.1", b"198.51.100.1"], all, all),
+            (own, &[b"\xff, 198.51.100.1"], all, all),
+            (own, &[b"\xff", b"198.51.100.1"], all, all),
+            (own, &[b"10.0.0.9"], "10.0.0.9", "10.0.0.9"),
+            (own, &[b"198.51.100.1:80"], all, all),
+            (own, &[b"[2001:db8::7]:80"], "2001:db8::7", "2001:db8::7"),
+            (own, &[b"[2001:db8::7]"], "2001:db8::7", "2001:db8::7"),
+            (own, &[b"::ffff:198.51.100.1, 10.0.0.3:1"], all, all),
+            // The client is not known: it counts as its proxy, and has no address.
+            (own, &[b"1.1.1.1, unknown"], own, "-"),
+            (own, &[b"1.1.1.1\xff"], own, "-"),
+            (own, &[b"1.1.1.1, \xff, 10.0.0.3"], "10.0.0.3", "-"),
+            (own, &[b"1.1.1.1", b"\xff"], own, "-"),
+            (own, &[b""], own, "-"),
+            (own, &[b"1.1.1.1,"], own, "-"),
+            (own, &[b"[198.51.100.1]"], own, "-"),
+            (own, &[b"198.51.100.1:99999"], own, "-"),
+            ("-", &[b"2001:db8::7"], "2001:db8::7", "2001:db8::7"),
+            ("-", &[b"\xff"], "-", "-"),
         ];
-        for (peer, lines, expected) in rows {
-            let mut headers = HeaderMap::new();
-            for line in &lines {
-                headers.append(&FORWARDED_FOR, line.parse().expect("text"));
+        for (peer, values, counted, admitting) in rows {
+            let lines: Vec<_> = values.iter().map(|value| (FORWARDED_FOR, *value)).collect();
+            let expected = (counted.to_owned(), admitting.to_owned());
+            assert_eq!(found(peer, &lines), expected, "{peer} {values:?}");
+        }
+        assert_eq!(found("-", &[]), ("-".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn a_proxy_that_hides_its_client_lends_it_no_address() {
+        for name in [FORWARDED, VIA, REAL_IP] {
+            for peer in ["127.0.0.1", "203.0.113.1"] {
+                let line = (name.clone(), &b"for=192.0.2.1"[..]);
+                let (counted, admitting) = found(peer, std::slice::from_ref(&line));
+                assert_eq!((&*counted, &*admitting), (peer, "-"), "{name}");
             }
-            let parse = |text: &str| text.parse::<IpAddr>().expect(text);
-            let found = client_address(peer.map(parse), &headers, &trusted);
-            assert_eq!(found, expected.map(parse), "{peer:?} {lines:?}");
-            let stranger = peer == Some("203.0.113.1");
-            let found = is_of_stranger(peer.map(parse), &headers, &trusted);
-            assert_eq!(found, stranger, "{peer:?} {lines:?}");
+            let both = [
+                (FORWARDED_FOR, &b"198.51.100.1"[..]),
+                (name.clone(), b"1.1 proxy"),
+            ];
+            assert_eq!(found("127.0.0.1", &both).1, "198.51.100.1", "{name}");
         }
     }
 }

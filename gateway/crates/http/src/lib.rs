@@ -68,6 +68,7 @@ pub use routes::Routes;
 pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
+use client_address::client_address;
 use read::HeaderCache;
 use record::RequestRecord;
 use reply::Reply;
@@ -99,15 +100,6 @@ pub struct Frontend {
     tokens: Arc<TokenGuard>,
     /// The start of the time by which limits count.
     started: Instant,
-}
-
-/// The addresses of a request.
-#[derive(Debug, Clone, Copy)]
-struct Address {
-    /// The client's, see [`client_address`].
-    client: Option<IpAddr>,
-    /// The peer's; `None` on a Unix socket.
-    peer: Option<IpAddr>,
 }
 
 /// A route, and its cached headers.
@@ -220,10 +212,10 @@ impl Handler for Frontend {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
-        let client = client_address::client_address(peer, &parts.headers, trusted);
+        let address = client_address(peer, &parts.headers, trusted);
         let mut record = RequestRecord::begin(
             activity,
-            client,
+            address.counted,
             parts.method.clone(),
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
@@ -233,11 +225,8 @@ impl Handler for Frontend {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
             }
-            true => Box::pin(self.write(&parts, sent, client)).await,
-            false => {
-                let address = Address { client, peer };
-                self.read(&parts, record.started(), address).await
-            }
+            true => Box::pin(self.write(&parts, sent, address.counted)).await,
+            false => self.read(&parts, record.started(), address).await,
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

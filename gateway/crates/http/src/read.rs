@@ -22,16 +22,16 @@ use tokio::time::Instant;
 
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
-use crate::RouteState;
 use crate::body::Content;
 use crate::body::delivery::Delivery;
 use crate::body::multipart::Multipart;
 use crate::cache_status::{CacheResult, CachedPart};
+use crate::client_address::ClientAddress;
 use crate::cors;
 use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use crate::{Address, Frontend};
+use crate::{Frontend, RouteState};
 use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
@@ -45,7 +45,12 @@ const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timi
 
 impl Frontend {
     /// Answers one request that does not write.
-    pub(crate) async fn read(&self, parts: &Parts, started: Instant, address: Address) -> Reply {
+    pub(crate) async fn read(
+        &self,
+        parts: &Parts,
+        started: Instant,
+        address: ClientAddress,
+    ) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let routes = self.routes.load();
         let found = self.find_route(&routes, parts);
@@ -68,7 +73,7 @@ impl Frontend {
             return Box::pin(self.read_closed((&routes, route), below, parts, (started, address)))
                 .await;
         }
-        let times = (started, address.client.into());
+        let times = (started, address.counted.into());
         let answer = self.answer_object(route, below, parts, times).await;
         complete(route, parts, answer)
     }

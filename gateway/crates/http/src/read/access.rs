@@ -7,15 +7,14 @@ use tokio::time::Instant;
 
 use super::complete;
 use super::limits::Share;
-use crate::RouteState;
-use crate::client_address::is_of_stranger;
+use crate::client_address::ClientAddress;
 use crate::cors;
 use crate::reply::Reply;
 use crate::request::authority;
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
 use crate::settings::RouteAccess;
-use crate::{Address, Frontend};
+use crate::{Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
 
 /// A request that was admitted.
@@ -34,13 +33,13 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &str,
         parts: &Parts,
-        (started, address): (Instant, Address),
+        (started, address): (Instant, ClientAddress),
     ) -> Reply {
         let admission = match self.admit((routes, route), below, parts, address) {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };
-        let times = (started, address.client.into());
+        let times = (started, address.counted.into());
         let answer = self.answer_object(route, admission.below, parts, times);
         let mut reply = complete(route, parts, answer.await);
         if let Some(share) = admission.share {
@@ -59,9 +58,9 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
         parts: &'p Parts,
-        address: Address,
+        address: ClientAddress,
     ) -> Result<Admission<'p>, RequestError> {
-        let client = address.client;
+        let client = address.counted;
         let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
         let (early, late) = match limits {
             Some(limits) if limits.counts_by_key() => (None, Some(limits)),
@@ -84,19 +83,16 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         access: &'s RouteAccess,
         (below, parts): (&'p str, &'p Parts),
-        address: Address,
+        address: ClientAddress,
     ) -> Result<(&'p str, Option<&'s str>), RequestError> {
-        let (headers, trusted) = (&parts.headers, &self.settings.trusted_proxies);
-        let stranger = is_of_stranger(address.peer, headers, trusted);
         let request = Request {
             method: &parts.method,
             host: authority(parts),
             path: parts.uri.path(),
             below,
             query: parts.uri.query(),
-            headers,
-            // Behind a proxy that is not trusted, its address would admit the whole world.
-            address: address.client.filter(|_| !stranger),
+            headers: &parts.headers,
+            address: address.admitting(&parts.headers),
         };
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,
