@@ -10,7 +10,7 @@ use super::limits::Share;
 use crate::client_address::ClientAddress;
 use crate::cors;
 use crate::reply::Reply;
-use crate::request::authority;
+use crate::request::{authority, host};
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
 use crate::settings::RouteAccess;
@@ -97,7 +97,7 @@ impl Frontend {
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,
             Verdict::Admitted { below: rest, by }
-                if rest.len() == below.len() || is_on((routes, route), &request, rest) =>
+                if rest.len() == below.len() || is_on((routes, route), parts, (below, rest)) =>
             {
                 return Ok((rest, by));
             }
@@ -114,12 +114,18 @@ impl Frontend {
     }
 }
 
-/// Returns whether a path without its signature belongs to the same route. Else a signature in the path would lead past
-/// the access of a longer route.
-fn is_on((routes, route): (&RouteSet, &RouteState), request: &Request<'_>, rest: &str) -> bool {
-    let route_path = request.path.strip_suffix(request.below);
+/// Returns whether a path whose rest `below` the route is cut to `rest` belongs to the same route. Else a signature in the
+/// path would lead past the access of a longer route. The host is the one that the route was found by: the one that is
+/// signed may have a user's name in it.
+fn is_on(
+    (routes, route): (&RouteSet, &RouteState),
+    parts: &Parts,
+    (below, rest): (&str, &str),
+) -> bool {
+    let route_path = parts.uri.path().strip_suffix(below);
     let path = format!("{}{rest}", route_path.unwrap_or_default());
-    let found = routes.find(request.host, &path);
+    let host = host(parts).ok();
+    let found = host.and_then(|host| routes.find(host, &path));
     found.is_some_and(|(own, below)| below == rest && std::ptr::eq(own, route))
 }
 
