@@ -12,6 +12,7 @@ use crate::gateway::{Gateway, status};
 use crate::write::TOKEN;
 
 mod addresses;
+mod hidden;
 mod presigned;
 
 /// The gateway's time at the start, in seconds since 1970.

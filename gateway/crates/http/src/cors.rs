@@ -52,6 +52,13 @@ pub(crate) fn preflight(
     }
 }
 
+/// Returns whether a request is a preflight (Fetch standard, "CORS-preflight request") of a site that is allowed.
+pub(crate) fn is_preflight(cors: &Cors, request: &HeaderMap) -> bool {
+    request.contains_key(ORIGIN)
+        && request.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && allowed_origin(cors, request, &mut HeaderMap::new()).is_some()
+}
+
 fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> Option<HeaderValue> {
     if cors.origins.iter().any(|own| own == "*") {
         return Some(HeaderValue::from_static("*"));

@@ -58,7 +58,9 @@ impl Frontend {
             Some(found) if is_read => Ok(found),
             None if is_read => Err(RequestError::NoRoute),
             route => Err(RequestError::Method {
-                writable: route.is_some_and(|(route, _)| route.settings.write_token.is_some()),
+                writable: route.is_some_and(|(route, _)| {
+                    route.settings.write_token.is_some() && !route.settings.is_hidden()
+                }),
             }),
         });
         let (route, below) = match found {

@@ -39,8 +39,13 @@ impl Reply {
     }
 }
 
-/// Returns 204 with the allowed methods; for a CORS preflight also the allowed origin and headers.
+/// Returns 204 with the allowed methods; for a CORS preflight also the allowed origin and headers. A hidden route answers
+/// nothing but the preflights of allowed sites.
 pub(crate) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
+    let is_preflight = |cors| cors::is_preflight(cors, request);
+    if route.is_hidden() && !route.cors.as_ref().is_some_and(is_preflight) {
+        return Reply::error(&RequestError::NoRoute, Duration::ZERO, &Method::OPTIONS);
+    }
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, request_error::methods(route.write_token.is_some()));
     if let Some(cors) = &route.cors {

@@ -52,12 +52,7 @@ pub(crate) enum RequestError {
         challenge: bool,
     },
     /// A read that reaches a limit of its route.
-    Limited {
-        /// The limit.
-        limited: Limited,
-        /// Whether the answer does not say which one.
-        hidden: bool,
-    },
+    Limited(Limited),
     /// A write that does not show the route's token.
     Token,
     /// The same, if too many such answers wait already.
@@ -124,7 +119,7 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
             ),
             false => (StatusCode::FORBIDDEN, "forbidden"),
         },
-        RequestError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
+        RequestError::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
         RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
@@ -200,7 +195,7 @@ pub(crate) fn answer(
         RequestError::Access { refusal, challenge } => {
             add_refusal(&mut headers, *refusal, *challenge);
         }
-        RequestError::Limited { limited, hidden } => add_limit(&mut headers, *limited, *hidden),
+        RequestError::Limited(limited) => add_limit(&mut headers, *limited),
         RequestError::Method { writable } => {
             headers.insert(ALLOW, methods(*writable));
         }
@@ -245,16 +240,14 @@ fn add_refusal(headers: &mut HeaderMap, refusal: Refusal, challenge: bool) {
     }
 }
 
-/// Adds the limit that was reached, unless it is hidden, and the time after which to try again.
-fn add_limit(headers: &mut HeaderMap, limited: Limited, hidden: bool) {
+/// Adds the limit that was reached, and the time after which to try again.
+fn add_limit(headers: &mut HeaderMap, limited: Limited) {
     let wait = match limited {
         Limited::Requests { retry_after } => retry_after,
         Limited::Connections => DEFAULT_RETRY_AFTER,
     };
     headers.insert(RETRY_AFTER, whole_seconds(wait));
-    if !hidden {
-        headers.insert(CACHE_STATUS, refused_status("limit", limited.as_str()));
-    }
+    headers.insert(CACHE_STATUS, refused_status("limit", limited.as_str()));
 }
 
 /// Returns whole seconds, rounded up and at least one.
@@ -287,22 +280,17 @@ mod tests {
     #[test]
     fn a_limit_says_when_to_come_again() {
         let retry_after = Duration::from_millis(2100);
-        for (limited, hidden, after, status) in [
-            (Limited::Requests { retry_after }, false, "3", "requests"),
-            (Limited::Connections, false, "2", "connections"),
-            (Limited::Connections, true, "2", ""),
+        for (limited, after, status) in [
+            (Limited::Requests { retry_after }, "3", "requests"),
+            (Limited::Connections, "2", "connections"),
         ] {
-            let error = RequestError::Limited { limited, hidden };
-            let (found, headers, _) = answer(&error, Duration::ZERO);
+            let (found, headers, _) = answer(&RequestError::Limited(limited), Duration::ZERO);
             assert_eq!(
                 (found.as_u16(), &headers[RETRY_AFTER]),
                 (429, &after.parse().expect("a value"))
             );
-            let detail = headers
-                .get(CACHE_STATUS)
-                .map(|value| value.to_str().expect("text").to_owned());
-            let expected = (!hidden).then(|| format!("tidegate; detail=limit-{status}"));
-            assert_eq!(detail, expected);
+            let detail = format!("tidegate; detail=limit-{status}");
+            assert_eq!(headers[CACHE_STATUS], detail.as_str());
         }
     }
 

@@ -96,6 +96,11 @@ impl RouteSettings {
         self.access.is_none() && self.limits.is_none()
     }
 
+    /// Returns whether a request that is refused is answered as where there is no route.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.access.as_ref().is_some_and(|access| access.hide)
+    }
+
     /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
     pub(crate) fn is_private(&self) -> bool {
         self.access.is_some() && self.cache_control.is_none()

@@ -63,17 +63,21 @@ impl Frontend {
         let routes = self.routes.load();
         let found = self.find_route(&routes, parts)?;
         let (route, below) = found.ok_or(RequestError::NoRoute)?;
+        let hidden = route.settings.is_hidden();
         let Some(token) = &route.settings.write_token else {
-            return Err(RequestError::Method { writable: false });
+            return Err(match hidden {
+                true => RequestError::NoRoute,
+                false => RequestError::Method { writable: false },
+            });
         };
         if !token.is_shown_by(&parts.headers) {
+            let path = without_signature(parts.uri.path());
             // A request without a token is not a guess.
-            return Err(match parts.headers.contains_key(AUTHORIZATION) {
-                true => {
-                    let path = without_signature(parts.uri.path());
-                    self.tokens.refuse(client, &path).await
-                }
-                false => RequestError::Token,
+            return Err(match (parts.headers.contains_key(AUTHORIZATION), hidden) {
+                (true, false) => self.tokens.refuse(client, &path).await,
+                (false, false) => RequestError::Token,
+                (true, true) => self.tokens.refuse_hidden(client, &path),
+                (false, true) => RequestError::NoRoute,
             });
         }
         let key = route.settings.key(below).map_err(RequestError::Key)?;

@@ -41,7 +41,7 @@ pub struct Access {
     /// of the same site needs no entry.
     #[schemars(extend("examples" = [["example.org", "*.example.org", "none"]]))]
     pub referers: Vec<String>,
-    /// Answer 404 in place of 401 and 403.
+    /// Answer what is refused as where there is no route: 404 in place of 401 and 403.
     pub hide: bool,
 }
 

@@ -49,7 +49,7 @@ impl Frontend {
     }
 
     /// Has the route's limits and access judge a GET or HEAD request. The limits come first: guesses at a token count as
-    /// requests. Limits by key need the key.
+    /// requests. Limits by key need the key, and those of a hidden route would tell that it is there.
     ///
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects.
@@ -63,16 +63,18 @@ impl Frontend {
         let client = address.counted;
         let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
         let (early, late) = match limits {
-            Some(limits) if limits.counts_by_key() => (None, Some(limits)),
+            Some(limits) if limits.counts_by_key() || route.settings.is_hidden() => {
+                (None, Some(limits))
+            }
             limits => (limits, None),
         };
-        let early = early.map(|limits| self.enter(route, limits, (client, None)));
+        let early = early.map(|limits| self.enter(limits, (client, None)));
         let early = early.transpose()?;
         let (below, by) = match &route.settings.access {
             None => (below, None),
             Some(access) => self.check_access((routes, route), access, (below, parts), address)?,
         };
-        let late = late.map(|limits| self.enter(route, limits, (client, by)));
+        let late = late.map(|limits| self.enter(limits, (client, by)));
         let share = early.or(late.transpose()?);
         Ok(Admission { below, share })
     }

@@ -10,7 +10,6 @@ use bytes::Buf as _;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Frontend;
-use crate::RouteState;
 use crate::body::Content;
 use crate::body::delivery::{BodyError, ByteSource};
 use crate::body::pieces::Pieces;
@@ -36,7 +35,6 @@ impl Frontend {
     /// A limit is reached, which is counted.
     pub(super) fn enter(
         &self,
-        route: &RouteState,
         limits: &Arc<Limits>,
         (client, by): (Option<IpAddr>, Option<&str>),
     ) -> Result<Share, RequestError> {
@@ -44,8 +42,7 @@ impl Frontend {
         let entered = limits.enter(key, self.started.elapsed());
         let place = entered.map_err(|limited| {
             self.metrics.count_limited(limited);
-            let hidden = route.settings.access.as_ref().is_some_and(|it| it.hide);
-            RequestError::Limited { limited, hidden }
+            RequestError::Limited(limited)
         })?;
         Ok(Share {
             limits: limits.clone(),
