@@ -12,6 +12,20 @@ use tidegate_plan::{Listen, Network, Period};
 /// The largest difference of clocks that is allowed for.
 const MAX_SKEW: Period = Period::secs(3600);
 
+/// The networks in which a proxy stands beside its gateway: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291.
+const PRIVATE: [&str; 7] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "169.254.0.0/16",
+    "fc00::/7",
+    "fe80::/10",
+];
+
+/// The ends of names of headers that tell some shared caches how to cache (RFC 9213; Edge Architecture Specification).
+const TARGETED: [&str; 2] = ["-cache-control", "surrogate-control"];
+
 impl Check<'_, '_> {
     pub(super) fn accesses(&mut self, config: &Config) {
         for (name, access) in &config.access {
@@ -21,7 +35,7 @@ impl Check<'_, '_> {
                 self.warn(&path, "no route names it");
             }
             self.access(&path, access);
-            self.loopback(&path, access, &config.http.trusted_proxies);
+            self.networks_of_proxies(&path, access, &config.http.trusted_proxies);
             self.tokens_in_the_clear(&path, access, &config.http.listen.0);
         }
         for (index, route) in config.route.iter().enumerate() {
@@ -107,21 +121,10 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Warns of loopback among the networks: behind a proxy of this machine it is the address of all clients.
-    fn loopback(&mut self, path: &KeyPath, access: &Access, trusted: &[Network]) {
-        let local = [
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ];
+    /// Warns of networks that may hold a proxy, whose address would be that of all its clients.
+    fn networks_of_proxies(&mut self, path: &KeyPath, access: &Access, trusted: &[Network]) {
         for (index, network) in access.networks.iter().enumerate() {
-            let covers = |address: &IpAddr| {
-                network.contains(*address) && !trusted.iter().any(|one| one.contains(*address))
-            };
-            if local.iter().any(covers) {
-                let message = format!(
-                    "`{network}` is the address of every client behind a proxy on this machine, \
-                     unless `http.trusted_proxies` has it"
-                );
+            if let Some(message) = lent_address(*network, trusted) {
                 self.warn(&path.key("networks").index(index), message);
             }
         }
@@ -153,10 +156,52 @@ impl Check<'_, '_> {
                 one == "public" || one.starts_with("s-maxage")
             })
         };
+        let message =
+            "lets shared caches answer in our place, and they do not know the route's `access`";
         if route.cache_control.as_ref().is_some_and(is_public) {
-            let message =
-                "lets shared caches answer in our place, and they do not know the route's `access`";
             self.warn(&path.key("cache_control"), message);
         }
+        for (name, value) in &route.headers {
+            let (name_in_lower, value) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
+            let is_for_caches = TARGETED.iter().any(|end| name_in_lower.ends_with(end));
+            if is_for_caches
+                && !["no-store", "private"]
+                    .iter()
+                    .any(|own| value.contains(own))
+            {
+                self.warn(&path.key("headers").key(name), message);
+            }
+        }
     }
+}
+
+/// Returns in which way a network would lend clients the address of a proxy.
+fn lent_address(network: Network, trusted: &[Network]) -> Option<String> {
+    let local = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
+    let covers = |address: &IpAddr| {
+        network.contains(*address) && !trusted.iter().any(|one| one.contains(*address))
+    };
+    if local.iter().any(covers) {
+        return Some(format!(
+            "`{network}` is the address of every client behind a proxy on this machine, \
+             unless `http.trusted_proxies` has it"
+        ));
+    }
+    if let Some(proxy) = trusted.iter().find(|proxy| network.overlaps(**proxy)) {
+        return Some(format!(
+            "`{network}` holds the trusted proxy `{proxy}`, which lends its address to all clients \
+             unless it sends `X-Forwarded-For` for each"
+        ));
+    }
+    let mut private = PRIVATE.iter().filter_map(|text| text.parse().ok());
+    let is_private = private.any(|one| network.overlaps(one));
+    (is_private && trusted.is_empty()).then(|| {
+        format!(
+            "`{network}` may hold a proxy, which then lends its address to all clients: \
+             name the proxy in `http.trusted_proxies`"
+        )
+    })
 }

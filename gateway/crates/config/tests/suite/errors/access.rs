@@ -158,3 +158,100 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
         ]
     );
 }
+
+/// Returns the warnings about the networks of an access.
+fn of_networks(networks: &str, trusted: &str) -> Vec<String> {
+    let text = format!(
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n\
+         [http]\ntrusted_proxies = [{trusted}]\n[access.a]\nnetworks = [{networks}]\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let warnings = loaded.warnings.iter();
+    warnings.map(|problem| problem.message.clone()).collect()
+}
+
+#[test]
+fn a_network_that_may_hold_a_proxy_is_a_warning() {
+    let behind = |network: &str| {
+        format!(
+            "`{network}` may hold a proxy, which then lends its address to all clients: \
+             name the proxy in `http.trusted_proxies`"
+        )
+    };
+    let loopback = |network: &str| {
+        format!(
+            "`{network}` is the address of every client behind a proxy on this machine, \
+             unless `http.trusted_proxies` has it"
+        )
+    };
+    let silent = |network: &str, proxy: &str| {
+        format!(
+            "`{network}` holds the trusted proxy `{proxy}`, which lends its address to all clients \
+             unless it sends `X-Forwarded-For` for each"
+        )
+    };
+    for (networks, trusted, expected) in [
+        ("\"10.0.0.0/8\"", "", vec![behind("10.0.0.0/8")]),
+        ("\"0.0.0.0/0\"", "", vec![loopback("0.0.0.0/0")]),
+        (
+            "\"192.168.1.0/24\", \"203.0.113.0/24\"",
+            "",
+            vec![behind("192.168.1.0/24")],
+        ),
+        ("\"172.16.0.0/12\"", "", vec![behind("172.16.0.0/12")]),
+        ("\"100.64.0.0/10\"", "", vec![behind("100.64.0.0/10")]),
+        ("\"169.254.0.0/16\"", "", vec![behind("169.254.0.0/16")]),
+        (
+            "\"fd00::/8\", \"fe80::/10\"",
+            "",
+            vec![behind("fd00::/8"), behind("fe80::/10")],
+        ),
+        (
+            "\"203.0.113.0/24\", \"2001:db8::/32\", \"172.32.0.0/16\"",
+            "",
+            vec![],
+        ),
+        // The proxy is known, and the network is that of the clients.
+        ("\"10.0.0.0/8\"", "\"127.0.0.1\"", vec![]),
+        (
+            "\"10.0.0.0/8\"",
+            "\"10.0.0.5\"",
+            vec![silent("10.0.0.0/8", "10.0.0.5/32")],
+        ),
+        (
+            "\"203.0.113.0/24\"",
+            "\"203.0.113.5\"",
+            vec![silent("203.0.113.0/24", "203.0.113.5/32")],
+        ),
+        (
+            "\"127.0.0.1\"",
+            "\"127.0.0.0/8\"",
+            vec![silent("127.0.0.1/32", "127.0.0.0/8")],
+        ),
+        ("\"::1\"", "\"127.0.0.1\"", vec![loopback("::1/128")]),
+    ] {
+        let found = of_networks(networks, trusted);
+        assert_eq!(found, expected, "{networks} {trusted}");
+    }
+}
+
+#[test]
+fn what_is_for_the_caches_of_others_is_a_warning_on_a_private_route() {
+    let text = format!(
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n\
+         headers = {{ \"CDN-Cache-Control\" = \"max-age=60\", \"surrogate-control\" = \"max-age=60\", x-a = \"1\", surrogate-control2 = \"1\", a-cdn-cache-control = \"no-store\" }}\n\
+         [[route]]\norigin = \"media\"\npath = \"/open\"\nheaders = {{ cdn-cache-control = \"max-age=60\" }}\n\
+         [access.a]\nnetworks = [\"203.0.113.0/24\"]\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+    let message =
+        "lets shared caches answer in our place, and they do not know the route's `access`";
+    assert_eq!(
+        warnings,
+        [
+            format!("t.toml:7:35: `route[0].headers.CDN-Cache-Control`: {message}"),
+            format!("t.toml:7:71: `route[0].headers.surrogate-control`: {message}"),
+        ]
+    );
+}
