@@ -34,6 +34,7 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
         max_uri_bytes: bytes(http.max_uri),
         drain: http.drain.into(),
         trusted_proxies: http.trusted_proxies.clone(),
+        purge_networks: http.purge_networks.clone(),
         http2: true,
         server_timing: http.server_timing,
     }

@@ -13,6 +13,7 @@ mod headers;
 mod limits;
 mod partial;
 mod publish;
+mod purge;
 mod ranges;
 mod variants;
 mod write;

@@ -52,6 +52,7 @@ mod cache_status;
 mod client_address;
 mod cors;
 mod metrics;
+mod purge;
 mod read;
 mod record;
 mod reply;
@@ -226,6 +227,7 @@ impl Handler for Frontend {
                 too_many_streams()
             }
             true => Box::pin(self.write(&parts, sent, address.counted)).await,
+            _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
             false => self.read(&parts, record.started(), address).await,
         };
         record.begin_answer(reply.answer.status(), reply.cache);

@@ -59,6 +59,10 @@ pub(crate) enum RequestError {
     TooManyTokens,
     /// A write that would mean something else here than at its source; the reason.
     Refused(&'static str),
+    /// A purge by a client that may not purge, or that is not known.
+    PurgeRefused,
+    /// A purge that could not be made durable.
+    PurgeLost,
     /// A digest that cannot be read.
     Digest,
     /// The engine does not write.
@@ -123,6 +127,11 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
         RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
+        RequestError::PurgeRefused => (StatusCode::FORBIDDEN, "this address may not purge"),
+        RequestError::PurgeLost => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the purge may not outlast a restart: purge again",
+        ),
         RequestError::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
         RequestError::Write(error) => write_row(error),
         RequestError::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition failed"),

@@ -68,4 +68,14 @@ impl RouteSet {
         let (index, below) = self.table.find(host, path)?;
         Some((&self.routes[index], below))
     }
+
+    /// Returns the routes of all paths that begin with this one, each with the rest of it below the route.
+    pub(crate) fn under<'s, 'p>(
+        &'s self,
+        host: &str,
+        path: &'p str,
+    ) -> impl Iterator<Item = (&'s RouteState, &'p str)> {
+        let found = self.table.routes_under(host, path).into_iter();
+        found.map(|(index, rest)| (&*self.routes[index], rest))
+    }
 }

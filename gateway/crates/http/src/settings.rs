@@ -33,6 +33,8 @@ pub struct Settings {
     pub drain: Duration,
     /// The proxies whose `X-Forwarded-For` is believed; peers on a Unix socket always are.
     pub trusted_proxies: Vec<Network>,
+    /// The clients whose `PURGE` is obeyed. Without any, it is no method.
+    pub purge_networks: Vec<Network>,
     /// Whether HTTP/2 with prior knowledge is spoken, beside HTTP/1.1.
     pub http2: bool,
     /// Whether `Server-Timing` is answered to requests that carry `Tidegate-Timing`.
@@ -51,6 +53,7 @@ impl Default for Settings {
             max_uri_bytes: 8 << 10,
             drain: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
+            purge_networks: Vec::new(),
             http2: true,
             server_timing: true,
         }

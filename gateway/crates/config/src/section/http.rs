@@ -32,6 +32,12 @@ pub struct Http {
     /// Proxies whose `X-Forwarded-For` is believed, addresses or networks; over a socket it always is.
     #[schemars(extend("examples" = [["127.0.0.1", "10.0.0.0/8"]]))]
     pub trusted_proxies: Vec<Network>,
+    /// Clients whose `PURGE /path` is obeyed, addresses or networks: of a web server whose plugins purge.
+    ///
+    /// The client is the peer, or the one that a proxy of `trusted_proxies` names. A proxy that names none would lend
+    /// its own address to all its clients: it must send `X-Forwarded-For`.
+    #[schemars(extend("examples" = [["127.0.0.1"]]))]
+    pub purge_networks: Vec<Network>,
     /// Answer `Server-Timing` to requests that ask for it.
     pub server_timing: bool,
 }
@@ -48,6 +54,7 @@ impl Default for Http {
             max_uri: ByteSize(8 << 10),
             drain: Period::secs(30),
             trusted_proxies: Vec::new(),
+            purge_networks: Vec::new(),
             server_timing: true,
         }
     }

@@ -1,0 +1,142 @@
+//! `PURGE`, as the plugins of WordPress send it.
+
+use http::Method;
+use tidegate_http::{RouteSettings, Settings};
+use tidegate_plan::Coding;
+
+use crate::gateway::{Gateway, status};
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+const REGEX: (&str, &str) = ("x-purge-method", "regex");
+
+fn settings() -> Settings {
+    let network = |text: &str| text.parse().expect("a network");
+    Settings {
+        trusted_proxies: vec![network("127.0.0.1")],
+        purge_networks: vec![network("127.0.0.1"), network("10.0.0.0/8")],
+        ..Settings::default()
+    }
+}
+
+fn routes() -> Vec<RouteSettings> {
+    let uploads = RouteSettings {
+        path: "/uploads/".into(),
+        key_prefix: "up/".into(),
+        precompressed: vec![Coding::Brotli],
+        ..RouteSettings::default()
+    };
+    vec![uploads, RouteSettings::default()]
+}
+
+async fn purge(gateway: &Gateway, path: &str, headers: Headers<'_>) -> u16 {
+    let method = Method::from_bytes(b"PURGE").expect("a method");
+    status(&gateway.ask(method, path, headers).await)
+}
+
+async fn read(gateway: &Gateway, path: &str) -> String {
+    let got = gateway.get(path, &[("accept-encoding", "br")]).await;
+    String::from_utf8_lossy(got.bytes()).into_owned()
+}
+
+#[tokio::test]
+async fn a_path_is_asked_for_anew_with_its_codings() {
+    let gateway = Gateway::with(routes(), settings()).await;
+    for key in ["up/a.js", "up/a.js.br", "up/b.js", "x"] {
+        gateway.origin.put(key, "old");
+    }
+    let paths = ["/uploads/a.js", "/uploads/b.js", "/x"];
+    for path in paths {
+        assert_eq!(read(&gateway, path).await, "old");
+    }
+    for key in ["up/a.js", "up/a.js.br", "up/b.js", "x"] {
+        gateway.origin.put(key, "new");
+    }
+    assert_eq!(purge(&gateway, "/uploads/a.js", &[]).await, 200);
+    let mut found = Vec::new();
+    for path in paths {
+        found.push(read(&gateway, path).await);
+    }
+    assert_eq!(found, ["new", "old", "old"]);
+
+    // All of the site, as Proxy Cache Purge wants it after a change of the theme.
+    assert_eq!(purge(&gateway, "/.*", &[REGEX]).await, 200);
+    for path in paths {
+        assert_eq!(read(&gateway, path).await, "new", "{path}");
+    }
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_prefix_ends_where_it_says() {
+    let gateway = Gateway::with(routes(), settings()).await;
+    let paths = ["/uploads/2026/a", "/uploads/2027/a", "/uploads2"];
+    for (key, path) in ["up/2026/a", "up/2027/a", "uploads2"].iter().zip(paths) {
+        gateway.origin.put(key, "old");
+        assert_eq!(read(&gateway, path).await, "old");
+        gateway.origin.put(key, "new");
+    }
+    assert_eq!(purge(&gateway, "/uploads/2026/.*", &[REGEX]).await, 200);
+    let mut found = Vec::new();
+    for path in paths {
+        found.push(read(&gateway, path).await);
+    }
+    assert_eq!(found, ["new", "old", "old"]);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn only_clients_that_are_known_purge() {
+    let gateway = Gateway::with(routes(), settings()).await;
+    gateway.origin.put("x", "old");
+    assert_eq!(read(&gateway, "/x").await, "old");
+    gateway.origin.put("x", "new");
+    let rows: [(&str, Headers<'_>, u16); 9] = [
+        ("/x", &[("x-forwarded-for", "192.0.2.1")], 403),
+        ("/x", &[("x-forwarded-for", "10.0.0.1, 192.0.2.1")], 403),
+        ("/x", &[("x-forwarded-for", "unknown")], 403),
+        ("/x", &[("via", "1.1 proxy")], 403),
+        ("/.*", &[("x-forwarded-for", "192.0.2.1"), REGEX], 403),
+        ("/../x", &[], 400),
+        ("/.*/x", &[REGEX], 400),
+        ("/(x|y)", &[REGEX], 400),
+        ("/uploads/../x.*", &[REGEX], 400),
+    ];
+    for (path, headers, expected) in rows {
+        let found = purge(&gateway, path, headers).await;
+        assert_eq!(found, expected, "{path} {headers:?}");
+    }
+    assert_eq!(read(&gateway, "/x").await, "old", "nothing was purged");
+    let through_proxy = [("x-forwarded-for", "192.0.2.1, 10.1.2.3")];
+    assert_eq!(purge(&gateway, "/x", &through_proxy).await, 200);
+    assert_eq!(read(&gateway, "/x").await, "new");
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_is_not_trusted_the_world_does_not_purge() {
+    let settings = Settings {
+        trusted_proxies: Vec::new(),
+        ..settings()
+    };
+    let gateway = Gateway::with(routes(), settings).await;
+    let behind = [("x-forwarded-for", "127.0.0.1")];
+    assert_eq!(purge(&gateway, "/x", &behind).await, 403);
+    assert_eq!(purge(&gateway, "/x", &[]).await, 200);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn without_networks_it_is_no_method() {
+    let gateway = Gateway::with(routes(), Settings::default()).await;
+    assert_eq!(purge(&gateway, "/x", &[]).await, 405);
+    gateway.end().await;
+    let routes = vec![RouteSettings {
+        path: "/only/".into(),
+        ..RouteSettings::default()
+    }];
+    let gateway = Gateway::with(routes, settings()).await;
+    assert_eq!(purge(&gateway, "/x", &[]).await, 404);
+    assert_eq!(purge(&gateway, "/x.*", &[REGEX]).await, 404);
+    gateway.end().await;
+}
