@@ -109,9 +109,14 @@ impl ByteSource for LimitedContent {
             }
         }
         let most = self.share.limits.piece();
-        let bytes = self.held.remaining().min(most);
+        let fits = self.held.remaining() <= most;
+        // Bytes of two pieces would be copied, and the copy is charged to nobody.
+        let bytes = match fits {
+            true => self.held.remaining(),
+            false => self.held.chunk().len().min(most),
+        };
         ready!(self.poll_turn(cx, bytes));
-        let piece = match bytes == self.held.remaining() {
+        let piece = match fits {
             true => std::mem::take(&mut self.held),
             false => Pieces::from(self.held.copy_to_bytes(bytes)),
         };
@@ -124,5 +129,59 @@ impl ByteSource for LimitedContent {
 
     fn waits_for_client(&self) -> bool {
         self.sleep.is_none() && self.content.waits_for_client()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use bytes::Bytes;
+    use tidegate_access::limits::{LimitRules, Limited};
+    use tidegate_plan::Client;
+
+    use super::*;
+
+    /// Returns the share of a client in limits, as a request has it that has just come.
+    fn share(limits: &Arc<Limits>) -> Result<Share, Limited> {
+        let key = limits.key(Client::Own, None);
+        Ok(Share {
+            limits: limits.clone(),
+            key,
+            place: limits.enter(key, Duration::ZERO)?,
+            since: Instant::now(),
+        })
+    }
+
+    /// Returns the next bytes, which come in their time.
+    async fn next(content: &mut Content) -> Option<Pieces> {
+        let next = std::future::poll_fn(|cx| content.poll_next(cx)).await;
+        next.map(|pieces| pieces.expect("no error"))
+    }
+
+    /// A copy would be memory that the client's charge does not know.
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_wait_are_not_copied() {
+        let limits = Arc::new(Limits::new(LimitRules {
+            bytes: NonZeroU64::new(100_000),
+            ..LimitRules::default()
+        }));
+        let source = [7_000, 1, 4_000, 20_000].map(|size| Bytes::from(vec![7; size]));
+        let mut pieces = Pieces::default();
+        source.iter().for_each(|piece| pieces.push(piece.clone()));
+        let share = share(&limits).expect("it is the first");
+        let mut content = share.limit(Content::Ready(pieces));
+        let mut sent = 0;
+        while let Some(piece) = next(&mut content).await {
+            assert!(piece.remaining() <= limits.piece());
+            let place = piece.chunk().as_ptr_range();
+            let is_part = |whole: &Bytes| {
+                let whole = whole.as_ptr_range();
+                whole.start <= place.start && place.end <= whole.end
+            };
+            assert!(source.iter().any(is_part), "{sent}");
+            sent += piece.remaining();
+        }
+        assert_eq!(sent, 31_001);
     }
 }
