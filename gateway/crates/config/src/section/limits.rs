@@ -24,7 +24,7 @@ pub struct Limits {
     /// Bytes of bodies in a second; a faster answer waits.
     #[schemars(extend("examples" = ["20MB/s"]))]
     pub bytes: Option<ByteRate>,
-    /// Answers under way at once, each counted as a connection, as nginx does; more are answered with 429.
+    /// Answers under way at once, each until its last byte has gone out; more are answered with 429.
     #[schemars(extend("examples" = [64]))]
     pub connections: Option<u32>,
     /// The clients that count together.

@@ -24,6 +24,27 @@ impl Pieces {
             self.rest.push_back(piece);
         }
     }
+
+    /// Holds something until the last of the bytes has gone out, or was dropped.
+    pub(crate) fn hold<T: Send + 'static>(&mut self, held: T) {
+        let last = self.rest.back_mut().unwrap_or(&mut self.first);
+        *last = Bytes::from_owner(HoldingBytes {
+            bytes: std::mem::take(last),
+            _held: held,
+        });
+    }
+}
+
+/// Bytes that hold something until their last reference is gone.
+struct HoldingBytes<T> {
+    bytes: Bytes,
+    _held: T,
+}
+
+impl<T> AsRef<[u8]> for HoldingBytes<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl From<Bytes> for Pieces {

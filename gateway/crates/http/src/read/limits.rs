@@ -21,7 +21,7 @@ use tidegate_access::limits::{LimitKey, Limits, UnderWay};
 pub(crate) struct Share {
     limits: Arc<Limits>,
     key: LimitKey,
-    /// Held until the answer's last byte is handed over.
+    /// Held until the answer's last byte has left the process: a client that takes nothing keeps its place.
     place: Option<UnderWay>,
     /// The start of the limits' time.
     since: Instant,
@@ -116,10 +116,15 @@ impl ByteSource for LimitedContent {
             false => self.held.chunk().len().min(most),
         };
         ready!(self.poll_turn(cx, bytes));
-        let piece = match fits {
+        let mut piece = match fits {
             true => std::mem::take(&mut self.held),
             false => Pieces::from(self.held.copy_to_bytes(bytes)),
         };
+        if self.left() == 0
+            && let Some(place) = self.share.place.take()
+        {
+            piece.hold(place);
+        }
         Poll::Ready(Some(Ok(piece)))
     }
 
@@ -134,7 +139,7 @@ impl ByteSource for LimitedContent {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
+    use std::num::{NonZeroU32, NonZeroU64};
 
     use bytes::Bytes;
     use tidegate_access::limits::{LimitRules, Limited};
@@ -183,5 +188,33 @@ mod tests {
             sent += piece.remaining();
         }
         assert_eq!(sent, 31_001);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_held_until_the_last_bytes_have_left() {
+        let limits = Arc::new(Limits::new(LimitRules {
+            connections: NonZeroU32::new(1),
+            ..LimitRules::default()
+        }));
+        for several in [false, true] {
+            let mut pieces = Pieces::from(Bytes::from_static(b"first"));
+            if several {
+                pieces.push(Bytes::from_static(b"last"));
+            }
+            let whole = pieces.remaining();
+            let mut content = share(&limits)
+                .expect("a place")
+                .limit(Content::Ready(pieces));
+            let mut sent = next(&mut content).await.expect("bytes");
+            assert_eq!(content.left(), 0);
+            drop(content);
+            sent.advance(whole - 1);
+            assert_eq!(share(&limits).err(), Some(Limited::Connections));
+            drop(sent);
+            assert!(share(&limits).is_ok(), "it is given back");
+        }
+        let cut_off = share(&limits).expect("a place");
+        drop(cut_off.limit(Content::Ready(Bytes::from_static(b"bytes").into())));
+        assert!(share(&limits).is_ok(), "its client has gone");
     }
 }
