@@ -78,9 +78,14 @@ pub struct DoctorArgs {
 pub struct PurgeArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`
     #[arg(value_name = "PATH")]
-    pub path: String,
+    #[arg(required_unless_present = "from_list")]
+    pub path: Option<String>,
 
-    /// Everything that begins with PATH
+    /// A file with a path a line, as it stands in the URL; `-`: standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "path")]
+    pub from_list: Option<PathBuf>,
+
+    /// Everything that begins with PATH, or with a path of the list
     #[arg(long)]
     pub prefix: bool,
 

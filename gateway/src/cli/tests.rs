@@ -135,7 +135,8 @@ fn purged(
         .config
         .admin;
     let args = PurgeArgs {
-        path: path.to_owned(),
+        path: Some(path.to_owned()),
+        from_list: None,
         prefix: true,
         host: None,
     };
@@ -185,7 +186,8 @@ fn purges_over_a_socket() {
 fn a_purge_that_cannot_be_asked_for_says_why() {
     let env = Environment::default();
     let args = |path: &str| PurgeArgs {
-        path: path.into(),
+        path: Some(path.into()),
+        from_list: None,
         prefix: false,
         host: None,
     };

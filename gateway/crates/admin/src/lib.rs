@@ -16,7 +16,7 @@
 //! | `GET /routes` | the present profile of each route, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /reload` | reads the configuration again and applies it, whole or not at all (see [`reload`]) |
-//! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
+//! | `POST /purge` | removes paths, or all below them; 200 once that is durable (see [`purge`]) |
 //!
 //! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
 //! configured. Other paths are 404, other methods 405. All but the first three accept only requests
@@ -68,7 +68,7 @@ pub use purge::{Purge, PurgeError};
 /// an answer.
 const READY_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The longest body that is read: a purge names one path, of at most 3 KiB percent-encoded, and a profile has ten keys.
+/// The longest body that is read, but for lists of paths: a profile has ten keys.
 const MAX_BODY: usize = 16 << 10;
 
 /// The admin listener's view of the gateway.
@@ -157,7 +157,12 @@ impl Admin {
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/reload", post(reload::reload).route_layer(changes.clone()))
-            .route("/purge", post(purge::purge).route_layer(changes))
+            .route(
+                "/purge",
+                post(purge::purge)
+                    .layer(DefaultBodyLimit::max(purge::MAX_BODY))
+                    .route_layer(changes),
+            )
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))

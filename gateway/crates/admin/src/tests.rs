@@ -316,6 +316,37 @@ async fn nothing_changes_without_the_right_token() {
 }
 
 #[tokio::test]
+async fn purges_many_at_once() {
+    let t = start(Some("s3cret")).await;
+    let paths: Vec<_> = (0..2000).map(|n| format!("/{n}")).collect();
+    let body = serde_json::json!({ "paths": paths, "prefixes": ["/p/"], "host": "h" });
+    let answer = t.ask("POST /purge", TOKEN, &body.to_string()).await;
+    assert!(
+        answer.ends_with("{\"no_route\":[],\"purged\":2001}\n"),
+        "{answer}"
+    );
+    let purged = t.purged();
+    assert_eq!(purged.iter().filter(|purge| purge.prefix).count(), 1);
+    assert!(
+        purged
+            .iter()
+            .all(|purge| purge.host.as_deref() == Some("h"))
+    );
+    *t.told.fails.lock().expect("not poisoned") = Some(PurgeError::Place(PlaceError::NoRoute));
+    let answer = t.ask("POST /purge", TOKEN, r#"{"paths": ["/x"]}"#).await;
+    assert!(
+        answer.ends_with("{\"no_route\":[\"/x\"],\"purged\":0}\n"),
+        "{answer}"
+    );
+    let lost = PurgeError::NotDurable("full".to_owned());
+    *t.told.fails.lock().expect("not poisoned") = Some(lost);
+    assert_eq!(
+        t.status("POST /purge", TOKEN, r#"{"paths": ["/x"]}"#).await,
+        500
+    );
+}
+
+#[tokio::test]
 async fn purges_from_query_or_json() {
     let t = start(Some("s3cret")).await;
     let answer = t
@@ -349,8 +380,10 @@ async fn purges_from_query_or_json() {
         let line = format!("POST /purge{query}");
         assert_eq!(t.status(&line, TOKEN, body).await, 400, "{query} {body}");
     }
-    let long = format!(r#"{{"path": "/{}"}}"#, "a".repeat(MAX_BODY));
+    let long = format!(r#"{{"path": "/{}"}}"#, "a".repeat(purge::MAX_BODY));
     assert_eq!(t.status("POST /purge", TOKEN, &long).await, 413);
+    let long = "a".repeat(MAX_BODY + 1);
+    assert_eq!(t.status("PUT /pins", TOKEN, &long).await, 413);
     assert_eq!(t.purged(), []);
 }
 
