@@ -319,6 +319,7 @@ fn the_files_that_people_copy_are_right() {
         "audiobookshelf-mount.toml",
         "documents.toml",
         "paperless.toml",
+        "private-library.toml",
     ] {
         assert!(seen.iter().any(|one| one == name), "{name} is missing");
     }
