@@ -35,8 +35,37 @@ pub(super) struct Reloader {
     /// The profiles of the routes, as the admin listener shows them.
     pub(super) profiles: Arc<Profiles>,
     tiering: Arc<dyn Tiering>,
+    mounts: Vec<MountedRoute>,
     /// Held during a reload.
     present: Mutex<InForce>,
+}
+
+/// A mount, and where its route led when it was made: it stays there.
+#[derive(Debug)]
+struct MountedRoute {
+    mount: tidegate_config::Mount,
+    place: Option<(String, String)>,
+}
+
+impl MountedRoute {
+    fn new(config: &Config, mount: &tidegate_config::Mount) -> Self {
+        Self {
+            mount: mount.clone(),
+            place: Self::place(config, mount),
+        }
+    }
+
+    /// Returns the origin and the prefix to which the mount's route leads.
+    fn place(config: &Config, mount: &tidegate_config::Mount) -> Option<(String, String)> {
+        let route = config.route_of(mount)?;
+        let route = config.routes().into_iter().nth(route)?;
+        Some((route.origin, route.key_prefix))
+    }
+
+    /// Returns whether its route leads elsewhere now.
+    fn has_moved(&self, config: &Config) -> bool {
+        Self::place(config, &self.mount) != self.place
+    }
 }
 
 /// The configuration in force.
@@ -58,6 +87,9 @@ impl Reloader {
     /// Makes it for a gateway of these parts, with its routes in force.
     pub(super) fn new(loaded: Loaded, env: &Environment, parts: &GatewayParts) -> Self {
         let routes = &parts.routes;
+        let mounts = loaded.config.mount.iter();
+        let mounts = mounts.map(|mount| MountedRoute::new(&loaded.config, mount));
+        let mounts: Vec<_> = mounts.collect();
         Self {
             env: env.clone(),
             origins: parts.origins.clone(),
@@ -65,6 +97,7 @@ impl Reloader {
             locator: parts.locator.clone(),
             profiles: Arc::new(Profiles::new(&loaded.config, &routes.routes)),
             tiering: parts.stores.tiering.clone(),
+            mounts,
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
@@ -95,7 +128,7 @@ impl Reloader {
         self.locator.replace(&config, &parts.routes, &self.origins);
         self.profiles.replace(&config, &parts.routes);
         self.routes.replace(parts.routes.clone());
-        let report = report(old, &loaded);
+        let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
         }
@@ -121,6 +154,19 @@ impl Reloader {
             parts,
         };
         Ok(report)
+    }
+
+    /// Returns what a reload has changed, and what it could not.
+    fn report(&self, old: &Loaded, new: &Loaded) -> ReloadReport {
+        let changed = old.written.changed(&new.written);
+        let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
+            changed.map(str::to_owned).partition(|key| is_live(key));
+        let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
+        needs_restart.extend(moved.map(|one| format!("the mount {}", one.mount.path.display())));
+        ReloadReport {
+            changed,
+            needs_restart,
+        }
     }
 
     /// Checks that the routes lead to origins that run as they are configured.
@@ -198,27 +244,6 @@ fn sized(
     cache
 }
 
-/// Returns what a reload has changed, and what it could not.
-fn report(old: &Loaded, new: &Loaded) -> ReloadReport {
-    let changed = old.written.changed(&new.written);
-    let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
-        changed.map(str::to_owned).partition(|key| is_live(key));
-    for mount in &old.config.mount {
-        let of_route = |config: &Config| {
-            let route = config.route_of(mount)?;
-            let route = config.routes().into_iter().nth(route)?;
-            Some((route.origin, route.key_prefix))
-        };
-        if of_route(&old.config) != of_route(&new.config) {
-            needs_restart.push(format!("the mount {}", mount.path.display()));
-        }
-    }
-    ReloadReport {
-        changed,
-        needs_restart,
-    }
-}
-
 /// Returns whether a key is applied while the gateway runs.
 fn is_live(key: &str) -> bool {
     let section = key.split(['.', '[']).next().unwrap_or_default();
@@ -228,4 +253,45 @@ fn is_live(key: &str) -> bool {
 
 fn wrong(error: impl ToString) -> ReloadError {
     ReloadError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::parse;
+
+    #[test]
+    fn a_mount_whose_route_has_moved_is_told_until_it_is_back() {
+        let config = |prefix: &str| {
+            let text = format!(
+                "[[origin]]\nname = \"o\"\nbucket = \"b\"\n[[route]]\npath = \"/\"\norigin = \"o\"\n\
+                 key_prefix = \"{prefix}\"\n[[mount]]\npath = \"/mnt/a\"\nroute = \"/\"\n"
+            );
+            let loaded = parse("t.toml", &text, &Environment::default());
+            loaded.expect("it is right").config
+        };
+        let start = config("a/");
+        let mounted = MountedRoute::new(&start, &start.mount[0]);
+        let moved = ["a/", "b/", "b/", "a/"].map(|prefix| mounted.has_moved(&config(prefix)));
+        assert_eq!(moved, [false, true, true, false]);
+    }
+
+    #[test]
+    fn keys_that_are_applied_while_it_runs() {
+        for (key, live) in [
+            ("route[0].path", true),
+            ("profile.web.ttl", true),
+            ("access.members.tokens.alice", true),
+            ("limits.fair.requests", true),
+            ("cache.memory", true),
+            ("cache.disk[1].capacity", true),
+            ("cache.disk[1].path", false),
+            ("cache.budget", false),
+            ("http.listen[0]", false),
+            ("origin[0].bucket", false),
+            ("routes", false),
+        ] {
+            assert_eq!(is_live(key), live, "{key}");
+        }
+    }
 }
