@@ -22,6 +22,7 @@ mod profiles;
 mod reload;
 mod routes;
 mod settings;
+mod supervisor;
 mod tiers;
 mod writing;
 
@@ -166,13 +167,15 @@ async fn serve(
         gateway = start => gateway?,
         () = signals.recv() => return Ok(()),
     };
+    supervisor::tell_ready();
     loop {
         tokio::select! {
             () = signals.recv() => break,
-            _ = hangup.recv() => gateway.reload().await,
+            _ = hangup.recv() => supervisor::tell_reload(gateway.reload()).await,
         }
     }
     tracing::info!("draining");
+    supervisor::tell_stopping();
     stop_in_order(gateway.stop(), &mut signals).await
 }
 

@@ -64,6 +64,19 @@ impl Serving {
 
     /// Starts the program and waits until it is ready.
     pub(crate) async fn start(&mut self) {
+        self.launch(&[]);
+        let begun = Instant::now();
+        while !self.is_ready().await {
+            let child = self.child.as_mut().expect("started");
+            let ended = child.try_wait().expect("a child of ours");
+            let late = begun.elapsed() > LONG;
+            assert!(ended.is_none() && !late, "{ended:?}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Starts the program with these variables, and does not wait.
+    pub(crate) fn launch(&mut self, variables: &[(&str, &str)]) {
         assert!(self.child.is_none(), "one at a time");
         let log = File::options()
             .append(true)
@@ -73,15 +86,8 @@ impl Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.args(["serve", "--config"]).arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(variables.iter().copied());
         self.child = Some(command.stderr(log).spawn().expect("it starts"));
-        let begun = Instant::now();
-        while !self.is_ready().await {
-            let child = self.child.as_mut().expect("started");
-            let ended = child.try_wait().expect("a child of ours");
-            let late = begun.elapsed() > LONG;
-            assert!(ended.is_none() && !late, "{ended:?}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
     }
 
     async fn is_ready(&self) -> bool {
