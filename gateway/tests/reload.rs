@@ -65,18 +65,16 @@ async fn routes_come_and_go_and_sizes_change() {
     let world = World::new().await;
     let serving = serving(&world).await;
     assert_eq!(serving.get("/more/1").await.status, 404);
-    serving.configure(
-        &configuration(&world, MORE).replace("memory = \"64MiB\"", "memory = \"32MiB\""),
-    );
+    let other = configuration(&world, MORE);
+    let other = other.replace("memory = \"64MiB\"", "memory = \"32MiB\"");
+    serving.configure(&other.replace("ttl = \"1h\"", "ttl = \"2h\""));
     let told = report(&serving.post("/reload").await);
     let keys = |keys: &[&str]| json!(keys);
     let added = ["headers.x-more", "key_prefix", "origin", "path"];
     let added = added.map(|key| format!("route[1].{key}"));
     let added: Vec<_> = added.iter().map(String::as_str).collect();
-    assert_eq!(
-        told["changed"],
-        keys(&[&["cache.memory"], &added[..]].concat())
-    );
+    let expected = [&["cache.memory", "profile.web.ttl"], &added[..]].concat();
+    assert_eq!(told["changed"], keys(&expected));
     assert_eq!(told["needs_restart"], keys(&[]));
     let got = serving.get("/more/1").await;
     assert_eq!((got.status, &*got.body), (200, &*sample(SIZE, 1)));
@@ -85,6 +83,7 @@ async fn routes_come_and_go_and_sizes_change() {
     assert_eq!(tiers["memory"]["capacity"], json!(32 << 20));
     let routes = report(&serving.look("/routes").await);
     assert_eq!(routes["routes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(routes["routes"][0]["now"]["ttl"], "2h");
 
     let again = report(&serving.post("/reload").await);
     assert_eq!(again, json!({ "changed": [], "needs_restart": [] }));

@@ -14,7 +14,6 @@
 //! | `GET /list` | a page of the objects below a path in the bucket; asks for the token |
 //! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
 //! | `GET /routes` | the present profile of each route, as JSON |
-//! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /reload` | reads the configuration again and applies it, whole or not at all (see [`reload`]) |
 //! | `POST /purge` | removes paths, or all below them; 200 once that is durable (see [`purge`]) |
 //!
@@ -88,7 +87,7 @@ pub trait Control: Send + Sync + 'static {
 pub struct Admin {
     /// The gateway behind them.
     pub control: Arc<dyn Control>,
-    /// The routes, whose profiles may be exchanged.
+    /// The routes and their profiles.
     pub routes: Arc<dyn profile::Routes>,
     /// Reads the configuration again.
     pub reload: Arc<dyn reload::Reload>,
@@ -127,7 +126,6 @@ impl Admin {
         let changes =
             middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);
         let hosts = middleware::from_fn_with_state(self.hosts.clone(), hosts::require_host);
-        let profile = put(profile::change).patch(profile::change);
         Router::new()
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
@@ -155,7 +153,6 @@ impl Admin {
                     .get(pins::list),
             )
             .route("/routes", get(profile::list))
-            .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/reload", post(reload::reload).route_layer(changes.clone()))
             .route(
                 "/purge",

@@ -1,23 +1,10 @@
-//! `GET /routes`, `PUT` and `PATCH /routes/profile`: each route's profile, and another one for a route, without a
-//! restart.
-//!
-//! The route is named as the configuration names it: `?path=/books/`, and `&host=…` if several routes have this path.
-//! The body is JSON:
-//!
-//! - `PUT {"profile": "stream"}`: the profile of this name;
-//! - `PUT {"extends": "stream", "read_ahead": "64MiB"}`: a profile of these keys, which are those of `[profile.NAME]`,
-//!   as if it stood in the file;
-//! - `PATCH {"read_ahead": "64MiB"}`: these keys over the route's present profile.
-//!
-//! Reads that begin afterwards use it. The next start uses the file again.
+//! `GET /routes`: each route's profile, as it is in force.
 
-use axum::extract::{RawQuery, Request, State};
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::Admin;
-use super::ask::{self, Refusal};
+use super::{Admin, ask};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
@@ -25,12 +12,6 @@ use tidegate_plan::{ByteSize, Period, Profile};
 pub trait Routes: Send + Sync + 'static {
     /// Returns the present profile of each route, in the order of the configuration.
     fn list(&self) -> Vec<RouteProfile>;
-
-    /// Gives one route another profile, and returns that.
-    ///
-    /// # Errors
-    /// If the route keeps its present profile.
-    fn change(&self, change: &ProfileChange) -> Result<RouteProfile, ProfileChangeError>;
 }
 
 /// A route and its present profile.
@@ -42,113 +23,16 @@ pub struct RouteProfile {
     pub path: String,
     /// The origin's name.
     pub origin: String,
-    /// The profile's name; `None` for one that was given at run time without a name.
-    pub name: Option<String>,
+    /// The profile's name.
+    pub name: String,
     /// Its values.
     pub profile: Profile,
-}
-
-/// A requested change.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProfileChange {
-    /// The route's path, as configured.
-    pub path: String,
-    /// The route's host; left out if the path is enough.
-    pub host: Option<String>,
-    /// The new profile.
-    pub to: NewProfile,
-}
-
-/// A route's new profile.
-#[derive(Debug, Clone, PartialEq)]
-pub enum NewProfile {
-    /// The profile of this name.
-    Named(String),
-    /// A profile of these keys.
-    Keys(Value),
-    /// The present profile, with these keys over it.
-    Over(Value),
-}
-
-/// The reason why a profile was not changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProfileChangeError {
-    /// There is no such route.
-    #[error("no route has this path and host; GET /routes lists them")]
-    NoRoute,
-    /// Several routes match.
-    #[error("several routes have this path: say which host")]
-    Several,
-    /// There is no such profile, or its keys are wrong.
-    #[error("{0}")]
-    Wrong(String),
 }
 
 /// Answers `GET /routes`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     let routes: Vec<Value> = admin.routes.list().iter().map(shown).collect();
     ask::json(&json!({ "routes": routes }))
-}
-
-/// Answers `PUT` and `PATCH /routes/profile`.
-pub(super) async fn change(
-    State(admin): State<Admin>,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Response {
-    let change = match read(query.as_deref().unwrap_or_default(), request).await {
-        Ok(change) => change,
-        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
-    };
-    match admin.routes.change(&change) {
-        Ok(now) => {
-            let shown = shown(&now);
-            let (path, host) = (&now.path, now.host.as_deref().unwrap_or_default());
-            tracing::info!(?path, ?host, now = %shown["now"], "profile changed");
-            ask::json(&shown)
-        }
-        Err(error) => {
-            let status = match error {
-                ProfileChangeError::NoRoute => StatusCode::NOT_FOUND,
-                ProfileChangeError::Several | ProfileChangeError::Wrong(_) => {
-                    StatusCode::BAD_REQUEST
-                }
-            };
-            (status, format!("{error}\n")).into_response()
-        }
-    }
-}
-
-async fn read(query: &str, request: Request) -> Result<ProfileChange, Refusal> {
-    let over = request.method() == Method::PATCH;
-    let body = ask::body(request).await?;
-    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let [path, host] = ask::values(query, ["path", "host"]).map_err(bad)?;
-    let path = path.ok_or_else(|| bad("path is missing: say which route".to_owned()))?;
-    let host = host.map(ask::host).transpose().map_err(bad)?;
-    let body: Value = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
-    Ok(ProfileChange {
-        path: path.to_owned(),
-        host,
-        to: asked(body, over).map_err(bad)?,
-    })
-}
-
-fn asked(body: Value, over: bool) -> Result<NewProfile, String> {
-    let Some(name) = body.get("profile") else {
-        return Ok(if over {
-            NewProfile::Over(body)
-        } else {
-            NewProfile::Keys(body)
-        });
-    };
-    let alone = body.as_object().is_some_and(|keys| keys.len() == 1);
-    match (name.as_str(), over, alone) {
-        (Some(name), false, true) => Ok(NewProfile::Named(name.to_owned())),
-        (None, ..) => Err("profile is a name".to_owned()),
-        (_, true, _) => Err("a profile is not laid over another: PUT it".to_owned()),
-        (_, _, false) => Err("either profile or keys of one: use extends".to_owned()),
-    }
 }
 
 /// Returns a route as JSON, its profile's values as they would stand in the file.
@@ -180,4 +64,39 @@ fn shown(route: &RouteProfile) -> Value {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(super) mod tests {
+    use super::super::tests::{asked, running};
+    use super::*;
+
+    /// A route.
+    pub(in super::super) struct OneRoute;
+
+    impl Routes for OneRoute {
+        fn list(&self) -> Vec<RouteProfile> {
+            vec![RouteProfile {
+                host: None,
+                path: "/books/".to_owned(),
+                origin: "media".to_owned(),
+                name: "stream".to_owned(),
+                profile: Profile::stream(),
+            }]
+        }
+    }
+
+    #[tokio::test]
+    async fn lists_what_each_route_has() {
+        let (status, body) = asked(&running(None).admin, "GET /routes", None, "").await;
+        assert_eq!(status, 200);
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        let route = &body["routes"][0];
+        assert_eq!(
+            (&route["path"], &route["profile"]),
+            (&json!("/books/"), &json!("stream"))
+        );
+        let now = &route["now"];
+        assert_eq!(
+            (&now["read_ahead"], &now["streams"], &now["disk"]),
+            (&json!("128MiB"), &json!(16), &json!("first"))
+        );
+    }
+}

@@ -85,7 +85,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
     let bucket = bucket::Bucket::new();
     let admin = Admin {
         control: Arc::new(Told::default()),
-        routes: Arc::new(profile::tests::OneRoute::default()),
+        routes: Arc::new(profile::tests::OneRoute),
         reload: Arc::new(Reloaded),
         tiers: tiers.clone(),
         pins: pins.clone(),

@@ -21,7 +21,6 @@ use tidegate_plan::Profile;
 mod check;
 mod document;
 mod environment;
-mod live;
 mod overlay;
 mod problem;
 mod read;
