@@ -173,6 +173,14 @@ impl Report {
         });
     }
 
+    /// Notes that a peer has no part, because its program is missing.
+    pub fn left_out(&mut self, name: &str) {
+        let note = format!("{name} left out: it is not installed");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// Tells whether all targets of correctness are reached; those of speed do not count.
     #[must_use]
     pub fn is_right(&self) -> bool {

@@ -160,11 +160,9 @@ async fn mounted(
         OURS => Some(Mount::tidegate(&Home::new(dir, origin.clone(), Settings::STREAM)).await?),
         _ => Mount::other(way, Access::Reading, &dir, origin)?,
     };
-    let note = format!("{way} left out: it is not installed");
     match &mount {
         Some(mount) => report.peer(way, mount.config()),
-        None if report.notes.contains(&note) => {}
-        None => report.notes.push(note),
+        None => report.left_out(way),
     }
     Ok(mount)
 }

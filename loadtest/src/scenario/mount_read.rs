@@ -87,14 +87,7 @@ async fn mounted(
     };
     match &mount {
         Some(mount) => report.peer(name, mount.config()),
-        None => left_out(name, report),
+        None => report.left_out(name),
     }
     Ok(mount)
-}
-
-fn left_out(name: &str, report: &mut Report) {
-    let note = format!("{name} left out: it is not installed");
-    if !report.notes.contains(&note) {
-        report.notes.push(note);
-    }
 }

@@ -78,11 +78,9 @@ async fn mounted(
         READING => None,
         _ => {
             let mount = Mount::other(way, access, &dir, origin)?;
-            let note = format!("{way} left out: it is not installed");
             match &mount {
                 Some(mount) => report.peer(way, mount.config()),
-                None if report.notes.contains(&note) => {}
-                None => report.notes.push(note),
+                None => report.left_out(way),
             }
             return Ok(mount);
         }

@@ -151,10 +151,7 @@ async fn write(
         _ => with_mountpoint(context, origin, path, report).await?,
     };
     if seconds.is_none() {
-        let note = format!("{way} left out: it is not installed");
-        if !report.notes.contains(&note) {
-            report.notes.push(note);
-        }
+        report.left_out(way);
     }
     Ok(seconds.map(|seconds| (seconds, 0)))
 }
