@@ -13,6 +13,7 @@ use tidegate_config::{Environment, LoadError, Loaded, Problems};
 mod args;
 mod check;
 mod client;
+mod lines;
 mod pin;
 mod purge;
 mod reload;

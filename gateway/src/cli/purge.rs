@@ -1,22 +1,20 @@
 //! `tidegate purge`: requests to the admin listener of a running gateway, one for a path, or for each part of a list.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::PurgeArgs;
 use super::client::{AdminRequest, Client, check_path, run};
+use super::lines::{lines, open};
 use tidegate_config::{Admin, Environment};
 
 /// Paths in one request.
 const BATCH_PATHS: usize = 1000;
-
-/// The longest list.
-const MAX_LIST: u64 = 256 << 20;
 
 /// Purges, and returns the purged names, or for a list their number.
 pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyhow::Result<String> {
@@ -27,17 +25,12 @@ pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyho
             let body = json!({ "path": path, "prefix": args.prefix, "host": args.host });
             run(client.send(request(body)))
         }
-        (None, Some(file)) => {
-            let text = read(file)?;
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            purge_list(&client, &lines.collect::<Vec<_>>(), args)
-        }
+        (None, Some(file)) => purge_list(&client, &read(file)?, args),
         _ => bail!("say one of PATH and --from-list FILE"),
     }
 }
 
-fn purge_list(client: &Client<'_>, paths: &[&str], args: &PurgeArgs) -> anyhow::Result<String> {
-    paths.iter().try_for_each(|path| check_path(path))?;
+fn purge_list(client: &Client<'_>, paths: &[String], args: &PurgeArgs) -> anyhow::Result<String> {
     let list = if args.prefix { "prefixes" } else { "paths" };
     let (mut purged, mut no_route) = (0, Vec::new());
     run(async {
@@ -67,16 +60,17 @@ fn request(body: Value) -> AdminRequest {
     }
 }
 
-/// Reads a file, or standard input for `-`.
-fn read(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let of_file = || format!("cannot read {}", file.display());
-    let from: Box<dyn std::io::Read> = match file == Path::new("-") {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(std::fs::File::open(file).with_context(of_file)?),
-    };
-    from.take(MAX_LIST)
-        .read_to_string(&mut text)
-        .with_context(of_file)?;
-    Ok(text)
+/// Reads a path a line; empty lines are passed over.
+fn read(file: &Path) -> anyhow::Result<Vec<String>> {
+    let (mut paths, mut is_text) = (Vec::new(), true);
+    lines(open(file)?, |line| {
+        is_text &= matches!(line, Cow::Borrowed(_));
+        let path = line.trim();
+        if !path.is_empty() {
+            paths.push(path.to_owned());
+        }
+    })?;
+    ensure!(is_text, "{} is not text", file.display());
+    paths.iter().try_for_each(|path| check_path(path))?;
+    Ok(paths)
 }

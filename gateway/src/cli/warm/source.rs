@@ -1,9 +1,7 @@
 //! The sources of paths: the bucket's own listing below a route's path, or a list.
 
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::BufRead;
 
 use anyhow::{Context, bail};
 use http::Method;
@@ -12,12 +10,10 @@ use serde_json::Value;
 
 use super::super::WarmArgs;
 use super::super::client::{AdminRequest, Client, check_path, escape_query};
+use super::super::lines::{lines, open};
 
 /// Paths in a batch: as many as a bucket lists at once.
 const BATCH_PATHS: usize = 1000;
-
-/// The longest line that is read; a longer one is not a path.
-const MAX_LINE: u64 = 64 << 10;
 
 /// The paths that are still to be warmed.
 pub(super) enum Paths {
@@ -131,30 +127,6 @@ async fn page(
     };
     let body = client.send(ask).await?;
     serde_json::from_str(&body).context("the gateway answers no JSON")
-}
-
-/// Opens the file, or standard input for `-`.
-fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
-    if file == Path::new("-") {
-        return Ok(Box::new(BufReader::new(io::stdin())));
-    }
-    let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
-    Ok(Box::new(BufReader::new(opened)))
-}
-
-/// Calls `each` for every line, as text; a line that is too long is cut, and bytes that are not text are replaced.
-fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Result<()> {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
-        }
-        if line.last() != Some(&b'\n') {
-            from.skip_until(b'\n')?;
-        }
-        each(&String::from_utf8_lossy(&line));
-    }
 }
 
 /// Reads a path a line, as it stands in the URL; empty lines and those that begin with `#` are skipped.
