@@ -1,5 +1,5 @@
-//! What a supervisor is told (`sd_notify(3)`): ready, reloading, stopping; and that the process is alive, if it wants to
-//! know (`WatchdogSec`). Without a supervisor (`NOTIFY_SOCKET`) nothing is sent.
+//! Tells a supervisor (`sd_notify(3)`) that the gateway is ready, reloads or stops. It also sends signs of life, if the
+//! supervisor asks for them (`WatchdogSec`). Without a supervisor (`NOTIFY_SOCKET`) it sends nothing.
 
 use std::time::Duration;
 

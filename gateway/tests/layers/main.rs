@@ -16,7 +16,7 @@ use rust_source::Source;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
-    ("access", &["plan"]),
+    ("access", &["plan", "telemetry"]),
     ("config", &["plan", "access"]),
     ("socket", &["plan"]),
     ("origin", &["plan", "telemetry"]),

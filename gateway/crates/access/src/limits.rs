@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tidegate_plan::Client;
+use tidegate_telemetry::locks::Recover as _;
 
 mod bytes;
 mod requests;
@@ -232,9 +233,7 @@ impl Limits {
     fn shard(&self, key: LimitKey) -> MutexGuard<'_, HashMap<LimitKey, u32>> {
         let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
         // A count is changed in one step, and is whole after a panic of another thread.
-        self.under_way[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.under_way[shard].lock().recover()
     }
 }
 

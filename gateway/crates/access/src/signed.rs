@@ -39,7 +39,7 @@ pub enum KeyError {
     Id,
     /// The secret is shorter than [`MIN_SECRET`].
     #[error(
-        "is shorter than {MIN_SECRET} characters; `openssl rand -hex 32` makes one that nobody guesses"
+        "is shorter than {MIN_SECRET} characters; `openssl rand -hex 32` makes one that cannot be guessed"
     )]
     Short,
 }
@@ -124,15 +124,6 @@ impl fmt::Debug for SigningKey {
 /// Returns an HMAC with this key.
 fn keyed(key: &[u8]) -> HmacSha256 {
     HmacSha256::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104, 2)")
-}
-
-/// Returns the digits of a digest, in lower case.
-fn hex(digest: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }
 
 /// The times within which a signature holds, in seconds since 1970: from the first, before the second.

@@ -28,6 +28,6 @@ pub use request::{
 pub use request::{digest, precondition, route, wrong_tokens};
 #[cfg(feature = "serde")]
 pub use text::serial;
-pub use text::{ByteSize, Listen, Network, Period, RoundedDuration};
+pub use text::{ByteSize, Listen, Network, Period, RoundedDuration, hex};
 pub use time::Timestamp;
 pub use traffic::{Client, lanes, pacer, retry};

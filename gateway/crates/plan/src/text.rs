@@ -1,6 +1,7 @@
 //! Values in human notation: sizes, lengths of time and addresses.
 
 mod duration;
+mod hex;
 mod listen;
 mod network;
 mod rounded_duration;
@@ -9,6 +10,7 @@ pub mod serial;
 mod size;
 
 pub use duration::Period;
+pub use hex::hex;
 pub use listen::Listen;
 pub use network::Network;
 pub use rounded_duration::RoundedDuration;

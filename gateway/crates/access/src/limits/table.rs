@@ -5,12 +5,13 @@
 //! pushes out those that have used little; one that is over its limit has the latest time, and stays.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 
 use super::LimitKey;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The slots in which one sharer may stand.
 const WAYS: usize = 8;
@@ -51,9 +52,7 @@ impl Table {
         let sets = self.sets.len() as u64;
         let set = usize::try_from(self.hasher.hash_one(key) % sets).unwrap_or(0);
         // A slot is written whole, also if a thread panics beside it.
-        let mut slots = self.sets[set]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.sets[set].lock().recover();
         let own = slots.iter().position(|slot| slot.key == Some(key));
         let (value, time) = next(own.map(|at| slots[at].time))?;
         let slot = match own {

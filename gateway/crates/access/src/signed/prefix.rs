@@ -10,9 +10,9 @@ use hmac::Mac;
 use http::header::COOKIE;
 use percent_encoding::percent_decode_str;
 use subtle::ConstantTimeEq as _;
-use tidegate_plan::Timestamp;
+use tidegate_plan::{Timestamp, hex};
 
-use super::{SigningKey, Span, hex};
+use super::{SigningKey, Span};
 use crate::{Refusal, Request};
 
 /// The beginning of a segment that may be a signature. No encoder escapes a letter.

@@ -11,9 +11,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{MAX_PRESIGNED, SigningKey, Span, hex, keyed};
+use super::{MAX_PRESIGNED, SigningKey, Span, keyed};
 use crate::date::{format_basic, parse_basic};
 use crate::{Refusal, Request};
+use tidegate_plan::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SIGNATURE: &str = "X-Amz-Signature=";

@@ -110,7 +110,7 @@ impl ByteSource for LimitedContent {
         }
         let most = self.share.limits.piece();
         let fits = self.held.remaining() <= most;
-        // Bytes of two pieces would be copied, and the copy is charged to nobody.
+        // Bytes of two pieces would be copied, and no client's charge would count the copy.
         let bytes = match fits {
             true => self.held.remaining(),
             false => self.held.chunk().len().min(most),

@@ -1,11 +1,11 @@
 //! Entity tags and their two comparisons (RFC 9110, 8.8.3).
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
 
-use crate::Coding;
+use crate::{Coding, hex};
 
 /// An entity tag as the origin sent it: quoted, perhaps with a `W/` before it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,13 +99,6 @@ impl ETag {
     fn opaque(&self) -> &str {
         self.0.strip_prefix("W/").unwrap_or(&self.0)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
 }
 
 impl fmt::Debug for ETag {

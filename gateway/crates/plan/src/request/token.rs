@@ -14,7 +14,7 @@ pub const MIN_TOKEN: usize = 16;
 /// The error of a configured token that is empty or shorter than [`MIN_TOKEN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is shorter than {MIN_TOKEN} characters; `openssl rand -hex 24` makes one that nobody guesses"
+    "is shorter than {MIN_TOKEN} characters; `openssl rand -hex 24` makes one that cannot be guessed"
 )]
 pub struct ShortToken;
 

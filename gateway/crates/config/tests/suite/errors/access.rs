@@ -73,8 +73,8 @@ fn tokens_are_long_and_their_times_are_read() {
         (
             "[access.a]\ntokens = { b = \"short\", c = { secret = \"short\" } }\n",
             &[
-                "t.toml:5:16: `access.a.tokens.b`: is shorter than 16 characters; `openssl rand -hex 24` makes one that nobody guesses",
-                "t.toml:5:29: `access.a.tokens.c`: is shorter than 16 characters; `openssl rand -hex 24` makes one that nobody guesses",
+                "t.toml:5:16: `access.a.tokens.b`: is shorter than 16 characters; `openssl rand -hex 24` makes one that cannot be guessed",
+                "t.toml:5:29: `access.a.tokens.c`: is shorter than 16 characters; `openssl rand -hex 24` makes one that cannot be guessed",
             ],
         ),
         (
@@ -104,7 +104,7 @@ fn keys_have_ids_and_long_secrets() {
         (
             "[access.a]\nsigned = { keys = { k1 = \"short\", \"a/b\" = { env = \"K\" } } }\n",
             &[
-                "t.toml:5:26: `access.a.signed.keys.k1`: is shorter than 16 characters; `openssl rand -hex 32` makes one that nobody guesses",
+                "t.toml:5:26: `access.a.signed.keys.k1`: is shorter than 16 characters; `openssl rand -hex 32` makes one that cannot be guessed",
                 "t.toml:5:43: `access.a.signed.keys.a/b`: is no id of a key: up to 128 letters, digits, `-`, `_` and `.`",
             ],
         ),
