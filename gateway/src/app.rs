@@ -18,7 +18,6 @@ mod mounts;
 mod mounts;
 mod parts;
 mod pins;
-mod profiles;
 mod reload;
 mod routes;
 mod settings;

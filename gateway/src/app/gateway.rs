@@ -117,8 +117,8 @@ impl Gateway {
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
         // The last step that can fail.
-        let (mounts, writers) =
-            mounts::start_or_close(config, env, &config.mount, &mut parts).await?;
+        let started = mounts::start(config, env, &config.mount, &mut parts).await;
+        let (mounts, writers) = parts.close_on_error(deadline, started).await?;
         let reloader = Arc::new(Reloader::new(loaded, env, &parts));
         let GatewayParts {
             engine,
@@ -142,7 +142,7 @@ impl Gateway {
                 writers: writers.clone(),
                 missing: Box::new(mounts.missing()),
             }),
-            routes: reloader.profiles.clone(),
+            routes: locator.clone(),
             reload: reloader.clone(),
             tiers: Arc::new(tiers),
             pins: Arc::new(pins),

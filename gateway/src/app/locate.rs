@@ -7,12 +7,13 @@ use arc_swap::ArcSwap;
 
 use crate::doctor::Origins;
 use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
+use tidegate_admin::profile::{RouteProfile, Routes};
 use tidegate_config::Config;
 use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteSettings};
 use tidegate_plan::key::encode_path;
 use tidegate_plan::route::{RouteRule, RouteTable};
-use tidegate_plan::{KeyError, ObjectKey, OriginId};
+use tidegate_plan::{KeyError, OriginId, Profile};
 
 /// The routes by their paths, as they are in force.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct LocatedRoutes {
 struct LocatedRoute {
     settings: RouteSettings,
     origin: String,
+    /// The name of its profile.
+    profile: String,
     source: Arc<ReadContext>,
 }
 
@@ -70,6 +73,19 @@ impl Locate for Locator {
     }
 }
 
+impl Routes for Locator {
+    fn list(&self) -> Vec<RouteProfile> {
+        let profile = |route: &LocatedRoute| RouteProfile {
+            host: route.settings.host.clone(),
+            path: route.settings.path.clone(),
+            origin: route.origin.clone(),
+            name: route.profile.clone(),
+            profile: Profile::clone(&route.source.profile.load()),
+        };
+        self.0.load().routes.iter().map(profile).collect()
+    }
+}
+
 impl LocatedRoutes {
     fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
         let rule = |route: &Route| RouteRule {
@@ -79,6 +95,7 @@ impl LocatedRoutes {
         let known = |(own, route): (tidegate_config::Route, &Route)| LocatedRoute {
             settings: route.settings.clone(),
             origin: own.origin,
+            profile: own.profile,
             source: route.source.clone(),
         };
         let ids = origins
@@ -134,13 +151,9 @@ impl LocatedRoutes {
                 settings,
                 origin,
                 source,
+                ..
             } = &self.routes[index];
-            let prefix = if rest.is_empty() {
-                settings.key_prefix.clone()
-            } else {
-                let key = ObjectKey::from_path(&settings.key_prefix, rest).map_err(bad)?;
-                key.as_str().to_owned()
-            };
+            let prefix = settings.prefix(rest).map_err(bad)?;
             let is_same = |other: &Below| {
                 other.source.origin.id() == source.origin.id() && other.prefix == prefix
             };
@@ -161,10 +174,7 @@ impl LocatedRoutes {
         for (index, below) in self.find(place)? {
             let route = &self.routes[index];
             let key = route.settings.key(below).map_err(bad)?;
-            let codings = route.settings.precompressed.iter();
-            let siblings: Vec<_> = codings
-                .filter_map(|coding| coding.encoded_key(&key))
-                .collect();
+            let siblings: Vec<_> = route.settings.siblings(&key).collect();
             let is_same = |other: &&mut Located| {
                 other.source.origin.id() == route.source.origin.id() && other.key == key
             };

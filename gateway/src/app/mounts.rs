@@ -18,22 +18,8 @@ use tidegate_write::{Commit, Writers};
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// Mounts all of them, or none, and opens the spool if one of them is writable. If that fails, closes the engine, which has
-/// open files by then.
-pub(super) async fn start_or_close(
-    config: &Config,
-    env: &Environment,
-    mounts: &[tidegate_config::Mount],
-    parts: &mut GatewayParts,
-) -> anyhow::Result<(Mounts, Option<Writers>)> {
-    let started = start(config, env, mounts, parts).await;
-    if started.is_err() {
-        parts.engine.close(config.http.drain.into()).await;
-    }
-    started
-}
-
-async fn start(
+/// Mounts all of them, or none, and opens the spool if one of them is writable.
+pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],
@@ -156,12 +142,14 @@ impl SingleMount {
         mount: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
         let mut parts = parts::assemble(config, env).await?;
-        let (mounted, writers) = start_or_close(config, env, &[mount], &mut parts).await?;
+        let drain = config.http.drain.into();
+        let started = start(config, env, &[mount], &mut parts).await;
+        let (mounted, writers) = parts.close_on_error(drain, started).await?;
         Ok(Self {
             engine: parts.engine,
             mounted,
             writers,
-            drain: config.http.drain.into(),
+            drain,
             _background: parts.background,
         })
     }

@@ -15,21 +15,11 @@ const NO_MOUNTS_MESSAGE: &str = "this tidegate was built without mounts";
 #[derive(Debug)]
 pub(super) struct Mounts;
 
-/// Opens no spool. If a mount is wanted, closes the engine, which has open files by then.
-pub(super) async fn start_or_close(
-    config: &Config,
-    env: &Environment,
-    mounts: &[tidegate_config::Mount],
-    parts: &mut GatewayParts,
-) -> anyhow::Result<(Mounts, Option<Writers>)> {
-    let started = start(config, env, mounts, parts).await;
-    if started.is_err() {
-        parts.engine.close(config.http.drain.into()).await;
-    }
-    started
-}
-
-async fn start(
+/// Opens no spool, and mounts nothing.
+///
+/// # Errors
+/// If a mount is wanted.
+pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],

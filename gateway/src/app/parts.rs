@@ -1,7 +1,7 @@
 //! The parts under every frontend: origins, stores, and the engine over them.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
@@ -31,6 +31,20 @@ pub(super) struct GatewayParts {
     pub(super) client_memory: Arc<ClientMemory>,
     /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: FetchRuntime,
+}
+
+impl GatewayParts {
+    /// Closes the engine, which has open files, if a part over it has not started.
+    pub(super) async fn close_on_error<T>(
+        &self,
+        deadline: Duration,
+        started: anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if started.is_err() {
+            self.engine.close(deadline).await;
+        }
+        started
+    }
 }
 
 /// Puts together the parts under every frontend.

@@ -13,7 +13,6 @@ use tokio::task::spawn_blocking;
 
 use super::locate::Locator;
 use super::parts::GatewayParts;
-use super::profiles::Profiles;
 use super::routes::{self, RouteParts};
 use crate::doctor::Origins;
 use tidegate_admin::reload::{Reload, ReloadError, ReloadReport};
@@ -32,8 +31,6 @@ pub(super) struct Reloader {
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
-    /// The profiles of the routes, as the admin listener shows them.
-    pub(super) profiles: Arc<Profiles>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
     /// Held during a reload.
@@ -95,7 +92,6 @@ impl Reloader {
             origins: parts.origins.clone(),
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
-            profiles: Arc::new(Profiles::new(&loaded.config, &routes.routes)),
             tiering: parts.stores.tiering.clone(),
             mounts,
             present: Mutex::new(InForce {
@@ -126,7 +122,6 @@ impl Reloader {
         self.resize(&old.config, &loaded.config).await?;
         parts.apply_profiles();
         self.locator.replace(&config, &parts.routes, &self.origins);
-        self.profiles.replace(&config, &parts.routes);
         self.routes.replace(parts.routes.clone());
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {

@@ -87,11 +87,8 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<CountedBytes>, BodyError>>> {
         let this = &mut *self;
-        let (polled, left) = match &mut this.content {
-            Content::Nothing => (Poll::Ready(None), 0),
-            Content::Ready(pieces) => (Poll::Ready(Some(Ok(take(pieces)))), 0),
-            Content::Delivery(delivery) => (delivery.poll_next(cx), delivery.left()),
-        };
+        let polled = this.content.poll_next(cx);
+        let left = this.content.left();
         let mut stream = None;
         if let Some(record) = &mut this.record {
             stream = record.stream();

@@ -37,7 +37,7 @@ type Purged<T> = Vec<(Arc<ReadContext>, T)>;
 impl Frontend {
     /// Returns whether `PURGE` is a method here.
     pub(crate) fn takes_purge(&self, method: &Method) -> bool {
-        method.as_str() == "PURGE" && !self.settings.purge_networks.is_empty()
+        !self.settings.purge_networks.is_empty() && method.as_str() == "PURGE"
     }
 
     /// Answers one `PURGE`. The purge is durable before the answer.
@@ -109,11 +109,9 @@ fn wanted_prefix<'p>(headers: &HeaderMap, path: &'p str) -> Result<Option<&'p st
 fn keys(routes: &RouteSet, host: &str, path: &str) -> Result<Purged<ObjectKey>, RequestError> {
     let (route, below) = routes.find(host, path).ok_or(RequestError::NoRoute)?;
     let key = route.settings.key(below)?;
-    let codings = route.settings.precompressed.iter();
-    let siblings: Vec<_> = codings
-        .filter_map(|coding| coding.encoded_key(&key))
-        .collect();
-    let all = std::iter::once(key).chain(siblings);
+    let mut all: Vec<_> = route.settings.siblings(&key).collect();
+    all.push(key);
+    let all = all.into_iter();
     Ok(all.map(|key| (route.source.clone(), key)).collect())
 }
 
@@ -122,11 +120,7 @@ fn prefixes(routes: &RouteSet, host: &str, path: &str) -> Result<Purged<String>,
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (route, rest) in routes.under(host, path) {
-        let own = &route.settings.key_prefix;
-        let prefix = match rest {
-            "" => own.clone(),
-            rest => ObjectKey::from_path(own, rest)?.as_str().to_owned(),
-        };
+        let prefix = route.settings.prefix(rest)?;
         if seen.insert((route.source.origin.id(), prefix.clone())) {
             found.push((route.source.clone(), prefix));
         }

@@ -123,6 +123,25 @@ impl RouteSettings {
             _ => ObjectKey::from_path(&self.key_prefix, below),
         }
     }
+
+    /// Returns the keys beside an object's at which it may lie in other codings.
+    pub fn siblings(&self, key: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+        let codings = self.precompressed.iter();
+        codings.filter_map(|coding| coding.encoded_key(key))
+    }
+
+    /// Returns the prefix of the keys of all paths that begin with `rest` below the route, still percent-encoded.
+    ///
+    /// # Errors
+    /// If no object can have such a key.
+    pub fn prefix(&self, rest: &str) -> Result<String, KeyError> {
+        match rest {
+            "" => Ok(self.key_prefix.clone()),
+            rest => Ok(ObjectKey::from_path(&self.key_prefix, rest)?
+                .as_str()
+                .to_owned()),
+        }
+    }
 }
 
 /// The access of a route. Routes that name the same one share its rules.
