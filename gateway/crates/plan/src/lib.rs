@@ -19,7 +19,8 @@ pub mod upload;
 
 pub use disk::{admission, meter, placement, tiering};
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
-pub use object::{Bucket, ETag, KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
+pub use object::{Bucket, ChangeKind, ETag, KeyChange, Sequencer};
+pub use object::{KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
 pub use object::{folder, key, media_type, tree, version};
 pub use profile::Profile;
 pub use request::{

@@ -1,6 +1,7 @@
 //! The identity of an object, of its versions and of its bucket, and the meaning of its name.
 
 mod bucket;
+mod change;
 mod etag;
 pub mod folder;
 pub mod key;
@@ -9,6 +10,7 @@ pub mod tree;
 pub mod version;
 
 pub use bucket::Bucket;
+pub use change::{ChangeKind, KeyChange, Sequencer};
 pub use etag::ETag;
 pub use key::{KeyError, ObjectKey};
 pub use version::{ObjectId, OriginId, Version, VersionId};
