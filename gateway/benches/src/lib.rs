@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
@@ -67,10 +66,7 @@ impl Hot {
             clock: Arc::new(|| Timestamp::from_secs(1_800_000_000)),
             origins: Vec::new(),
         });
-        let source = ReadContext {
-            origin: Arc::new(origin.clone()),
-            profile: ArcSwap::from_pointee(Profile::web()),
-        };
+        let source = ReadContext::new(Arc::new(origin.clone()), Profile::web());
         let hot = Self {
             origin,
             engine,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
 use super::settings;
@@ -101,12 +100,7 @@ pub(super) fn rebuild(
                 && Arc::ptr_eq(&old.source.origin, origin)
         };
         let source = old.routes.iter().find(stays).map(|old| old.source.clone());
-        let new = || {
-            Arc::new(ReadContext {
-                origin: origin.clone(),
-                profile: ArcSwap::from_pointee(profile.clone()),
-            })
-        };
+        let new = || Arc::new(ReadContext::new(origin.clone(), profile.clone()));
         routes.push(Route {
             source: source.unwrap_or_else(new),
             settings: RouteSettings {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -109,10 +108,7 @@ impl Gateway {
         });
         let mut counted = Registry::default();
         engine.register(&mut counted);
-        let source = Arc::new(ReadContext {
-            origin: bucket,
-            profile: ArcSwap::from_pointee(Profile::web()),
-        });
+        let source = Arc::new(ReadContext::new(bucket, Profile::web()));
         let route = |settings| Route {
             settings,
             source: source.clone(),

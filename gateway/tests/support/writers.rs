@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
 use tidegate_origin::Metrics;
@@ -35,10 +34,10 @@ pub(crate) async fn start_with(
     settings: &tidegate_origin::Settings,
 ) -> (Engine, Arc<ReadContext>, Writers) {
     let origin = tidegate_origin::connect(settings, &Metrics::default()).await;
-    let source = Arc::new(ReadContext {
-        origin: origin.expect("valid settings"),
-        profile: ArcSwap::from_pointee(Profile::web()),
-    });
+    let source = Arc::new(ReadContext::new(
+        origin.expect("valid settings"),
+        Profile::web(),
+    ));
     let stores = tidegate_cache::Settings::default();
     let geometry = stores.geometry;
     let tidegate_cache::Stores { chunks, meta, .. } =

@@ -1,6 +1,8 @@
 //! Invalidation: what is no longer served, under every identity of a bucket, and who is told.
 
+mod change;
 pub(crate) mod identities;
 pub(crate) mod pins;
 mod purge;
+pub(crate) mod reported;
 pub(crate) mod subscribers;

@@ -63,7 +63,7 @@ pub use object::reader::Reader;
 pub use object::stat::{self, Stat};
 pub use open::outcome::{ForwardReason, OpenOutcome};
 pub use open::{Open, records};
-pub use read_context::ReadContext;
+pub use read_context::{EventCoverage, ReadContext, Subscription};
 pub use tidegate_cache::Tier;
 pub use variant::{Variant, VariantReader, VariantState};
 
@@ -72,6 +72,7 @@ use fetch::origin_rate::OriginRate;
 use fetch::version_fetches::VersionFetches;
 use folder_prefetch::FolderReaders;
 use invalidate::identities::Identities;
+use invalidate::reported::ReportedChanges;
 use invalidate::subscribers::InvalidationSubscribers;
 use metrics::Metrics;
 use names::{Listings, Table};
@@ -255,6 +256,8 @@ pub struct Core {
     pub(crate) folder_readers: FolderReaders,
     pub(crate) subscribers: InvalidationSubscribers,
     pub(crate) identities: Identities,
+    /// The changes of keys that the bucket has reported.
+    pub(crate) reported: ReportedChanges,
     pub(crate) variants: Variants,
     runtime: Option<Handle>,
     pub(crate) second_use: Mutex<SecondUse>,
@@ -286,6 +289,7 @@ impl Core {
             unconfirmed: Unconfirmed::default(),
             folder_readers: FolderReaders::default(),
             subscribers: InvalidationSubscribers::default(),
+            reported: ReportedChanges::default(),
             variants: Variants::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),

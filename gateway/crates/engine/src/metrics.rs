@@ -16,6 +16,7 @@ pub(super) struct Metrics {
     pub(super) fetched: Counter<u64, AtomicU64>,
     /// Bytes of chunks stored because they were written here, by cause.
     filed: Family<[(&'static str, &'static str); 1], Counter>,
+    reported: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes that readers took.
     pub delivered: sharded::Counter,
     /// Requests that asked which version a key has.
@@ -57,6 +58,11 @@ impl Metrics {
     }
 
     /// Counts a stored chunk that a write brought.
+    /// Counts a change that the bucket has reported, by its effect.
+    pub(super) fn reported(&self, effect: &'static str) {
+        self.reported.get_or_create(&[("effect", effect)]).inc();
+    }
+
     pub(super) fn filed(&self, cause: &'static str, bytes: u64) {
         self.filed.get_or_create(&[("cause", cause)]).inc_by(bytes);
     }
@@ -76,6 +82,7 @@ impl Metrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         names::ENGINE_FETCHED.register(registry, self.fetched.clone());
         names::ENGINE_FILED.register(registry, self.filed.clone());
+        names::ENGINE_REPORTED.register(registry, self.reported.clone());
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());

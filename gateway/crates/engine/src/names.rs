@@ -328,6 +328,7 @@ impl Engine {
             ttl: profile.ttl,
             negative_ttl: profile.negative_ttl,
             stale_if_error: profile.stale_if_error,
+            events: source.event_span(),
         }
     }
 

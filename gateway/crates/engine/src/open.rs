@@ -67,7 +67,7 @@ impl Engine {
         let now = self.core.now();
         let record = match entry {
             Some(Entry::Missing { since })
-                if !how.revalidate && now.since(since) < source.profile.load().negative_ttl =>
+                if !how.revalidate && source.is_still_missing(since, now) =>
             {
                 return Err(Error::NotFound);
             }
@@ -75,9 +75,8 @@ impl Engine {
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
         let judge = |record: &Record| {
-            let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-            let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
-            (policy, judgement)
+            let judged = source.judge(record, now);
+            (judged.policy, judged.judgement)
         };
         let (mut policy, mut judgement) = judge(&record);
         let mut record = record;
@@ -152,7 +151,8 @@ impl Engine {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
                 let now = self.core.now();
-                if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
+                let age = now.since(source.confirmed(record.confirmed, now));
+                if !error.excuses_stale() || !policy.serves_on_error(age) {
                     return Err(error);
                 }
                 let generation = self.core.meta.generation(&id).await;
@@ -235,7 +235,7 @@ impl Engine {
         now: Timestamp,
         client: Client,
     ) -> Object {
-        let age = now.since(record.confirmed);
+        let age = now.since(source.confirmed(record.confirmed, now));
         let outcome = OpenOutcome {
             forward: None,
             collapsed: false,

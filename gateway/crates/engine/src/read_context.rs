@@ -1,11 +1,14 @@
 //! The origin and profile with which a route or a mount reads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use tidegate_cache::Record;
 use tidegate_origin::Origin;
-use tidegate_plan::{ObjectId, ObjectKey, Profile};
+use tidegate_plan::freshness::{EventProof, Judgement, Policy};
+use tidegate_plan::{ObjectId, ObjectKey, Profile, Timestamp};
 
 /// An origin, and the rules for its objects here. Routes with the same origin share its cache
 /// whatever their profiles.
@@ -15,15 +18,118 @@ pub struct ReadContext {
     pub origin: Arc<dyn Origin>,
     /// The rules; they can be exchanged at run time.
     pub profile: ArcSwap<Profile>,
+    /// The events that confirm its versions; `None`: only the bucket's answers do.
+    pub events: Option<EventCoverage>,
+}
+
+/// The events of a bucket, as a route uses them.
+#[derive(Debug, Clone)]
+pub struct EventCoverage {
+    /// The subscription.
+    pub subscription: Arc<Subscription>,
+    /// The time after which the bucket is asked although no event came: a store may lose one.
+    pub max_age: Duration,
+}
+
+/// A subscription to the events of a bucket, as far as readers need it: what it proves at present.
+#[derive(Debug)]
+pub struct Subscription(ArcSwap<EventProof>);
+
+impl Default for Subscription {
+    fn default() -> Self {
+        Self(ArcSwap::from_pointee(EventProof::NONE))
+    }
+}
+
+impl Subscription {
+    /// Replaces what it proves.
+    pub fn prove(&self, proof: EventProof) {
+        self.0.store(Arc::new(proof));
+    }
+}
+
+/// What events prove at one time, and the longest age that they confirm.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventSpan {
+    proof: EventProof,
+    max_age: Duration,
+}
+
+impl EventSpan {
+    /// Events that prove nothing.
+    pub(crate) const NONE: Self = Self {
+        proof: EventProof::NONE,
+        max_age: Duration::ZERO,
+    };
+
+    /// See [`ReadContext::confirmed`].
+    pub(crate) fn confirms(&self, told: Timestamp, now: Timestamp) -> Timestamp {
+        self.proof.confirms(told, self.max_age, now)
+    }
+}
+
+/// The freshness of a record under the rules of a [`ReadContext`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judged {
+    pub(crate) policy: Policy,
+    pub(crate) judgement: Judgement,
+    /// The time since the version was last confirmed, by the bucket or by its events.
+    pub(crate) age: Duration,
 }
 
 impl ReadContext {
+    /// Returns a context in which only the bucket's answers confirm a version.
+    #[must_use]
+    pub fn new(origin: Arc<dyn Origin>, profile: Profile) -> Self {
+        Self {
+            origin,
+            profile: ArcSwap::from_pointee(profile),
+            events: None,
+        }
+    }
+
     /// Returns the object of this key in the bucket.
     #[must_use]
     pub fn object(&self, key: &ObjectKey) -> ObjectId {
         ObjectId {
             origin: self.origin.id(),
             key: key.clone(),
+        }
+    }
+
+    /// Returns the time at which something counts as confirmed that the bucket told at `told`; later if events cover it.
+    pub(crate) fn confirmed(&self, told: Timestamp, now: Timestamp) -> Timestamp {
+        self.event_span().confirms(told, now)
+    }
+
+    /// Returns what events prove at present.
+    pub(crate) fn event_span(&self) -> EventSpan {
+        self.events
+            .as_ref()
+            .map_or(EventSpan::NONE, |events| EventSpan {
+                proof: **events.subscription.0.load(),
+                max_age: events.max_age,
+            })
+    }
+
+    /// Returns whether a key that was missing at `since` still counts as missing.
+    pub(crate) fn is_still_missing(&self, since: Timestamp, now: Timestamp) -> bool {
+        now.since(self.confirmed(since, now)) < self.profile.load().negative_ttl
+    }
+
+    /// Judges the freshness of a record at the time `now`.
+    pub(crate) fn judge(&self, record: &Record, now: Timestamp) -> Judged {
+        let profile = self.profile.load();
+        let confirmed = self.confirmed(record.confirmed, now);
+        let age = now.since(confirmed);
+        let policy = match confirmed > record.confirmed {
+            true => Policy::covered(&record.version, &profile, confirmed),
+            false => Policy::new(&record.version, &profile, confirmed),
+        };
+        Judged {
+            policy,
+            judgement: policy.judge(age, record.must_confirm),
+            age,
         }
     }
 }

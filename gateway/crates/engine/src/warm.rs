@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use futures_util::{TryStreamExt, stream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -303,7 +302,7 @@ fn at_first_use(source: &ReadContext) -> ReadContext {
         profile.disk = DiskUse::First;
     }
     ReadContext {
-        origin: source.origin.clone(),
-        profile: ArcSwap::from_pointee(profile),
+        events: source.events.clone(),
+        ..ReadContext::new(source.origin.clone(), profile)
     }
 }

@@ -226,10 +226,10 @@ impl Filing {
             Some(Entry::Present(before)) if before.id != self.record.id => Some(before),
             _ => None,
         };
-        let entry = self
-            .is_storable
-            .then(|| Entry::Present(self.record.clone()));
-        records::put(core, &self.id, entry);
+        match self.is_storable {
+            true => records::put_written(core, &self.id, self.record.clone()),
+            false => records::put(core, &self.id, None),
+        }
         pins::release(core, &self.id, before);
         if !self.on_disk.is_empty() {
             let core = self.core.clone();

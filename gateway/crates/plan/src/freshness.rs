@@ -6,14 +6,19 @@ use std::time::Duration;
 use crate::{Profile, Timestamp, Version};
 
 mod directives;
+mod events;
 mod report;
 
 pub use directives::Directives;
+pub use events::EventProof;
 pub use report::Freshness;
 
 /// The lifetime of an `immutable` object without one of its own: a year, the longest that RFC 2616
 /// allowed and that caches still agree on.
 const IMMUTABLE_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The least lifetime of a version that events cover, for profiles without one.
+const MIN_COVERED_LIFETIME: Duration = Duration::from_secs(1);
 
 /// The rules for one version under one profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,27 @@ impl Policy {
             lifetime,
             stale_while_revalidate: stale(of_profile.stale_while_revalidate),
             stale_if_error: stale(of_profile.stale_if_error),
+        }
+    }
+
+    /// Computes the freshness of a version whose changes are reported by events: the object's own lifetime does not
+    /// shorten it, for the version is known to stand. `no-cache` still demands that the bucket confirms each use.
+    #[must_use]
+    pub fn covered(version: &Version, profile: &Profile, confirmed: Timestamp) -> Self {
+        let of_object = Self::new(version, profile, confirmed);
+        let confirms_each_use = !profile.force_ttl
+            && version
+                .header(&http::header::CACHE_CONTROL)
+                .is_some_and(|value| Directives::parse(value).no_cache);
+        if confirms_each_use {
+            return of_object;
+        }
+        Self {
+            lifetime: of_object
+                .lifetime
+                .max(profile.ttl)
+                .max(MIN_COVERED_LIFETIME),
+            ..of_object
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 
 use crate::place::{Below, Locate, Located, Place, PlaceError};
@@ -35,13 +34,13 @@ impl Bucket {
         let Stores { meta, .. } = stores.expect("in memory");
         let store = Arc::new(FakeStore::new());
         let origin = FakeOrigin::new();
-        let source = Arc::new(ReadContext {
-            origin: Arc::new(origin.clone()),
-            profile: ArcSwap::from_pointee(Profile {
+        let source = Arc::new(ReadContext::new(
+            Arc::new(origin.clone()),
+            Profile {
                 read_ahead: 0,
                 ..Profile::web()
-            }),
-        });
+            },
+        ));
         let engine = engine(store.clone(), meta.clone());
         Self {
             origin,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Facts, NameKind};
+use crate::read_context::EventSpan;
 use tidegate_origin::After;
 use tidegate_plan::folder::{self, is_listed};
 use tidegate_plan::{OriginId, Timestamp};
@@ -44,6 +45,15 @@ pub(super) struct NameRequest {
     pub(super) ttl: Duration,
     pub(super) negative_ttl: Duration,
     pub(super) stale_if_error: Duration,
+    /// The events that confirm answers, at the time of the request.
+    pub(super) events: EventSpan,
+}
+
+impl NameRequest {
+    /// Returns the age of an answer from `since`: the time since the bucket or its events confirmed it.
+    pub(super) fn age(&self, since: Timestamp) -> Duration {
+        self.at.since(self.events.confirms(since, self.at))
+    }
 }
 
 /// A position between two pages of a folder's listing.

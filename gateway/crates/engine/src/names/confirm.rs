@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Answer, Engine, NameKind, answer_for};
 use crate::{ReadContext, records};
 use tidegate_cache::{Entry, Record};
-use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::freshness::Judgement;
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
 impl Engine {
@@ -23,10 +23,9 @@ impl Engine {
         if record.confirmed < since {
             return None;
         }
-        let age = self.core.now().since(record.confirmed);
-        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
-        let left = policy.lifetime.saturating_sub(age);
+        let judged = source.judge(&record, self.core.now());
+        let fresh = judged.judgement == Judgement::Fresh;
+        let left = judged.policy.lifetime.saturating_sub(judged.age);
         let facts = self.core.facts(&id, &record.version);
         // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();

@@ -3,18 +3,22 @@
 use super::answer::Meaning;
 use super::{Engine, Facts, NameRequestCause};
 use crate::Core;
+use crate::open::records;
 use crate::{Error, ReadContext};
 use tidegate_origin::List;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
-    /// Records an object that was just written.
+    /// Records an object that was just written; if the bucket has reported another version meanwhile, forgets the name.
     pub fn name_written(&self, id: &ObjectId, facts: Facts) {
-        self.name(id, Meaning::File(facts));
+        match records::is_doubted(self, id) {
+            true => self.names.forget_key(id.origin, id.key.as_str()),
+            false => self.name(id, Meaning::File(facts)),
+        }
     }
 
     /// Records that the object was just removed, and that there is no folder of its name.
-    pub fn name_removed(&self, id: &ObjectId) {
+    pub(crate) fn name_removed(&self, id: &ObjectId) {
         self.name(id, Meaning::Missing);
     }
 

@@ -102,7 +102,7 @@ impl Table {
             Meaning::File(_) | Meaning::Folder => asked.ttl,
             Meaning::Unknown => return None,
         };
-        let left = ttl.saturating_sub(asked.at.since(since));
+        let left = ttl.saturating_sub(asked.age(since));
         match (left.is_zero(), &meaning) {
             (true, Meaning::Missing) => missing,
             (true, _) => None,
@@ -118,7 +118,7 @@ impl Table {
     pub(super) fn stale_meaning(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
         let KnownName { meaning, since, .. } = self.lock().current(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
-        (asked.at.since(since) < most).then_some(meaning)
+        (asked.age(since) < most).then_some(meaning)
     }
 
     /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
@@ -139,7 +139,7 @@ impl Table {
         path: &str,
     ) -> Option<(Facts, Timestamp, Timestamp)> {
         let known = self.lock().current(asked.origin, path)?;
-        let fresh = asked.at.since(known.since) < asked.ttl;
+        let fresh = asked.age(known.since) < asked.ttl;
         match (known.meaning, known.stored) {
             (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
                 Some((facts, known.since, stored))

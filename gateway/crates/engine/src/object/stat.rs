@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::{Engine, ReadContext};
 use tidegate_cache::{ChunkKey, ChunkTiers, Entry, Record};
 use tidegate_plan::freshness::Freshness;
-use tidegate_plan::freshness::Policy;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 
 /// The maximum number of listed runs: an object of which every other chunk is cached has as many runs as chunks.
@@ -75,16 +74,15 @@ impl Engine {
         let now = self.core.now();
         match entry {
             Entry::Missing { since } => {
-                let age = now.since(since);
+                let age = now.since(source.confirmed(since, now));
                 let left = source.profile.load().negative_ttl.checked_sub(age)?;
                 Some(Stat::Missing { age, left })
             }
             Entry::Present(record) => {
-                let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-                let age = now.since(record.confirmed);
-                let freshness = Freshness::new(&policy, age, record.must_confirm);
+                let judged = source.judge(&record, now);
+                let freshness = Freshness::new(&judged.policy, judged.age, record.must_confirm);
                 Some(Stat::Present(Box::new(
-                    self.locate_all(&record, age, freshness).await,
+                    self.locate_all(&record, judged.age, freshness).await,
                 )))
             }
         }

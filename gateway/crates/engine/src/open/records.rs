@@ -24,6 +24,29 @@ pub fn put(core: &Core, id: &ObjectId, entry: Option<Entry>) {
     }
 }
 
+/// Records the version that a write has made, which the bucket was asked for at `asked`. It is confirmed before it is
+/// served if the bucket has reported another version since.
+pub(crate) fn put_written(core: &Core, id: &ObjectId, record: Arc<Record>) {
+    let mut resolves = core.resolves();
+    resolves.remove(id);
+    let overtaken = core
+        .reported
+        .contradict(id, &record.version.etag, record.confirmed);
+    let record = match overtaken {
+        true => Arc::new(Record {
+            must_confirm: true,
+            ..Record::clone(&record)
+        }),
+        false => record,
+    };
+    core.meta.put(id, Entry::Present(record));
+}
+
+/// Returns whether the known version must be confirmed before it is served.
+pub(crate) fn is_doubted(core: &Core, id: &ObjectId) -> bool {
+    matches!(core.meta.peek(id), Some(Entry::Present(record)) if record.must_confirm)
+}
+
 /// Marks the known version for confirmation before it is served next, if `is_doubted` says so. The table's lock is
 /// held, so a concurrent write is recorded after this and not overwritten by the version that it replaced.
 pub(crate) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record) -> bool) {

@@ -91,6 +91,13 @@ impl Unconfirmed {
         is_same.then(|| self.dated(record, told)).flatten()
     }
 
+    /// Returns whether an event at `time` reports the write that made a version here, which the bucket has not confirmed
+    /// yet.
+    pub(crate) fn explains_event(&self, record: &Record, time: Option<Timestamp>) -> bool {
+        let is_young = record.version.last_modified.is_none();
+        is_young && time.is_some_and(|time| self.explains(record.id, time))
+    }
+
     /// Returns whether `time` is the version's own `Last-Modified`: its headers are those of the
     /// write.
     fn explains(&self, id: VersionId, time: Timestamp) -> bool {

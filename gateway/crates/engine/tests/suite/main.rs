@@ -3,6 +3,7 @@
 mod ahead;
 mod change;
 mod cold;
+mod events;
 mod fairness;
 mod flights;
 mod folder_prefetch;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
@@ -81,10 +80,10 @@ impl Setup {
     }
 
     fn source(&self, bucket: FakeOrigin) -> ReadContext {
-        ReadContext {
-            origin: stack(Arc::new(bucket), &self.origin, &Metrics::default()),
-            profile: ArcSwap::from_pointee(self.profile.clone()),
-        }
+        ReadContext::new(
+            stack(Arc::new(bucket), &self.origin, &Metrics::default()),
+            self.profile.clone(),
+        )
     }
 
     pub(crate) fn build(self) -> World {

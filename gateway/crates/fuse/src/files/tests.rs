@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::{Mutex, mpsc};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fuser::{FileType, FopenFlags, OpenFlags};
 use prometheus_client::registry::Registry;
@@ -94,10 +93,7 @@ impl World {
         access: impl FnOnce(&Arc<WritePath>, &Arc<ReadContext>, &Path) -> Access,
     ) -> Self {
         let bucket = FakeOrigin::new();
-        let source = Arc::new(ReadContext {
-            origin: Arc::new(bucket.clone()),
-            profile: ArcSwap::from_pointee(profile),
-        });
+        let source = Arc::new(ReadContext::new(Arc::new(bucket.clone()), profile));
         let stores = tidegate_cache::open(
             &tidegate_cache::Settings::default(),
             &mut Registry::default(),

@@ -106,6 +106,33 @@ fn force_ttl_overrules_and_expires_counts() {
     );
 }
 
+#[test]
+fn events_outlast_the_lifetime_of_the_object_but_not_its_no_cache() {
+    let covered = |value, profile: &Profile| {
+        let version = version(&[(header::CACHE_CONTROL, value)]);
+        Policy::covered(&version, profile, Timestamp(0))
+    };
+    for (value, lifetime) in [
+        ("max-age=0", 60),
+        ("", 60),
+        ("immutable", 31_536_000),
+        ("no-cache", 0),
+    ] {
+        assert_eq!(
+            covered(value, &profile()).lifetime,
+            secs(lifetime),
+            "{value}"
+        );
+    }
+    let forced = Profile {
+        force_ttl: true,
+        ttl: Duration::ZERO,
+        ..profile()
+    };
+    assert_eq!(covered("no-cache", &forced).lifetime, MIN_COVERED_LIFETIME);
+    assert!(!covered("no-store", &profile()).storable);
+}
+
 /// The version is fresh for a minute, and may be stale for ten more, or for a day while the origin fails.
 #[test]
 fn each_time_ends_with_its_last_millisecond() {

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use tidegate_cache::Entry;
 use tidegate_engine::names::Facts;
 use tidegate_engine::{Core, records};
 use tidegate_plan::ObjectId;
@@ -32,11 +31,7 @@ pub(crate) fn supersede(core: &Arc<Core>, id: &ObjectId, now: ChangedKey) {
     core.forget_elsewhere(id);
     match now {
         ChangedKey::Unknown => {}
-        ChangedKey::Missing => {
-            core.name_removed(id);
-            let since = core.now();
-            records::put(core, id, Some(Entry::Missing { since }));
-        }
+        ChangedKey::Missing => core.record_removed(id),
         ChangedKey::Installed(facts) | ChangedKey::Listed(facts) => core.name_written(id, facts),
     }
 }

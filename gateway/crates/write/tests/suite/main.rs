@@ -1,6 +1,7 @@
 //! The write path on the engine, with a fake bucket and a spool of its own.
 
 mod engine;
+mod events;
 mod folders;
 mod lost;
 mod marks;

@@ -71,7 +71,7 @@ impl Folder {
 
     /// Returns the time for which its answers still hold, for existing names and for missing ones.
     fn time_left(&self, asked: &NameRequest) -> (Duration, Duration) {
-        let age = asked.at.since(self.since);
+        let age = asked.age(self.since);
         let left = |ttl: Duration| match self.extent {
             Extent::Nothing => Duration::ZERO,
             _ => ttl.saturating_sub(age),

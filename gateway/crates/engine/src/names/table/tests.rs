@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::names::answer::ListedPage;
+use crate::read_context::EventSpan;
 
 const ORIGIN: OriginId = OriginId(1);
 
@@ -13,6 +14,7 @@ fn asked(table: &Table, at: u64) -> NameRequest {
         ttl: Duration::from_millis(100),
         negative_ttl: Duration::from_millis(10),
         stale_if_error: Duration::from_millis(1000),
+        events: EventSpan::NONE,
     }
 }
 

@@ -1,0 +1,194 @@
+//! The changes that events have reported of late.
+//!
+//! A write that the bucket answers after such an event may have been overtaken: its version is confirmed before it is
+//! served.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::Core;
+use tidegate_plan::{ChangeKind, ETag, KeyChange, ObjectId, Timestamp};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The maximum number of keys in a generation; there are two. Writes that began before the last dropped one are confirmed.
+const MAX_GENERATION: usize = 1 << 14;
+
+/// The time for which a deletion takes a reported creation as one that came during it. The request of a deletion takes
+/// less.
+const DELETION_TIME: Duration = Duration::from_secs(60);
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct ReportedChanges(Mutex<Reported>);
+
+#[derive(Debug, Default)]
+struct Reported {
+    young: HashMap<ObjectId, LastChange>,
+    old: HashMap<ObjectId, LastChange>,
+    /// The time of the last change that was dropped.
+    dropped: Option<Timestamp>,
+}
+
+/// The last reported change of a key.
+#[derive(Debug, Clone)]
+struct LastChange {
+    /// The time at which the gateway learned of it.
+    at: Timestamp,
+    created: bool,
+    etag: Option<ETag>,
+}
+
+impl Reported {
+    fn last(&self, id: &ObjectId) -> Option<&LastChange> {
+        self.young.get(id).or_else(|| self.old.get(id))
+    }
+}
+
+impl ReportedChanges {
+    fn lock(&self) -> MutexGuard<'_, Reported> {
+        self.0.lock().recover()
+    }
+
+    /// Notes a change that was reported at `at`.
+    pub(crate) fn note(&self, id: &ObjectId, change: &KeyChange, at: Timestamp) {
+        let mut all = self.lock();
+        if all.young.len() >= MAX_GENERATION {
+            let dropped = std::mem::take(&mut all.old);
+            let last = dropped.into_values().map(|change| change.at).max();
+            all.dropped = all.dropped.max(last);
+            all.old = std::mem::take(&mut all.young);
+        }
+        let last = LastChange {
+            at,
+            created: change.kind == ChangeKind::Created,
+            etag: change.etag.clone(),
+        };
+        all.young.insert(id.clone(), last);
+    }
+
+    /// Returns whether a change of the key to anything but the version with this ETag was reported at `since` or later,
+    /// or may have been.
+    pub(crate) fn contradict(&self, id: &ObjectId, etag: &ETag, since: Timestamp) -> bool {
+        let all = self.lock();
+        match all.last(id) {
+            Some(last) => {
+                let is_other = !last.etag.as_ref().is_some_and(|told| told.strong_eq(etag));
+                last.at >= since && is_other
+            }
+            None => all.dropped.is_some_and(|dropped| dropped >= since),
+        }
+    }
+
+    /// Returns whether an object of this key was reported as created a short time before `now`.
+    fn is_created_lately(&self, id: &ObjectId, now: Timestamp) -> bool {
+        let all = self.lock();
+        let is_late = |at: Timestamp| now.since(at) < DELETION_TIME;
+        match all.last(id) {
+            Some(last) => last.created && is_late(last.at),
+            None => all.dropped.is_some_and(is_late),
+        }
+    }
+}
+
+impl Core {
+    /// Records that this process has removed the object, unless the bucket has reported a new one meanwhile.
+    pub fn record_removed(&self, id: &ObjectId) {
+        use tidegate_cache::Entry;
+        let now = self.now();
+        let mut resolves = self.resolves();
+        resolves.remove(id);
+        if self.reported.is_created_lately(id, now) {
+            self.meta.remove(id);
+            self.names.forget_key(id.origin, id.key.as_str());
+        } else {
+            self.meta.put(id, Entry::Missing { since: now });
+            self.name_removed(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_plan::{ObjectKey, OriginId};
+
+    fn id(number: usize) -> ObjectId {
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(&format!("k{number}")).expect("a key"),
+        }
+    }
+
+    fn change(id: &ObjectId, kind: ChangeKind, etag: &str) -> KeyChange {
+        KeyChange {
+            bucket: "b".to_owned(),
+            key: id.key.clone(),
+            kind,
+            etag: ETag::parse(etag),
+            size: None,
+            time: None,
+            sequencer: None,
+        }
+    }
+
+    #[test]
+    fn another_version_reported_since_contradicts_a_write() {
+        let all = ReportedChanges::default();
+        let (id, own) = (id(1), ETag::parse("\"a\"").expect("a tag"));
+        let contradicts = |since| all.contradict(&id, &own, Timestamp(since));
+        assert!(!contradicts(0));
+        all.note(
+            &id,
+            &change(&id, ChangeKind::Created, "\"a\""),
+            Timestamp(5),
+        );
+        assert!(!contradicts(0));
+        all.note(
+            &id,
+            &change(&id, ChangeKind::Created, "\"b\""),
+            Timestamp(6),
+        );
+        assert_eq!([contradicts(6), contradicts(7)], [true, false]);
+        all.note(&id, &change(&id, ChangeKind::Removed, ""), Timestamp(8));
+        assert!(contradicts(8));
+    }
+
+    #[test]
+    fn a_creation_outlasts_a_deletion_that_it_came_during() {
+        let all = ReportedChanges::default();
+        let id = id(1);
+        let lately = |now| all.is_created_lately(&id, Timestamp(now));
+        all.note(
+            &id,
+            &change(&id, ChangeKind::Created, "\"a\""),
+            Timestamp(5),
+        );
+        assert_eq!(
+            [lately(5), lately(60_004), lately(60_005)],
+            [true, true, false]
+        );
+        all.note(&id, &change(&id, ChangeKind::Removed, ""), Timestamp(6));
+        assert!(!lately(6));
+    }
+
+    #[test]
+    fn it_is_bounded_and_a_dropped_change_contradicts_every_write_before_it() {
+        let all = ReportedChanges::default();
+        let own = ETag::parse("\"a\"").expect("a tag");
+        for number in 0..3 * MAX_GENERATION {
+            let id = id(number);
+            let at = Timestamp(number as u64);
+            all.note(&id, &change(&id, ChangeKind::Created, "\"b\""), at);
+        }
+        let held = {
+            let all = all.lock();
+            all.young.len() + all.old.len()
+        };
+        assert!(held <= 2 * MAX_GENERATION);
+        let last_dropped = Timestamp(MAX_GENERATION as u64 - 1);
+        let unknown = id(usize::MAX);
+        assert!(all.contradict(&unknown, &own, last_dropped));
+        assert!(!all.contradict(&unknown, &own, last_dropped.plus(Duration::from_millis(1))));
+    }
+}

@@ -1,0 +1,238 @@
+//! Events of the bucket: what they confirm, and what a reported change does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_engine::{EventCoverage, ReadContext, Subscription};
+use tidegate_origin::Origin as _;
+use tidegate_origin::fake::Fault;
+use tidegate_plan::freshness::EventProof;
+use tidegate_plan::{ChangeKind, ETag, KeyChange, Profile, Timestamp};
+
+use crate::support::*;
+
+/// The time between two heartbeats, and after the last one until the subscription counts as broken.
+const HEARTBEAT: Duration = secs(10);
+const BOUND: Duration = secs(30);
+const DAY: Duration = secs(86_400);
+
+/// A world whose versions are covered by a subscription, which is broken at first.
+struct Covered {
+    world: World,
+    subscription: Arc<Subscription>,
+}
+
+impl Covered {
+    fn new(change: impl FnOnce(&mut Profile)) -> Self {
+        let mut world = Setup::profile(change).build();
+        let subscription = Arc::new(Subscription::default());
+        world.source = Arc::new(ReadContext {
+            events: Some(EventCoverage {
+                subscription: subscription.clone(),
+                max_age: DAY,
+            }),
+            ..ReadContext::new(
+                world.source.origin.clone(),
+                Profile::clone(&world.source.profile.load()),
+            )
+        });
+        Self {
+            world,
+            subscription,
+        }
+    }
+
+    /// Lets a heartbeat come back that was written just now.
+    fn heartbeat(&self, since: Timestamp) {
+        let now = self.world.engine.now();
+        self.subscription.prove(EventProof {
+            since,
+            proven: now,
+            alive_until: now.plus(BOUND),
+        });
+    }
+
+    async fn report(&self, key: &str, kind: ChangeKind) {
+        let world = &self.world;
+        let version = world.bucket.peek(&valid(key)).await.expect("it answers");
+        let change = KeyChange {
+            bucket: "bucket".to_owned(),
+            key: valid(key),
+            kind,
+            etag: version.as_ref().map(|version| version.etag.clone()),
+            size: version.as_ref().map(|version| version.size),
+            time: version.and_then(|version| version.last_modified),
+            sequencer: None,
+        };
+        self.apply(&change).await;
+    }
+
+    async fn apply(&self, change: &KeyChange) {
+        let origin = self.world.source.origin.id();
+        self.world.engine.apply_change(origin, change).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_ten_thousand_unchanged_objects_asks_nothing() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    let keys: Vec<_> = (0..10_000).map(|n| format!("k{n}")).collect();
+    for key in &keys {
+        world.bucket.put(key, sample(1, 100));
+    }
+    let since = world.engine.now();
+    covered.heartbeat(since);
+    for key in &keys {
+        world.read(key).await.expect("there");
+    }
+    let missing = world.get("none").await;
+    assert!(missing.is_err());
+    let before = world.asked();
+    for turn in 0..360 {
+        pass(HEARTBEAT).await;
+        covered.heartbeat(since);
+        for key in keys.iter().skip(turn % 7).step_by(97) {
+            let object = world.get(key).await.expect("there");
+            assert_eq!(object.outcome().age, Duration::ZERO);
+            assert!(object.outcome().ttl_ms > 0);
+        }
+        assert!(world.get("none").await.is_err());
+    }
+    assert_eq!(world.asked(), before);
+
+    pass(DAY).await;
+    covered.heartbeat(since);
+    world.read("k1").await.expect("there");
+    assert_eq!(
+        world.asked(),
+        (before.0 + 1, before.1),
+        "after the longest age"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_last_heartbeat_an_answer_is_as_old_as_the_rules_allow() {
+    let covered = Covered::new(|profile| {
+        profile.ttl = secs(60);
+        profile.stale_while_revalidate = secs(20);
+    });
+    let world = &covered.world;
+    world.bucket.put(KEY, sample(1, 100));
+    let since = world.engine.now();
+    covered.heartbeat(since);
+    world.read(KEY).await.expect("there");
+    pass(secs(600)).await;
+    covered.heartbeat(since);
+    // Events are lost from here on.
+    world.bucket.put(KEY, sample(2, 100));
+    for (wait, version) in [(29, 1), (30, 1), (20, 1)] {
+        pass(secs(wait)).await;
+        same(
+            &world.read(KEY).await.expect("there"),
+            &sample(version, 100),
+        );
+    }
+    // That was 79 s after the heartbeat, within `ttl` and `stale_while_revalidate`; the confirmation has begun.
+    pass(secs(1)).await;
+    same(&world.read(KEY).await.expect("there"), &sample(2, 100));
+
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    world.bucket.put(KEY, sample(1, 100));
+    covered.heartbeat(world.engine.now());
+    world.read(KEY).await.expect("there");
+    pass(secs(3600)).await;
+    // The subscription begins anew: nothing confirmed before is covered.
+    covered.heartbeat(world.engine.now());
+    let asked = world.asked();
+    world.read(KEY).await.expect("there");
+    assert_eq!(world.asked(), (asked.0 + 1, asked.1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reported_change_is_seen_by_the_next_request_and_readers_end_on_their_version() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    world.bucket.put(KEY, sample(1, 100));
+    covered.heartbeat(world.engine.now());
+    world.read(KEY).await.expect("there");
+    let begun = world.get(KEY).await.expect("there");
+    world.bucket.put(KEY, sample(2, 300));
+    same(&world.read(KEY).await.expect("there"), &sample(1, 100));
+
+    covered.report(KEY, ChangeKind::Created).await;
+    same(&world.read(KEY).await.expect("there"), &sample(2, 300));
+    same(&whole(&begun).await.expect("cached"), &sample(1, 100));
+
+    world.bucket.delete(KEY);
+    covered.report(KEY, ChangeKind::Removed).await;
+    assert!(world.get(KEY).await.is_err());
+    world.bucket.put(KEY, sample(3, 50));
+    covered.report(KEY, ChangeKind::Created).await;
+    same(&world.read(KEY).await.expect("there"), &sample(3, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_known_version_costs_nothing_and_one_of_a_later_time_a_confirmation() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    world.bucket.put(KEY, sample(1, 100));
+    covered.heartbeat(world.engine.now());
+    let object = world.get(KEY).await.expect("there");
+    world.read(KEY).await.expect("there");
+    let gets = world.bucket.gets();
+    covered.report(KEY, ChangeKind::Created).await;
+    covered.report(KEY, ChangeKind::Created).await;
+    world.read(KEY).await.expect("there");
+    assert_eq!(world.bucket.gets(), gets);
+
+    // A copy onto itself keeps the ETag and changes headers.
+    let version = object.version();
+    let time = version.last_modified.expect("the bucket told it");
+    let change = KeyChange {
+        bucket: "bucket".to_owned(),
+        key: valid(KEY),
+        kind: ChangeKind::Created,
+        etag: Some(version.etag.clone()),
+        size: Some(version.size),
+        time: Some(time.plus(secs(5))),
+        sequencer: None,
+    };
+    covered.apply(&change).await;
+    world.read(KEY).await.expect("there");
+    assert_eq!(world.bucket.gets(), gets + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resolve_that_began_before_the_event_records_nothing() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    world.bucket.put(KEY, sample(1, 100));
+    covered.heartbeat(world.engine.now());
+    world.bucket.fail_next([Fault::Latency(secs(5))]);
+    let reader = {
+        let world = world.clone();
+        tokio::spawn(async move { world.read(KEY).await })
+    };
+    settle().await;
+    covered
+        .apply(&KeyChange {
+            bucket: "bucket".to_owned(),
+            key: valid(KEY),
+            kind: ChangeKind::Created,
+            etag: ETag::parse("\"other\""),
+            size: None,
+            time: None,
+            sequencer: None,
+        })
+        .await;
+    let _ = reader.await.expect("no panic");
+    let gets = world.bucket.gets();
+    world.read(KEY).await.expect("there");
+    assert_eq!(
+        world.bucket.gets(),
+        gets + 1,
+        "its answer may be older than the event"
+    );
+}

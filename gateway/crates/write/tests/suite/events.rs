@@ -1,0 +1,129 @@
+//! Events of the bucket that report writes: this process's own, and those of others that come during one.
+
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate_origin::fake::Fault;
+use tidegate_plan::digest::Digests;
+use tidegate_plan::{ChangeKind, ETag, KeyChange};
+use tidegate_write::WritePath;
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+
+use crate::support::engine::{KEY, World, same, sample, secs, settle, valid};
+use crate::support::spool::{Desk, Terms};
+
+async fn put(world: &World, bytes: &Bytes) -> ETag {
+    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
+    let incoming = IncomingObject {
+        headers: vec![(
+            http::header::CONTENT_TYPE,
+            "text/x-test".parse().expect("a value"),
+        )],
+        wanted: WriteCondition::Anything,
+        length: Some(bytes.len() as u64),
+        digests: Digests::default(),
+    };
+    let write_path = WritePath::new(&world.engine);
+    let key = valid(KEY);
+    let put = write_path.receive(&world.source, &key, incoming, body);
+    put.await.expect("written")
+}
+
+/// Reports the version that the bucket has now, as an event does.
+async fn report(world: &World) {
+    let (version, _) = world.bucket.object(KEY).expect("there");
+    let change = KeyChange {
+        bucket: "bucket".to_owned(),
+        key: valid(KEY),
+        kind: ChangeKind::Created,
+        etag: Some(version.etag.clone()),
+        size: Some(version.size),
+        time: version.last_modified,
+        sequencer: None,
+    };
+    let origin = world.source.origin.id();
+    world.engine.apply_change(origin, &change).await;
+}
+
+fn asked(world: &World) -> (u64, u64, u64) {
+    let (gets, heads) = world.asked();
+    (gets, heads, world.bucket.lists())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_an_own_write_keeps_its_chunks() {
+    let world = World::plain();
+    let bytes = sample(1, 300_000);
+    put(&world, &bytes).await;
+    report(&world).await;
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(asked(&world), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_before_the_answer_of_an_own_write_keeps_its_chunks() {
+    let world = World::plain();
+    let bytes = sample(1, 300_000);
+    world.bucket.fail_next([Fault::Latency(secs(2))]);
+    let writing = {
+        let (world, bytes) = (world.clone(), bytes.clone());
+        tokio::spawn(async move { put(&world, &bytes).await })
+    };
+    settle().await;
+    // The delay comes before the write is carried out, in this fake: the event of the version itself comes first.
+    let etag = ETag::of_bytes([&bytes[..]]);
+    let change = KeyChange {
+        bucket: "bucket".to_owned(),
+        key: valid(KEY),
+        kind: ChangeKind::Created,
+        etag: Some(etag.clone()),
+        size: Some(bytes.len() as u64),
+        time: None,
+        sequencer: None,
+    };
+    let origin = world.source.origin.id();
+    world.engine.apply_change(origin, &change).await;
+    assert_eq!(writing.await.expect("no panic"), etag);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(asked(&world), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_was_overtaken_while_it_was_written_is_confirmed_first() {
+    let world = World::plain();
+    let (ours, theirs) = (sample(1, 300_000), sample(2, 1000));
+    world.bucket.fail_next([Fault::Latency(secs(2))]);
+    let writing = {
+        let (world, ours) = (world.clone(), ours.clone());
+        tokio::spawn(async move { put(&world, &ours).await })
+    };
+    settle().await;
+    let other = world.bucket.put(KEY, theirs.clone());
+    report(&world).await;
+    writing.await.expect("no panic");
+    // Another client is the last one, as its event said.
+    let again = world.bucket.put(KEY, theirs.clone());
+    assert_eq!(other.etag, again.etag);
+    same(&world.read(KEY).await.expect("read"), &theirs);
+    assert_eq!(world.asked().0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_created_during_a_deletion_is_not_missing() {
+    let desk = Desk::new(Terms::default());
+    let (world, theirs) = (&desk.world, sample(2, 1000));
+    put(world, &sample(1, 1000)).await;
+    let key = valid(KEY);
+    let removed = || desk.writers.remove(&world.source, &key);
+    removed().await.expect("removed");
+    assert!(world.read(KEY).await.is_err());
+    assert_eq!(asked(world), (0, 0, 0), "known to be missing");
+
+    world.bucket.put(KEY, theirs.clone());
+    report(world).await;
+    removed().await.expect("removed");
+    world.bucket.put(KEY, theirs.clone());
+    same(
+        &world.read(KEY).await.expect("the bucket is asked"),
+        &theirs,
+    );
+}
