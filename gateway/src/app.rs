@@ -38,7 +38,6 @@ use crate::demo;
 use crate::doctor;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_socket::InheritedSockets;
-use tidegate_telemetry::logging::{Format, Logging};
 
 #[cfg(feature = "demo")]
 pub use demonstration::start as start_demo;
@@ -125,16 +124,7 @@ fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> 
 }
 
 fn log(log: &tidegate_config::Log) -> anyhow::Result<()> {
-    let format = match log.format {
-        tidegate_config::LogFormat::Text => Format::Text,
-        tidegate_config::LogFormat::Json => Format::Json,
-    };
-    let logging = Logging {
-        format,
-        level: log.level.clone(),
-        access: log.access,
-    };
-    Ok(logging.init()?)
+    Ok(settings::logging(log).init()?)
 }
 
 /// Raises the soft limit of descriptors: each connection needs one, and the usual 1,024 is meant for `select`.

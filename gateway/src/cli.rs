@@ -102,6 +102,29 @@ pub enum Command {
     #[command(after_long_help = EXIT_CODES)]
     Reload,
 
+    /// Set a key of the running gateway, and keep it
+    ///
+    /// The value lies in `overrides.toml` of the state folder, over the configuration file and under the environment. It
+    /// is checked with the whole configuration, and applied as by `reload`. `check` lists such keys, `unset` undoes one.
+    #[command(after_long_help = EXIT_CODES)]
+    Set {
+        /// The key, such as `cache.memory`, `profile.web.ttl` or `route[/media/].profile`
+        #[arg(value_name = "KEY")]
+        key: String,
+
+        /// The value, as text or TOML
+        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+        value: String,
+    },
+
+    /// Undo a `set`: the configuration file's value holds again
+    #[command(after_long_help = EXIT_CODES)]
+    Unset {
+        /// The key, as `check` lists it
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+
     /// Remove an object, or everything below a path, from the cache
     ///
     /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). When it returns, no older
@@ -244,6 +267,10 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
         Command::Reload => show::print(&reload::reload(&load()?.config, env)?),
+        Command::Set { key, value } => {
+            show::print(&reload::set(&load()?.config, env, key, Some(value))?)
+        }
+        Command::Unset { key } => show::print(&reload::set(&load()?.config, env, key, None)?),
         Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
         Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
         Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),

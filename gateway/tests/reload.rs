@@ -173,14 +173,91 @@ async fn a_signal_and_the_command_do_the_same() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     serving.configure(&configuration(&world, ""));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["reload", "--config"]).arg(serving.config());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    let output = output.await.expect("no panic").expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{output:?}");
+    let text = run(&serving, &["reload"]).await.expect("reloaded");
     assert!(text.contains("changed: route[1].path\n"), "{text}");
     assert_eq!(serving.get("/more/1").await.status, 404);
+}
+
+/// Runs a command with the configuration, and returns its output, or its errors.
+async fn run(serving: &Serving, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .arg("--config")
+        .arg(serving.config())
+        .args(arguments);
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = output.await.expect("no panic").expect("it runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_set_kept_and_unset() {
+    let world = World::new().await;
+    let mut serving = serving(&world).await;
+    let memory = async |serving: &Serving| {
+        let tiers = report(&serving.look("/cache").await);
+        tiers["memory"]["capacity"].as_u64().expect("a number") >> 20
+    };
+    let set = run(&serving, &["set", "cache.memory", "48MiB"]).await;
+    assert_eq!(set.as_deref(), Ok("changed: cache.memory\n"));
+    let set = run(&serving, &["set", "route[/].headers.x-set", "yes"]).await;
+    assert_eq!(set.as_deref(), Ok("changed: route[0].headers.x-set\n"));
+    let set = run(&serving, &["set", "log.level", "debug"]).await;
+    assert_eq!(set.as_deref(), Ok("changed: log.level\n"));
+    let set = run(&serving, &["set", "cache.budget", "96MiB"]).await;
+    assert_eq!(set.as_deref(), Ok("needs a restart: cache.budget\n"));
+    assert_eq!(memory(&serving).await, 48);
+    assert_eq!(serving.get("/o/1").await.header("x-set"), "yes");
+    assert!(
+        serving.log().contains("DEBUG"),
+        "the log has its level at once"
+    );
+
+    for (wrong, said) in [
+        (["cache.memory", "much"], "the override `cache.memory`"),
+        (["cache.memmory", "1GiB"], "did you mean"),
+        (["route[/none/].profile", "audio"], "no entry"),
+        (["log.level", "loud=very"], "is no level"),
+        (["state.path", "/elsewhere"], "configuration file alone"),
+        (
+            ["cache.disk[0].path", "/elsewhere"],
+            "configuration file alone",
+        ),
+    ] {
+        let refused = run(&serving, &[&["set"], &wrong[..]].concat()).await;
+        let error = refused.expect_err(wrong[0]);
+        assert!(error.contains(said), "{error}");
+    }
+    // A reload and a restart keep them.
+    serving.configure(&configuration(&world, MORE));
+    report(&serving.post("/reload").await);
+    assert_eq!(memory(&serving).await, 48);
+    serving.end().await;
+    serving.start().await;
+    assert_eq!(memory(&serving).await, 48);
+    let listed = report(&serving.look("/overrides").await);
+    let keys = [
+        "cache.budget",
+        "cache.memory",
+        "log.level",
+        "route[/].headers.x-set",
+    ];
+    assert_eq!(listed, json!({ "overridden": keys }));
+    let checked = run(&serving, &["check"]).await.expect("it is right");
+    for key in keys {
+        assert!(checked.contains(&format!("set    {key}\n")), "{checked}");
+    }
+    let unset = run(&serving, &["unset", "cache.memory"]).await;
+    assert_eq!(unset.as_deref(), Ok("changed: cache.memory\n"));
+    assert_eq!(memory(&serving).await, 64);
+    let twice = run(&serving, &["unset", "cache.memory"]).await;
+    assert!(twice.expect_err("it is not set").contains("not overridden"));
+    let unasked = ask(serving.admin, Method::POST, "/overrides", &[]).await;
+    assert_eq!(unasked.status, 401);
 }
 
 /// Reads until it is told to stop; returns how often.

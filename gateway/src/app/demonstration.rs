@@ -2,7 +2,7 @@
 
 use super::{Gateway, Sockets};
 use crate::demo;
-use tidegate_config::{Config, Environment, Loaded, Secret, WrittenKeys};
+use tidegate_config::{Config, Environment, Loaded, Overrides, Secret, WrittenKeys};
 use tidegate_plan::ByteSize;
 use tidegate_socket::Listener;
 
@@ -53,6 +53,7 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         file: None,
         warnings: Vec::new(),
         written: WrittenKeys::default(),
+        overrides: Overrides::default(),
     };
     Gateway::start(loaded, &Environment::default(), sockets).await
 }

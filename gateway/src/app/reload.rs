@@ -1,6 +1,6 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Routes, profiles, accesses, limits and the sizes of tiers are exchanged while requests are answered; secrets in files
+//! Routes, profiles, accesses, limits, the level of the log and the sizes of tiers are exchanged while requests are answered; secrets in files
 //! are read again. A request that has begun ends on the routes that it began with. Keys that need a restart are named,
 //! and keep their old values until then; a route that needs a changed origin is refused with the whole file.
 
@@ -14,14 +14,18 @@ use tokio::task::spawn_blocking;
 use super::locate::Locator;
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
+use super::settings;
 use crate::doctor::Origins;
-use tidegate_admin::reload::{Reload, ReloadError, ReloadReport};
+use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
-use tidegate_config::{Config, Environment, Loaded};
+use tidegate_config::{Config, Environment, Loaded, Overrides};
 use tidegate_http::Routes;
 
 /// The sections that are applied while the gateway runs.
 const LIVE_SECTIONS: [&str; 4] = ["route", "profile", "access", "limits"];
+
+/// The single keys that are applied while the gateway runs.
+const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
 
 /// The parts of a running gateway that a reload changes.
 #[derive(Debug)]
@@ -75,8 +79,26 @@ struct InForce {
 impl Reload for Reloader {
     fn reload(self: Arc<Self>) -> BoxFuture<'static, Result<ReloadReport, ReloadError>> {
         // A task of its own: a client that leaves does not leave half a configuration.
-        let done = tokio::spawn(async move { self.apply().await });
+        let done = tokio::spawn(async move {
+            let mut present = self.present.lock().await;
+            self.apply(&mut present, None).await
+        });
         Box::pin(async { done.await.unwrap_or_else(|error| Err(wrong(error))) })
+    }
+
+    fn set(
+        self: Arc<Self>,
+        change: OverrideChange,
+    ) -> BoxFuture<'static, Result<ReloadReport, ReloadError>> {
+        let done = tokio::spawn(async move { self.set_override(&change).await });
+        Box::pin(async { done.await.unwrap_or_else(|error| Err(wrong(error))) })
+    }
+
+    fn overridden(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async {
+            let present = self.present.lock().await;
+            present.loaded.overrides.keys().map(str::to_owned).collect()
+        })
     }
 }
 
@@ -101,18 +123,36 @@ impl Reloader {
         }
     }
 
-    async fn apply(&self) -> Result<ReloadReport, ReloadError> {
+    /// Applies the configuration with one override changed. If it can be applied but not kept, what was before is applied
+    /// again.
+    async fn set_override(&self, change: &OverrideChange) -> Result<ReloadReport, ReloadError> {
         let mut present = self.present.lock().await;
-        let file = present.loaded.file.clone();
-        let file =
-            file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
-        let env = self.env.clone();
-        let loaded = spawn_blocking(move || {
-            let loaded = tidegate_config::load(Some(&file), &env).map_err(wrong)?;
-            loaded.config.require_origin().map_err(wrong)?;
-            Ok(loaded)
-        });
-        let loaded: Loaded = loaded.await.map_err(wrong)??;
+        let state = present.loaded.config.state_path();
+        let state = state.ok_or_else(|| wrong("the gateway keeps no state: set `state.path`"))?;
+        let folder = state.clone();
+        let kept = spawn_blocking(move || Overrides::read(&folder).map_err(wrong));
+        let kept = kept.await.map_err(wrong)??;
+        let new = kept.with(&change.key, change.value.as_deref());
+        let new = new.map_err(wrong)?;
+        let report = self.apply(&mut present, Some(new.clone())).await?;
+        let written = spawn_blocking(move || new.write(&state));
+        if let Err(error) = written.await.map_err(wrong)? {
+            let error = format!("it cannot be kept: {error}");
+            return match self.apply(&mut present, Some(kept)).await {
+                Ok(_) => Err(wrong(error)),
+                Err(_) => Err(wrong(format!("{error}; it is in force until a reload"))),
+            };
+        }
+        Ok(report)
+    }
+
+    /// Reads the configuration, with these overrides or else those of the state folder, and applies it.
+    async fn apply(
+        &self,
+        present: &mut InForce,
+        overrides: Option<Overrides>,
+    ) -> Result<ReloadReport, ReloadError> {
+        let loaded = self.load(present, overrides).await?;
         let old = &present.loaded;
         self.require_origins(&old.config, &loaded.config)?;
         let config = with_old_sizes(&old.config, loaded.config.clone());
@@ -120,6 +160,10 @@ impl Reloader {
         let parts = parts.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
         self.resize(&old.config, &loaded.config).await?;
+        if let Err(error) = settings::logging(&loaded.config.log).apply() {
+            // In a process whose log another program has set up.
+            tracing::debug!(%error, "the log keeps its level");
+        }
         parts.apply_profiles();
         self.locator.replace(&config, &parts.routes, &self.origins);
         self.routes.replace(parts.routes.clone());
@@ -142,6 +186,10 @@ impl Reloader {
                     profile: loaded.config.profile,
                     access: loaded.config.access,
                     limits: loaded.config.limits,
+                    log: tidegate_config::Log {
+                        format: old.config.log.format,
+                        ..loaded.config.log
+                    },
                     ..old.config.clone()
                 },
                 ..loaded
@@ -149,6 +197,34 @@ impl Reloader {
             parts,
         };
         Ok(report)
+    }
+
+    /// Reads and checks the configuration.
+    async fn load(
+        &self,
+        present: &InForce,
+        overrides: Option<Overrides>,
+    ) -> Result<Loaded, ReloadError> {
+        let file = present.loaded.file.clone();
+        let file =
+            file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
+        let env = self.env.clone();
+        let state = present.loaded.config.state_path();
+        let loaded = spawn_blocking(move || {
+            let loaded = tidegate_config::load_with(Some(&file), overrides.as_ref(), &env);
+            let loaded = loaded.map_err(wrong)?;
+            loaded.config.require_origin().map_err(wrong)?;
+            settings::logging(&loaded.config.log)
+                .check()
+                .map_err(wrong)?;
+            if overrides.is_some() && loaded.config.state_path() != state {
+                return Err(wrong(
+                    "an override cannot move the state folder, which it lies in",
+                ));
+            }
+            Ok(loaded)
+        });
+        loaded.await.map_err(wrong)?
     }
 
     /// Returns what a reload has changed, and what it could not.
@@ -243,7 +319,7 @@ fn sized(
 fn is_live(key: &str) -> bool {
     let section = key.split(['.', '[']).next().unwrap_or_default();
     let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
-    LIVE_SECTIONS.contains(&section) || key == "cache.memory" || is_capacity
+    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity
 }
 
 fn wrong(error: impl ToString) -> ReloadError {
@@ -281,6 +357,8 @@ mod tests {
             ("cache.memory", true),
             ("cache.disk[1].capacity", true),
             ("cache.disk[1].path", false),
+            ("log.level", true),
+            ("log.format", false),
             ("cache.budget", false),
             ("http.listen[0]", false),
             ("origin[0].bucket", false),

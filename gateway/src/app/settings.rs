@@ -11,6 +11,7 @@ use tidegate_config::{Access, AccessToken, Config, Environment, Http, Limits, Or
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry, Token};
+use tidegate_telemetry::logging::{Format, Logging};
 
 /// Bytes of `cache.budget` for each HTTP/2 stream: the cost of one with a copy in flight.
 const STREAM_SHARE: u64 = 16 << 10;
@@ -20,6 +21,18 @@ const STREAM_SHARE: u64 = 16 << 10;
 const CONNECTION_SHARE: u64 = 32 << 10;
 
 /// Returns the settings of the public listener, for a memory budget of `budget`.
+pub(super) fn logging(log: &tidegate_config::Log) -> Logging {
+    let format = match log.format {
+        tidegate_config::LogFormat::Text => Format::Text,
+        tidegate_config::LogFormat::Json => Format::Json,
+    };
+    Logging {
+        format,
+        level: log.level.clone(),
+        access: log.access,
+    }
+}
+
 pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
     let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     let share = |of: u64| bytes(ByteSize(budget.0 / of));

@@ -59,6 +59,9 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
             disk.capacity
         ));
     }
+    for key in loaded.overrides.keys() {
+        line(format!("set    {key}"));
+    }
     let state = config.state_path();
     line(format!(
         "state  {}",

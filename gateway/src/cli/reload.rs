@@ -1,10 +1,10 @@
-//! `tidegate reload`: one request to the admin listener of a running gateway.
+//! `tidegate reload`, `set` and `unset`: one request to the admin listener of a running gateway.
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{AdminRequest, Client, run};
 use tidegate_config::{Config, Environment};
@@ -19,6 +19,25 @@ pub(super) fn reload(config: &Config, env: &Environment) -> anyhow::Result<Strin
         method: Method::POST,
         target: "/reload".to_owned(),
         body: None,
+    }))?;
+    report(&answer)
+}
+
+/// Has the gateway set a key (`Some`) or undo that, and returns what that has changed.
+///
+/// # Errors
+/// As [`reload`].
+pub(super) fn set(
+    config: &Config,
+    env: &Environment,
+    key: &str,
+    value: Option<&str>,
+) -> anyhow::Result<String> {
+    let client = Client::with_token(&config.admin, env, "set a key", "set")?;
+    let answer = run(client.send(AdminRequest {
+        method: Method::POST,
+        target: "/overrides".to_owned(),
+        body: Some(json!({ "key": key, "value": value })),
     }))?;
     report(&answer)
 }

@@ -15,6 +15,7 @@
 //! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
 //! | `GET /routes` | the present profile of each route, as JSON |
 //! | `POST /reload` | reads the configuration again and applies it, whole or not at all (see [`reload`]) |
+//! | `GET`, `POST /overrides` | lists the keys that were set while it runs; sets one, or undoes that |
 //! | `POST /purge` | removes paths, or all below them; 200 once that is durable (see [`purge`]) |
 //!
 //! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
@@ -154,6 +155,12 @@ impl Admin {
             )
             .route("/routes", get(profile::list))
             .route("/reload", post(reload::reload).route_layer(changes.clone()))
+            .route(
+                "/overrides",
+                post(reload::set)
+                    .route_layer(changes.clone())
+                    .get(reload::overridden),
+            )
             .route(
                 "/purge",
                 post(purge::purge)

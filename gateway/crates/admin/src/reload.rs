@@ -2,14 +2,19 @@
 //!
 //! The answer is JSON: the keys that have `changed`, and those that `needs_restart` until the process starts anew. If
 //! the file is wrong, the answer is 422 and says where; then nothing has changed.
+//!
+//! `POST /overrides` sets one key (`{"key": "cache.memory", "value": "2GiB"}`), or undoes that (`"value": null`). The
+//! change is checked with the whole configuration, kept in the state folder, and applied as by a reload, with the same
+//! answer. `GET /overrides` lists the keys that are set.
 
+use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_core::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Admin, ask};
@@ -21,6 +26,35 @@ pub trait Reload: Send + Sync {
     /// # Errors
     /// The configuration is wrong or cannot be applied. Then nothing has changed.
     fn reload(self: Arc<Self>) -> BoxFuture<'static, Result<ReloadReport, ReloadError>>;
+
+    /// Keeps an override and applies the configuration with it. Two calls follow one another.
+    ///
+    /// # Errors
+    /// As [`Reload::reload`], or if the override cannot be kept.
+    fn set(
+        self: Arc<Self>,
+        change: OverrideChange,
+    ) -> BoxFuture<'static, Result<ReloadReport, ReloadError>>;
+
+    /// Returns the keys that are overridden.
+    fn overridden(&self) -> BoxFuture<'_, Vec<String>>;
+}
+
+/// A change of one override.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideChange {
+    /// The key, such as `route[/media/].profile`.
+    pub key: String,
+    /// Its value, as text or TOML; `None`: it is overridden no more.
+    pub value: Option<String>,
+}
+
+impl fmt::Debug for OverrideChange {
+    /// Shows the key alone: the value may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OverrideChange").field(&self.key).finish()
+    }
 }
 
 /// The result of a reload.
@@ -39,7 +73,31 @@ pub struct ReloadError(pub String);
 
 /// Answers `POST /reload`.
 pub(super) async fn reload(State(admin): State<Admin>) -> Response {
-    match admin.reload.clone().reload().await {
+    answer(admin.reload.clone().reload().await)
+}
+
+/// Answers `POST /overrides`.
+pub(super) async fn set(State(admin): State<Admin>, request: Request) -> Response {
+    let body = match ask::body(request).await {
+        Ok(body) => body,
+        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
+    };
+    match serde_json::from_slice::<OverrideChange>(&body) {
+        Ok(change) => {
+            tracing::info!(key = ?change.key, unset = change.value.is_none(), "override");
+            answer(admin.reload.clone().set(change).await)
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Answers `GET /overrides`.
+pub(super) async fn overridden(State(admin): State<Admin>) -> Response {
+    ask::json(&json!({ "overridden": admin.reload.overridden().await }))
+}
+
+fn answer(done: Result<ReloadReport, ReloadError>) -> Response {
+    match done {
         Ok(report) => ask::json(&json!(report)),
         Err(error) => {
             tracing::warn!(%error, "the configuration was not reloaded");

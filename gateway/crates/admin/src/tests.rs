@@ -76,6 +76,24 @@ impl reload::Reload for Reloaded {
             needs_restart: Vec::new(),
         })))
     }
+
+    fn set(
+        self: Arc<Self>,
+        change: reload::OverrideChange,
+    ) -> BoxFuture<'static, Result<reload::ReloadReport, reload::ReloadError>> {
+        let report = match change.value {
+            Some(_) => Ok(reload::ReloadReport {
+                changed: vec![change.key],
+                needs_restart: Vec::new(),
+            }),
+            None => Err(reload::ReloadError("it is not overridden".to_owned())),
+        };
+        Box::pin(std::future::ready(report))
+    }
+
+    fn overridden(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(vec!["cache.memory".to_owned()]))
+    }
 }
 
 /// Returns those parts, and the token that they want.

@@ -1,48 +1,61 @@
-//! The text of a configuration with the environment's overrides laid over it, as one tree in which
+//! The text of a configuration with the overrides and the environment laid over it, as one tree in which
 //! every value knows its place.
 //!
-//! A value from the file spans its bytes there. A value from a variable spans one position behind
-//! the end of the file, one for each variable, so that one kind of place serves both.
+//! A value from the file spans its bytes there. A value from an override or a variable spans one position behind
+//! the end of the file, one for each, so that one kind of place serves all.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::problem::{KeyPath, Problem, Step, ValueLocation};
 use super::tree::{Node, Span};
-use super::{Environment, overlay};
+use super::{Environment, Overrides, overlay};
+
+/// A value from outside of the file.
+#[derive(Debug, Clone, Copy)]
+enum LaidOver<'t> {
+    Override(&'t str),
+    Variable(&'t str),
+}
 
 /// The tree, and the data that give the place of each value.
 #[derive(Debug)]
 pub(super) struct Document<'t> {
     name: &'t str,
     text: &'t str,
-    variables: Vec<&'t str>,
+    /// The overrides and variables, in the order of their positions.
+    laid_over: Vec<LaidOver<'t>>,
     root: Spanned<DeTable<'t>>,
 }
 
 impl<'t> Document<'t> {
-    /// Reads the file's text and lays the variables over it; also returns a problem for each
-    /// variable that fits nowhere.
+    /// Reads the file's text, and lays the overrides and then the variables over it; also returns a problem for each
+    /// of them that fits nowhere.
     ///
     /// # Errors
     /// Every error of TOML's syntax.
     pub(super) fn read(
         name: &'t str,
         text: &'t str,
+        overrides: &'t Overrides,
         env: &'t Environment,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let (root, errors) = DeTable::parse_recoverable(text);
         let mut document = Self {
             name,
             text,
-            variables: Vec::new(),
+            laid_over: Vec::new(),
             root,
         };
         if !errors.is_empty() {
             return Err(errors.iter().map(|error| document.syntax(error)).collect());
         }
-        let lay_over = |(variable, value)| document.lay_over(variable, value).err();
-        let problems = env.overrides().filter_map(lay_over).collect();
+        let overrides = overrides.iter();
+        let overrides = overrides.map(|(key, value)| (LaidOver::Override(key), value));
+        let variables = env.overrides();
+        let variables = variables.map(|(name, value)| (LaidOver::Variable(name), value));
+        let lay_over = |(source, value)| document.lay_over(source, value).err();
+        let problems = overrides.chain(variables).filter_map(lay_over).collect();
         Ok((document, problems))
     }
 
@@ -103,10 +116,11 @@ impl<'t> Document<'t> {
     /// Returns the place of a span, in words for a person.
     pub(super) fn location(&self, span: &Span) -> ValueLocation {
         if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
-            let variable = self.variables.get(nth);
-            return variable.map_or(ValueLocation::Nowhere, |name| {
-                ValueLocation::Variable((*name).to_owned())
-            });
+            return match self.laid_over.get(nth) {
+                None => ValueLocation::Nowhere,
+                Some(LaidOver::Variable(name)) => ValueLocation::Variable((*name).to_owned()),
+                Some(LaidOver::Override(key)) => ValueLocation::Override((*key).to_owned()),
+            };
         }
         if self.name.is_empty() {
             return ValueLocation::Nowhere;
@@ -144,12 +158,16 @@ impl<'t> Document<'t> {
         self.problem(&span, KeyPath::default(), message)
     }
 
-    /// Puts one variable's value at the key that its name says.
-    fn lay_over(&mut self, variable: &'t str, text: &'t str) -> Result<(), Problem> {
-        let start = self.text.len() + 1 + self.variables.len();
+    /// Puts the value of one override or variable at its key.
+    fn lay_over(&mut self, source: LaidOver<'t>, text: &'t str) -> Result<(), Problem> {
+        let start = self.text.len() + 1 + self.laid_over.len();
         let span = start..start;
-        self.variables.push(variable);
-        let placed = overlay::lay_over(self.root.get_mut(), variable, text, &span);
+        self.laid_over.push(source);
+        let root = self.root.get_mut();
+        let placed = match source {
+            LaidOver::Override(key) => overlay::lay_override_over(root, key, text, &span),
+            LaidOver::Variable(name) => overlay::lay_over(root, name, text, &span),
+        };
         placed.map_err(|(path, message)| self.problem(&span, path, message))
     }
 }

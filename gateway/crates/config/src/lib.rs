@@ -1,10 +1,10 @@
-//! The configuration: one TOML file, environment variables over it, defaults under it.
+//! The configuration: one TOML file, overrides and environment variables over it, defaults under it.
 //!
 //! Each section is a struct in a file of its own, with the defaults beside it and one line of
 //! documentation a key; the reference, the example file and the JSON schema are drawn from these.
 //! Reading goes in three steps, and each reports all its findings, with file, line and key:
 //!
-//! 1. `document` reads TOML's syntax, and lays `TIDEGATE_SECTION__KEY` over it;
+//! 1. `document` reads TOML's syntax, and lays the overrides and `TIDEGATE_SECTION__KEY` over it;
 //! 2. `shape` checks the tree against the schema, and `serde` reads each value by its own type;
 //! 3. `check` looks for contradictions.
 //!
@@ -22,6 +22,7 @@ mod check;
 mod document;
 mod environment;
 mod overlay;
+mod overrides;
 mod problem;
 mod read;
 pub mod reference;
@@ -33,6 +34,7 @@ mod tree;
 mod written;
 
 pub use environment::Environment;
+pub use overrides::Overrides;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
@@ -176,6 +178,8 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
     /// The keys that it writes.
     pub written: WrittenKeys,
+    /// The keys that were set while the gateway ran.
+    pub overrides: Overrides,
 }
 
 /// The reason why there is no configuration. The process ends with exit code 78 (`EX_CONFIG`, sysexits.h).
@@ -189,35 +193,80 @@ pub enum LoadError {
         /// The operating system's error.
         error: std::io::Error,
     },
+    /// The file of the overrides cannot be read.
+    #[error("cannot read the overrides {path}: {error}; mend or delete that file")]
+    Overrides {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        error: std::io::Error,
+    },
     /// Its content is wrong.
     #[error(transparent)]
     Wrong(#[from] Problems),
 }
 
 /// Reads the configuration: the `asked` file, else `$TIDEGATE_CONFIG`, else `./tidegate.toml` if there is one, else the
-/// defaults; environment variables over it.
+/// defaults; the overrides of its state folder and environment variables over it.
 ///
 /// # Errors
-/// If a named file cannot be read, or for everything that is wrong.
+/// If a named file or the overrides cannot be read, or for everything that is wrong.
 pub fn load(asked: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
+    load_with(asked, None, env)
+}
+
+/// Reads the configuration with these overrides in place of those in its state folder, if there are any.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(
+    asked: Option<&Path>,
+    overrides: Option<&Overrides>,
+    env: &Environment,
+) -> Result<Loaded, LoadError> {
     let variable = env.get("TIDEGATE_CONFIG").filter(|name| !name.is_empty());
     let named = asked.or(variable.map(Path::new));
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(parse("", "", env)?);
+            return lay_over("", "", overrides, env);
         }
         Err(error) => {
             let path = path.to_owned();
             return Err(LoadError::Unreadable { path, error });
         }
     };
-    let loaded = parse(&path.to_string_lossy(), &text, env)?;
+    let loaded = lay_over(&path.to_string_lossy(), &text, overrides, env)?;
     Ok(Loaded {
         file: Some(path.to_owned()),
         ..loaded
     })
+}
+
+/// Reads a configuration from text, with these overrides or else those of its state folder, which the text and the
+/// environment name.
+fn lay_over(
+    name: &str,
+    text: &str,
+    overrides: Option<&Overrides>,
+    env: &Environment,
+) -> Result<Loaded, LoadError> {
+    let bare = match overrides {
+        Some(overrides) => return Ok(parse_with(name, text, overrides, env)?),
+        None => parse(name, text, env)?,
+    };
+    let Some(state) = bare.config.state_path() else {
+        return Ok(bare);
+    };
+    let found = Overrides::read(&state).map_err(|error| LoadError::Overrides {
+        path: Overrides::file(&state),
+        error,
+    })?;
+    if found == Overrides::default() {
+        return Ok(bare);
+    }
+    Ok(parse_with(name, text, &found, env)?)
 }
 
 /// Reads a configuration from text; `name` is the file's name in problems, empty if there is no file.
@@ -225,7 +274,17 @@ pub fn load(asked: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError
 /// # Errors
 /// For everything that is wrong with it.
 pub fn parse(name: &str, text: &str, env: &Environment) -> Result<Loaded, Problems> {
-    let (document, config, mut problems) = read::read(name, text, env).map_err(sorted)?;
+    parse_with(name, text, &Overrides::default(), env)
+}
+
+fn parse_with(
+    name: &str,
+    text: &str,
+    overrides: &Overrides,
+    env: &Environment,
+) -> Result<Loaded, Problems> {
+    let (document, config, mut problems) =
+        read::read(name, text, overrides, env).map_err(sorted)?;
     let found = check::check(&document, &config);
     problems.extend(found.errors);
     if !problems.is_empty() {
@@ -236,6 +295,7 @@ pub fn parse(name: &str, text: &str, env: &Environment) -> Result<Loaded, Proble
         file: None,
         warnings: sorted(found.warnings).0,
         written: WrittenKeys::of(&document),
+        overrides: overrides.clone(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The environment's overrides: the key that a variable means, its value, and their way into the
+//! Values from outside of the file: the key that a variable or an override means, its value, and their way into the
 //! tree.
 
 use std::borrow::Cow;
@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::environment::VARIABLE_PREFIX;
+use super::overrides;
 use super::problem::{KeyPath, Step};
 use super::schema;
 use super::tree::{Node, Span};
@@ -23,6 +24,32 @@ pub(super) fn lay_over<'t>(
     span: &Span,
 ) -> Result<(), (KeyPath, String)> {
     let path = path_of(variable);
+    let placed = place(root, &path, text, span);
+    placed.map_err(|message| (path, message))
+}
+
+/// Puts an override's value at its key.
+///
+/// # Errors
+/// As [`lay_over`].
+pub(super) fn lay_override_over<'t>(
+    root: &mut DeTable<'t>,
+    key: &str,
+    text: &'t str,
+    span: &Span,
+) -> Result<(), (KeyPath, String)> {
+    let path = overrides::resolve(root, key).map_err(|message| (KeyPath::default(), message))?;
+    let placed = place(root, &path, text, span);
+    placed.map_err(|message| (path, message))
+}
+
+/// Puts a value at its place: the text itself if the key takes text, else the TOML that it is.
+fn place<'t>(
+    root: &mut DeTable<'t>,
+    path: &KeyPath,
+    text: &'t str,
+    span: &Span,
+) -> Result<(), String> {
     let value = match DeValue::parse(text) {
         Ok(value) if !accepts_text(schema::shared(), path.steps()) => {
             with_span(value.into_inner(), span)
@@ -30,7 +57,7 @@ pub(super) fn lay_over<'t>(
         // A value that is not TOML either is refused by its own type.
         _ => DeValue::String(Cow::Borrowed(text)),
     };
-    insert(root, path.steps(), value, span).map_err(|message| (path, message))
+    insert(root, path.steps(), value, span)
 }
 
 /// Parses a variable's name: `TIDEGATE_ORIGIN__0__ENDPOINT` is `origin[0].endpoint`.

@@ -59,7 +59,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// The location of a value. Ordered as a person reads: the file from top to bottom, then variables.
+/// The location of a value. Ordered as a person reads: the file from top to bottom, then overrides and variables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ValueLocation {
     /// In a file; line and column count from 1, the column in characters.
@@ -71,6 +71,8 @@ pub enum ValueLocation {
         /// The file, as it was named.
         name: String,
     },
+    /// In an override, by its key.
+    Override(String),
     /// In an environment variable.
     Variable(String),
     /// No place: the problem is a missing key, and there is no file.
@@ -92,6 +94,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.location {
             ValueLocation::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
+            ValueLocation::Override(key) => write!(f, "the override `{key}`: ")?,
             ValueLocation::Variable(name) => write!(f, "{name}: ")?,
             ValueLocation::Nowhere => {}
         }

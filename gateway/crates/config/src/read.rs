@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::document::Document;
 use super::problem::{KeyPath, Problem};
 use super::tree::{Node, Span};
-use super::{Config, Environment, shape};
+use super::{Config, Environment, Overrides, shape};
 
 /// Returns the document, the readable configuration, and a problem for each value that cannot be
 /// read.
@@ -19,9 +19,10 @@ use super::{Config, Environment, shape};
 pub(super) fn read<'t>(
     name: &'t str,
     text: &'t str,
+    overrides: &'t Overrides,
     env: &'t Environment,
 ) -> Result<(Document<'t>, Config, Vec<Problem>), Vec<Problem>> {
-    let (document, mut problems) = Document::read(name, text, env)?;
+    let (document, mut problems) = Document::read(name, text, overrides, env)?;
     let mut tree = document.tree();
     problems.extend(shape::check(&document, &mut tree));
     let config = values(&document, &mut tree, &mut problems);

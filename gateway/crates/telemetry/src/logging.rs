@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 use tracing::Subscriber;
 use tracing::field::Field;
@@ -49,10 +50,19 @@ pub enum LoggingError {
         /// The fault in it.
         reason: String,
     },
+    /// The process has no log whose level could be changed.
+    #[error("logging is not set up")]
+    None,
     /// The process has a subscriber already.
     #[error("logging is set up already")]
     Twice,
 }
+
+/// Replaces the filter of a subscriber.
+type ReplaceFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+/// Replaces the filter of this process's log.
+static OF_PROCESS: OnceLock<ReplaceFilter> = OnceLock::new();
 
 impl Logging {
     /// Sends the log of this process to standard error, coloured if that is a terminal.
@@ -61,8 +71,19 @@ impl Logging {
     /// `level` is not understood, or logging was set up before.
     pub fn init(&self) -> Result<(), LoggingError> {
         let colour = io::stderr().is_terminal();
-        let subscriber = self.subscriber(io::stderr, colour)?;
-        tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Twice)
+        let (subscriber, replace) = self.subscriber(io::stderr, colour)?;
+        tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Twice)?;
+        OF_PROCESS.set(replace).map_err(|_| LoggingError::Twice)
+    }
+
+    /// Gives the log of this process this level, and switches the log of requests on or off. The format stays.
+    ///
+    /// # Errors
+    /// `level` is not understood, or logging was not set up.
+    pub fn apply(&self) -> Result<(), LoggingError> {
+        let filter = self.filter()?;
+        let replace = OF_PROCESS.get().ok_or(LoggingError::None)?;
+        replace(filter).then_some(()).ok_or(LoggingError::None)
     }
 
     /// Checks whether `level` is understood: for `tidegate check`.
@@ -77,7 +98,7 @@ impl Logging {
         &self,
         writer: W,
         colour: bool,
-    ) -> Result<Box<dyn Subscriber + Send + Sync>, LoggingError>
+    ) -> Result<(Box<dyn Subscriber + Send + Sync>, ReplaceFilter), LoggingError>
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
@@ -86,18 +107,24 @@ impl Logging {
             .with_writer(writer)
             .with_ansi(colour);
         Ok(match self.format {
-            Format::Text => Box::new(
-                builder
+            Format::Text => {
+                let builder = builder
                     .fmt_fields(format::debug_fn(field).delimited(" "))
-                    .finish(),
-            ),
-            Format::Json => Box::new(
-                builder
+                    .with_filter_reloading();
+                let handle = builder.reload_handle();
+                let replace = move |filter| handle.reload(filter).is_ok();
+                (Box::new(builder.finish()), Box::new(replace))
+            }
+            Format::Json => {
+                let builder = builder
                     .json()
                     .flatten_event(true)
                     .with_current_span(false)
-                    .finish(),
-            ),
+                    .with_filter_reloading();
+                let handle = builder.reload_handle();
+                let replace = move |filter| handle.reload(filter).is_ok();
+                (Box::new(builder.finish()), Box::new(replace))
+            }
         })
     }
 
@@ -162,7 +189,7 @@ mod tests {
     fn logged(logging: &Logging, events: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let subscriber = logging
+        let (subscriber, _) = logging
             .subscriber(move || writer.clone(), false)
             .expect("a valid level");
         tracing::subscriber::with_default(subscriber, events);
@@ -225,6 +252,29 @@ mod tests {
             let text = logged(&with(Format::Text, level, access), events);
             let seen = ["request", "other", "trouble"].map(|word| text.contains(word));
             assert_eq!(seen, expected, "{level} {access}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_level_changes_while_it_is_in_use() {
+        for format in [Format::Text, Format::Json] {
+            let lines = Lines::default();
+            let writer = lines.clone();
+            let before = with(format, "warn", false);
+            let (subscriber, replace) = before
+                .subscriber(move || writer.clone(), false)
+                .expect("a valid level");
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::info!("one");
+                let after = with(format, "info", true).filter().expect("a valid level");
+                assert!(replace(after));
+                tracing::info!("two");
+                tracing::info!(target: ACCESS, "three");
+            });
+            let bytes = lines.0.lock().expect("not poisoned").clone();
+            let text = String::from_utf8(bytes).expect("text");
+            let seen = ["one", "two", "three"].map(|word| text.contains(word));
+            assert_eq!(seen, [false, true, true], "{text}");
         }
     }
 

@@ -41,7 +41,7 @@ metrics! {
     ENGINE_FILED = Counter("filed_bytes", ["cause"],
         "Bytes of chunks that were cached because they were written through this process, by cause: put (sent in one request), part (sent in parts), base (of the version that was changed), rename (of the object under its old name)");
     ENGINE_REPORTED = Counter("reported_changes", ["effect"],
-        "Changes of keys that the bucket's events reported. `effect`: `ours` was written or removed here, `same` was known already, `other` may differ from what was known.");
+        "Changes of keys that the bucket's events reported, by effect: ours (written or removed here), same (known already), other (may differ from what was known)");
     ENGINE_DELIVERED = Counter("delivered_bytes", [], "Bytes of objects that readers took");
     ENGINE_RESOLVES = Counter("resolves", [],
         "Requests to the origin that asked which version a key has, with its first bytes");

@@ -1,0 +1,332 @@
+//! The overrides: keys that an operator set while the gateway ran, in a file of the state folder.
+//!
+//! They lie over the configuration file and under the environment. Each line of the file is a key and its value; an
+//! entry of a list is named by its number, or by its own `name` or `path`: `"route[/media/].profile" = "audio"`. An entry
+//! that is named so stays the same one when the configuration file gets another before it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{KeyPath, Step};
+use super::tree::Node;
+
+/// The name of the file.
+const FILE_NAME: &str = "overrides.toml";
+
+/// The longest file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The keys that no override may set: the place of the overrides hangs on them.
+const FIXED: [&str; 2] = ["state.path", "cache.disk[0].path"];
+
+const HEADER: &str =
+    "# Written by `tidegate set`. Laid over the configuration file, under the environment.\n";
+
+/// The overridden keys, each with its value as text: a bare string, or TOML.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Overrides(BTreeMap<String, String>);
+
+impl fmt::Debug for Overrides {
+    /// Shows keys only: values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Overrides {
+    /// Returns the file of the overrides below a state folder.
+    #[must_use]
+    pub fn file(state: &Path) -> PathBuf {
+        state.join(FILE_NAME)
+    }
+
+    /// Reads the overrides of a state folder; none if there is no file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is too long, or is no TOML.
+    pub fn read(state: &Path) -> io::Result<Self> {
+        let file = Self::file(state);
+        let length = match fs::metadata(&file) {
+            Ok(found) => found.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        if length > MAX_BYTES {
+            return Err(io::Error::other("longer than 1 MiB"));
+        }
+        Self::parse(&fs::read_to_string(&file)?).map_err(io::Error::other)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let table = DeTable::parse(text).map_err(|error| error.to_string())?;
+        let mut all = BTreeMap::new();
+        flatten(text, String::new(), table.get_ref(), &mut all);
+        Ok(Self(all))
+    }
+
+    /// Writes the overrides into a state folder, for its owner alone. They are durable on return.
+    ///
+    /// # Errors
+    /// Those of the system. The file is as it was then.
+    pub fn write(&self, state: &Path) -> io::Result<()> {
+        let (file, fresh) = (Self::file(state), state.join(format!("{FILE_NAME}.new")));
+        fs::create_dir_all(state)?;
+        let mut options = fs::OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let mut new = options.open(&fresh)?;
+        new.write_all(self.to_string().as_bytes())?;
+        new.sync_all()?;
+        fs::rename(&fresh, &file)?;
+        fs::File::open(state)?.sync_all()
+    }
+
+    /// Returns the keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Returns the overrides with this key set to a value (`Some`), or left out.
+    ///
+    /// # Errors
+    /// If the key may not be overridden, or is not overridden and cannot be left out.
+    pub fn with(&self, key: &str, value: Option<&str>) -> Result<Self, String> {
+        let mut all = self.0.clone();
+        match value {
+            Some(_) if FIXED.contains(&key) => {
+                return Err(format!("`{key}` is set in the configuration file alone"));
+            }
+            Some(value) => {
+                parse_key(key)?;
+                all.insert(key.to_owned(), value.to_owned());
+            }
+            None if all.remove(key).is_none() => {
+                return Err(format!("`{key}` is not overridden"));
+            }
+            None => {}
+        }
+        Ok(Self(all))
+    }
+
+    /// Returns each key with its value.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+impl fmt::Display for Overrides {
+    /// Writes the file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HEADER)?;
+        for (key, value) in &self.0 {
+            let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+            let value = match DeValue::parse(value) {
+                Ok(read)
+                    if !matches!(read.get_ref(), DeValue::String(_)) && !value.contains('\n') =>
+                {
+                    value.clone()
+                }
+                _ => quoted(value),
+            };
+            writeln!(f, "{} = {value}", quoted(key))?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects the values of a table and of those in it, with their keys.
+fn flatten(text: &str, above: String, table: &DeTable<'_>, all: &mut BTreeMap<String, String>) {
+    for (key, node) in table {
+        let key = match above.as_str() {
+            "" => key.get_ref().to_string(),
+            above => format!("{above}.{}", key.get_ref()),
+        };
+        match node.get_ref() {
+            DeValue::Table(inner) => flatten(text, key, inner, all),
+            DeValue::String(value) => drop(all.insert(key, value.to_string())),
+            _ => drop(all.insert(key, text[node.span()].to_owned())),
+        }
+    }
+}
+
+/// A step of a key as an operator writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum WrittenStep {
+    Key(String),
+    /// The number of a list's entry, or its `name` or `path`.
+    Entry(String),
+}
+
+/// Reads a key: `route[/media/].profile`.
+fn parse_key(text: &str) -> Result<Vec<WrittenStep>, String> {
+    let wrong =
+        || format!("`{text}` is no key, such as `cache.memory` or `route[/media/].profile`");
+    let mut steps = Vec::new();
+    let mut rest = text;
+    loop {
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        if end == 0 {
+            return Err(wrong());
+        }
+        steps.push(WrittenStep::Key(rest[..end].to_owned()));
+        rest = &rest[end..];
+        while let Some(inner) = rest.strip_prefix('[') {
+            let (entry, after) = inner.split_once(']').ok_or_else(wrong)?;
+            if entry.is_empty() {
+                return Err(wrong());
+            }
+            steps.push(WrittenStep::Entry(entry.to_owned()));
+            rest = after;
+        }
+        match rest.strip_prefix('.') {
+            _ if rest.is_empty() => return Ok(steps),
+            Some(next) => rest = next,
+            None => return Err(wrong()),
+        }
+    }
+}
+
+/// Returns the place in the tree that a key means.
+///
+/// # Errors
+/// If the key cannot be read, or names an entry that does not exist.
+pub(super) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> {
+    let mut path = KeyPath::default();
+    let mut node: Option<&Node<'_>> = None;
+    let mut at_root = true;
+    for step in parse_key(key)? {
+        match step {
+            WrittenStep::Key(name) => {
+                node = match at_root {
+                    true => root.get(name.as_str()),
+                    false => node.and_then(|node| node.get_ref().as_table()?.get(name.as_str())),
+                };
+                at_root = false;
+                path = path.then(Step::Key(name));
+            }
+            WrittenStep::Entry(name) => {
+                let list = node.and_then(|node| node.get_ref().as_array());
+                let list = list.map_or(&[][..], |list| list);
+                let index = match name.parse() {
+                    Ok(index) => Some(index),
+                    Err(_) => list.iter().position(|entry| is_named(entry, &name)),
+                };
+                let index: usize = index.ok_or_else(|| {
+                    format!("`{path}` has no entry with the name or path `{name}`")
+                })?;
+                node = list.get(index);
+                path = path.then(Step::Index(index));
+            }
+        }
+    }
+    Ok(path)
+}
+
+fn is_named(entry: &Node<'_>, name: &str) -> bool {
+    let has = |key: &str| {
+        let table = entry.get_ref().as_table()?;
+        let value = table.get(key)?.get_ref().as_str()?;
+        Some(value == name)
+    };
+    has("name") == Some(true) || has("path") == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut all = Overrides::default();
+        for (key, value) in [
+            ("cache.memory", "2GiB"),
+            ("http.max_connections", "64"),
+            ("route[/a \"b\"/].profile", "audio"),
+            ("http.trusted_proxies", "[\"127.0.0.1\"]"),
+            ("log.level", "info,\nx=\"y\""),
+            ("access.a.tokens.t", "{ file = \"/x\" }"),
+        ] {
+            all = all.with(key, Some(value)).expect(key);
+        }
+        let read = Overrides::parse(&all.to_string()).expect("TOML");
+        let inner = "access.a.tokens.t.file";
+        assert!(
+            read.keys().any(|key| key == inner),
+            "a table is taken apart"
+        );
+        let rest = |all: &Overrides| {
+            let all = all.iter().filter(|(key, _)| !key.starts_with("access"));
+            all.map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rest(&read), rest(&all));
+        assert_eq!(
+            Overrides::parse("[cache]\nmemory = \"1GiB\"").expect("TOML"),
+            {
+                Overrides::default()
+                    .with("cache.memory", Some("1GiB"))
+                    .expect("a key")
+            }
+        );
+    }
+
+    #[test]
+    fn a_key_may_name_an_entry_by_its_name_or_path() {
+        let text =
+            "[[route]]\npath = \"/\"\n[[route]]\npath = \"/media/\"\n[[origin]]\nname = \"o\"\n";
+        let table = DeTable::parse(text).expect("TOML");
+        let found = |key: &str| resolve(table.get_ref(), key).map(|path| path.to_string());
+        for (key, path) in [
+            ("cache.memory", "cache.memory"),
+            ("route[/media/].profile", "route[1].profile"),
+            ("route[0].profile", "route[0].profile"),
+            ("origin[o].bucket", "origin[0].bucket"),
+        ] {
+            assert_eq!(found(key).as_deref(), Ok(path));
+        }
+        for wrong in [
+            "",
+            ".",
+            "a.",
+            "a[",
+            "a[]",
+            "a[0",
+            "a[0]b",
+            "route[/x/].profile",
+            "none[x].y",
+        ] {
+            assert!(found(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn it_is_written_for_its_owner_and_left_out_where_there_is_none() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = folder.path().join("state");
+        assert_eq!(Overrides::read(&state).expect("none"), Overrides::default());
+        let set = Overrides::default()
+            .with("cache.memory", Some("1GiB"))
+            .expect("a key");
+        set.write(&state).expect("written");
+        assert_eq!(Overrides::read(&state).expect("there"), set);
+        let mode = fs::metadata(Overrides::file(&state))
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(set.with("state.path", Some("/x")).is_err());
+        assert!(set.with("cache.budget", None).is_err());
+        assert_eq!(set.with("cache.memory", None), Ok(Overrides::default()));
+        fs::write(Overrides::file(&state), "not TOML").expect("written");
+        assert!(Overrides::read(&state).is_err());
+        assert!(!format!("{set:?}").contains("1GiB"));
+    }
+}
