@@ -16,6 +16,7 @@ mod mounts;
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
 #[path = "app/no_mounts.rs"]
 mod mounts;
+mod origins;
 mod parts;
 mod pins;
 mod reload;
@@ -30,6 +31,7 @@ use std::future::Future;
 use anyhow::{Context as _, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::origins::LiveOrigins;
 #[cfg(feature = "demo")]
 use crate::cli::DemoArgs;
 use crate::cli::{self, Actions, DoctorArgs, MountArgs};
@@ -104,7 +106,8 @@ async fn examine(
     env: &Environment,
     options: &doctor::DoctorOptions,
 ) -> anyhow::Result<()> {
-    let origins = routes::connect(config, env, &tidegate_origin::Metrics::default()).await?;
+    let metrics = tidegate_origin::Metrics::default();
+    let origins = LiveOrigins::connect(config, env, &metrics).await?.all();
     let mut progress = doctor::Progress::new(std::io::stderr());
     let report = doctor::run(config, options, &origins, &mut progress).await?;
     cli::print(&format!("\n{report}"))

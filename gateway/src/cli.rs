@@ -97,8 +97,8 @@ pub enum Command {
     /// Have the running gateway read its configuration again
     ///
     /// Asks it through its admin listener (`admin.listen`, `admin.token`); SIGHUP does the same. The configuration is
-    /// applied whole, or not at all. Routes, profiles, accesses, limits and the sizes of the tiers change while requests
-    /// are answered; keys that need a restart are named.
+    /// applied whole, or not at all. Origins, routes, profiles, accesses, limits and the sizes of the tiers change while
+    /// requests are answered; keys that need a restart are named.
     #[command(after_long_help = EXIT_CODES)]
     Reload,
 

@@ -109,13 +109,9 @@ async fn a_wrong_configuration_changes_nothing_and_says_where() {
             right.replace("name = \"media\"", "name = \"other\""),
             "route[0].origin",
         ),
-        // All of it is right, and yet it cannot be put in force.
         (
-            right.replace(
-                "path_style = true",
-                "path_style = true\nregion = \"eu-west-1\"",
-            ),
-            "needs a restart",
+            right.replace("endpoint = \"http://", "endpoint = \"ftp://"),
+            "endpoint",
         ),
         (
             format!("{right}write_token = {{ file = \"/not/there\" }}\nwritable = true\n"),
@@ -143,6 +139,65 @@ async fn a_wrong_configuration_changes_nothing_and_says_where() {
         405,
         "a GET changes nothing"
     );
+}
+
+/// A second origin for the same bucket, whose requests carry the secret in `file`.
+fn other_origin(world: &World, file: &std::path::Path) -> String {
+    let config = world.config("");
+    let section = config.split("[[origin]]").nth(1).expect("an origin");
+    let section = section.split("[profile.").next().expect("a section");
+    let secret = section.lines().find(|line| line.starts_with("secret"));
+    let of_file = format!("secret_access_key = {{ file = \"{}\" }}", file.display());
+    let section = section.replace(secret.expect("a secret"), &of_file);
+    let section = section.replace("\"media\"", "\"other\"").replace(
+        "bucket = \"other\"",
+        &format!("bucket = \"{}\"", world.origin.bucket()),
+    );
+    format!(
+        "[[origin]]{section}identity = \"other\"\n\
+         [[route]]\npath = \"/other/\"\norigin = \"other\"\nkey_prefix = \"o/\"\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_comes_and_takes_other_settings_and_secrets() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    let secret = world.origin.credentials().secret_access_key.clone();
+    let file = world.disk().with_file_name("secret");
+    std::fs::write(&file, "wrong").expect("written");
+    let with_other = configuration(&world, &other_origin(&world, &file));
+    serving.configure(&with_other);
+    let told = report(&serving.post("/reload").await);
+    assert_eq!(told["needs_restart"], json!([]), "{told}");
+    assert_eq!(serving.get("/other/1").await.status, 403);
+    assert_eq!(
+        serving.look("/readyz").await.status,
+        503,
+        "the new one is looked at"
+    );
+
+    // The file has the right secret by now; a reload reads it although no key has changed.
+    std::fs::write(&file, &secret).expect("written");
+    let told = report(&serving.post("/reload").await);
+    assert_eq!(told["changed"], json!([]));
+    let got = serving.get("/other/1").await;
+    assert_eq!((got.status, &*got.body), (200, &*sample(SIZE, 1)));
+
+    // Other settings of the same bucket keep what is cached: the bucket is out of reach.
+    let shorter = with_other.replace("path_style = true", "path_style = true\nmax_requests = 3");
+    serving.configure(&shorter);
+    let told = report(&serving.post("/reload").await);
+    assert_eq!(
+        told["changed"],
+        json!(["origin[0].max_requests", "origin[1].max_requests"])
+    );
+    world.door.shut();
+    assert_eq!(serving.get("/other/1").await.status, 200);
+    world.door.open();
+    serving.configure(&configuration(&world, ""));
+    report(&serving.post("/reload").await);
+    assert_eq!(serving.get("/other/1").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

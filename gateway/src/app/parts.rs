@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use super::fetch_runtime::FetchRuntime;
+use super::origins::LiveOrigins;
 use super::routes::RouteParts;
 use super::{locate, routes, settings};
 use crate::doctor::Origins;
@@ -25,7 +26,8 @@ pub(super) struct GatewayParts {
     pub(super) write_path: Arc<WritePath>,
     pub(super) stores: Stores,
     pub(super) routes: RouteParts,
-    pub(super) origins: Origins,
+    pub(super) live_origins: LiveOrigins,
+    pub(super) origin_metrics: tidegate_origin::Metrics,
     pub(super) locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
     pub(super) client_memory: Arc<ClientMemory>,
@@ -50,7 +52,10 @@ impl GatewayParts {
 /// Puts together the parts under every frontend.
 pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<GatewayParts> {
     let mut registry = Registry::with_prefix(exposition::PREFIX);
-    let origins = connect(config, env, &mut registry).await?;
+    let origin_metrics = tidegate_origin::Metrics::default();
+    origin_metrics.register(&mut registry);
+    let live_origins = LiveOrigins::connect(config, env, &origin_metrics).await?;
+    let origins = live_origins.all();
     let routes = routes::routes(config, env, &origins)?;
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
@@ -63,24 +68,13 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         engine,
         stores,
         routes,
-        origins,
+        live_origins,
+        origin_metrics,
         locator,
         registry,
         client_memory,
         background,
     })
-}
-
-/// Connects to each origin once, however many routes lead to it.
-async fn connect(
-    config: &Config,
-    env: &Environment,
-    registry: &mut Registry,
-) -> anyhow::Result<Origins> {
-    let metrics = tidegate_origin::Metrics::default();
-    let origins = routes::connect(config, env, &metrics).await?;
-    metrics.register(registry);
-    Ok(origins)
 }
 
 /// Opens the stores and the engine over them; returns both, and the registry with their metrics.

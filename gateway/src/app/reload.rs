@@ -1,8 +1,8 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Routes, profiles, accesses, limits, the level of the log and the sizes of tiers are exchanged while requests are answered; secrets in files
-//! are read again. A request that has begun ends on the routes that it began with. Keys that need a restart are named,
-//! and keep their old values until then; a route that needs a changed origin is refused with the whole file.
+//! Routes, profiles, accesses, limits, origins, the level of the log and the sizes of tiers are exchanged while requests
+//! are answered; secrets in files are read again. A request that has begun ends on the routes and the origin that it
+//! began with. Keys that need a restart are named, and keep their old values until then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,17 +12,20 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::locate::Locator;
+use super::origins::LiveOrigins;
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::settings;
-use crate::doctor::Origins;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
+use tidegate_engine::Engine;
 use tidegate_http::Routes;
+use tidegate_origin::Metrics;
+use tidegate_plan::{Bucket, OriginId};
 
 /// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 4] = ["route", "profile", "access", "limits"];
+const LIVE_SECTIONS: [&str; 5] = ["origin", "route", "profile", "access", "limits"];
 
 /// The single keys that are applied while the gateway runs.
 const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
@@ -31,7 +34,8 @@ const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
 #[derive(Debug)]
 pub(super) struct Reloader {
     env: Environment,
-    origins: Origins,
+    engine: Engine,
+    origin_metrics: Metrics,
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
@@ -45,7 +49,7 @@ pub(super) struct Reloader {
 #[derive(Debug)]
 struct MountedRoute {
     mount: tidegate_config::Mount,
-    place: Option<(String, String)>,
+    place: Option<(OriginId, String)>,
 }
 
 impl MountedRoute {
@@ -56,11 +60,14 @@ impl MountedRoute {
         }
     }
 
-    /// Returns the origin and the prefix to which the mount's route leads.
-    fn place(config: &Config, mount: &tidegate_config::Mount) -> Option<(String, String)> {
+    /// Returns the origin's identity and the prefix to which the mount's route leads.
+    fn place(config: &Config, mount: &tidegate_config::Mount) -> Option<(OriginId, String)> {
         let route = config.route_of(mount)?;
         let route = config.routes().into_iter().nth(route)?;
-        Some((route.origin, route.key_prefix))
+        let origin = config.origin.iter().find(|one| one.name == route.origin)?;
+        let bucket = Bucket::new(origin.endpoint.as_deref(), &origin.bucket);
+        let id = bucket.identity_for(origin.identity.as_deref());
+        Some((id, route.key_prefix))
     }
 
     /// Returns whether its route leads elsewhere now.
@@ -74,6 +81,7 @@ impl MountedRoute {
 struct InForce {
     loaded: Loaded,
     parts: RouteParts,
+    origins: LiveOrigins,
 }
 
 impl Reload for Reloader {
@@ -111,7 +119,8 @@ impl Reloader {
         let mounts: Vec<_> = mounts.collect();
         Self {
             env: env.clone(),
-            origins: parts.origins.clone(),
+            engine: parts.engine.clone(),
+            origin_metrics: parts.origin_metrics.clone(),
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
@@ -119,6 +128,7 @@ impl Reloader {
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
+                origins: parts.live_origins.clone(),
             }),
         }
     }
@@ -154,18 +164,25 @@ impl Reloader {
     ) -> Result<ReloadReport, ReloadError> {
         let loaded = self.load(present, overrides).await?;
         let old = &present.loaded;
-        self.require_origins(&old.config, &loaded.config)?;
         let config = with_old_sizes(&old.config, loaded.config.clone());
-        let parts = routes::rebuild(&config, &self.env, &self.origins, &present.parts);
-        let parts = parts.map_err(|error| wrong(format!("{error:#}")))?;
+        let words = |error: anyhow::Error| wrong(format!("{error:#}"));
+        let live = &present.origins;
+        let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
+        let prepared = prepared.await.map_err(words)?;
+        let origins = prepared.origins.all();
+        let parts = routes::rebuild(&config, &self.env, &origins, &present.parts);
+        let parts = parts.map_err(words)?;
         // The last step that can fail.
         self.resize(&old.config, &loaded.config).await?;
         if let Err(error) = settings::logging(&loaded.config.log).apply() {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
+        let live = prepared.apply();
+        self.engine
+            .set_origins(origins.clone().into_iter().collect());
         parts.apply_profiles();
-        self.locator.replace(&config, &parts.routes, &self.origins);
+        self.locator.replace(&config, &parts.routes, &origins);
         self.routes.replace(parts.routes.clone());
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
@@ -181,6 +198,7 @@ impl Reloader {
             loaded: Loaded {
                 written: old.written.with_live(&loaded.written, is_live),
                 config: Config {
+                    origin: loaded.config.origin,
                     cache: sized(old.config.cache.clone(), &loaded.config.cache),
                     route: loaded.config.route,
                     profile: loaded.config.profile,
@@ -195,6 +213,7 @@ impl Reloader {
                 ..loaded
             },
             parts,
+            origins: live,
         };
         Ok(report)
     }
@@ -238,23 +257,6 @@ impl Reloader {
             changed,
             needs_restart,
         }
-    }
-
-    /// Checks that the routes lead to origins that run as they are configured.
-    fn require_origins(&self, old: &Config, new: &Config) -> Result<(), ReloadError> {
-        for route in new.routes() {
-            let by_name = |config: &Config| {
-                let found = config.origin.iter().find(|one| one.name == route.origin);
-                found.cloned()
-            };
-            if by_name(old) != by_name(new) {
-                return Err(wrong(format!(
-                    "the route `{}` leads to the origin `{}`, which is new or changed: that needs a restart",
-                    route.path, route.origin
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// Gives the tiers their new sizes. If one of them cannot have it, those before it get the old one back.
@@ -361,7 +363,7 @@ mod tests {
             ("log.format", false),
             ("cache.budget", false),
             ("http.listen[0]", false),
-            ("origin[0].bucket", false),
+            ("origin[0].bucket", true),
             ("routes", false),
         ] {
             assert_eq!(is_live(key), live, "{key}");

@@ -15,22 +15,6 @@ use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteAccess, RouteLimits, RouteSettings};
 use tidegate_plan::{Coding, Profile, Token};
 
-/// Connects to each origin once, however many routes lead to it.
-pub(super) async fn connect(
-    config: &Config,
-    env: &Environment,
-    metrics: &tidegate_origin::Metrics,
-) -> anyhow::Result<Origins> {
-    let mut origins = Origins::new();
-    for origin in &config.origin {
-        let settings = settings::origin(origin, env)?;
-        let connected = tidegate_origin::connect(&settings, metrics).await;
-        let connected = connected.with_context(|| format!("origin `{}`", origin.name))?;
-        origins.insert(origin.name.clone(), connected);
-    }
-    Ok(origins)
-}
-
 /// The routes as the frontend needs them, and what another configuration takes over.
 #[derive(Debug, Clone)]
 pub(super) struct RouteParts {

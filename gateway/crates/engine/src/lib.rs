@@ -159,6 +159,12 @@ impl Engine {
         &self.core
     }
 
+    /// Replaces the origins, by their configured names. Objects that were opened through others can still be read.
+    pub fn set_origins(&self, origins: Vec<(String, Arc<dyn Origin>)>) {
+        self.core.identities.add(&origins);
+        self.core.readiness.set(origins);
+    }
+
     /// Checks that the origins answer and that the cache index is loaded.
     ///
     /// # Errors
@@ -255,7 +261,7 @@ pub struct Core {
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) folder_readers: FolderReaders,
     pub(crate) subscribers: InvalidationSubscribers,
-    pub(crate) identities: Identities,
+    pub(crate) identities: Arc<Identities>,
     /// The changes of keys that the bucket has reported.
     pub(crate) reported: ReportedChanges,
     pub(crate) variants: Variants,
@@ -269,6 +275,10 @@ pub struct Core {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Self {
+        let identities = Arc::new(Identities::default());
+        identities.add(&parts.origins);
+        let readiness = Readiness::default();
+        readiness.set(parts.origins);
         Self {
             chunks: parts.chunks,
             meta: parts.meta,
@@ -281,9 +291,9 @@ impl Core {
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            identities: Identities::of(&parts.origins),
-            times: Arc::new(TimeTable::new(buckets(&parts.origins))),
-            readiness: Readiness::new(parts.origins),
+            times: Arc::new(TimeTable::new(identities.clone())),
+            identities,
+            readiness,
             names: Table::default(),
             listings: Listings::default(),
             unconfirmed: Unconfirmed::default(),
@@ -361,12 +371,6 @@ impl Core {
     pub(crate) fn resolves(&self) -> MutexGuard<'_, HashMap<ObjectId, PendingResolve>> {
         self.resolves.lock().recover()
     }
-}
-
-fn buckets(origins: &[(String, Arc<dyn Origin>)]) -> HashMap<OriginId, OriginId> {
-    let origins = origins.iter().map(|(_, origin)| origin);
-    let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().identity_for(None));
-    origins.map(bucket).collect()
 }
 
 /// The number of chunks to look at before the task yields.

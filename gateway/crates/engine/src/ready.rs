@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -19,9 +20,9 @@ const PROBE_TTL: Duration = Duration::from_secs(5);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The origins to probe, with the result of each one's last probe.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Readiness {
-    origins: Vec<Probed>,
+    origins: ArcSwap<Vec<Arc<Probed>>>,
 }
 
 #[derive(Debug)]
@@ -32,21 +33,29 @@ struct Probed {
 }
 
 impl Readiness {
-    pub(super) fn new(origins: Vec<(String, Arc<dyn Origin>)>) -> Self {
-        let probed = |(name, origin)| Probed {
-            name,
-            origin,
-            last: Mutex::new(None),
+    /// Replaces the origins. One that stays keeps its last result.
+    pub(super) fn set(&self, origins: Vec<(String, Arc<dyn Origin>)>) {
+        let before = self.origins.load();
+        let probed = |(name, origin): (String, Arc<dyn Origin>)| {
+            let same = |old: &&Arc<Probed>| old.name == name && Arc::ptr_eq(&old.origin, &origin);
+            let stays = before.iter().find(same).cloned();
+            stays.unwrap_or_else(|| {
+                Arc::new(Probed {
+                    name,
+                    origin,
+                    last: Mutex::new(None),
+                })
+            })
         };
-        Self {
-            origins: origins.into_iter().map(probed).collect(),
-        }
+        let all = origins.into_iter().map(probed).collect();
+        self.origins.store(Arc::new(all));
     }
 
     /// Returns one line for each missing part; probes the origins in parallel. `index` is the cache index's state.
     pub(super) async fn check(&self, index: Result<(), String>) -> Result<(), Vec<String>> {
         let mut missing: Vec<String> = index.err().into_iter().collect();
-        let probes = self.origins.iter().map(|probed| async move {
+        let origins = self.origins.load_full();
+        let probes = origins.iter().map(|probed| async move {
             let error = probed.probe(PROBE_TTL).await.err()?;
             Some(format!("origin `{}`: {error}", probed.name))
         });
@@ -66,8 +75,8 @@ impl Readiness {
         origin: OriginId,
         stands: Duration,
     ) -> Result<(), OriginError> {
-        let probed = self.origins.iter().find(|one| one.origin.id() == origin);
-        match probed {
+        let origins = self.origins.load_full();
+        match origins.iter().find(|one| one.origin.id() == origin) {
             Some(probed) => probed.probe(stands).await,
             None => Ok(()),
         }
@@ -110,7 +119,8 @@ mod tests {
             named("hung", &hung),
             named("down", &down),
         ];
-        let readiness = Readiness::new(origins);
+        let readiness = Readiness::default();
+        readiness.set(origins);
         let began = Instant::now();
         let missing = readiness
             .check(Err("loading".to_owned()))

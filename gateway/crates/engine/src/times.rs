@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use self::log::Log;
 use super::Core;
+use super::invalidate::identities::Identities;
 use super::names::Facts;
 use super::{Engine, Object};
 use tidegate_cache::Entry;
@@ -70,7 +71,7 @@ const NO_ETAG: u64 = 0;
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub struct TimeTable {
-    buckets: HashMap<OriginId, OriginId>,
+    identities: Arc<Identities>,
     state: Mutex<TimeTableState>,
     log: Arc<AsyncMutex<Option<Log>>>,
 }
@@ -122,17 +123,17 @@ impl TimeTable {
         self.state.lock().recover()
     }
 
-    /// Creates a table for origins, each with the bucket that it is an identity of.
-    pub(crate) fn new(buckets: HashMap<OriginId, OriginId>) -> Self {
+    /// Creates a table for origins of these identities.
+    pub(crate) fn new(identities: Arc<Identities>) -> Self {
         Self {
-            buckets,
+            identities,
             ..Self::default()
         }
     }
 
     /// Returns the address of a key, which is the same under every identity of a bucket.
     fn address(&self, origin: OriginId, key: &str, of: TimeOwner) -> Address {
-        let bucket = self.buckets.get(&origin).unwrap_or(&origin);
+        let bucket = self.identities.bucket(origin);
         let mut hash = Xxh3::new();
         hash.update(&bucket.0.to_le_bytes());
         hash.update(&[of as u8]);

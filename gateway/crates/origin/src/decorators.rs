@@ -5,12 +5,15 @@
 //! that a reader waits for. `breaker` answers at once while the origin is known to be down. `resume` retries, and
 //! continues a broken body from the byte that it reached.
 //!
-//! `resume` is outermost so that its pauses hold no slot in `limit` and each of its tries counts in `breaker`.
+//! `exchange` holds all of them, made anew with each change of the settings.
+//!
+//! `resume` is outermost of a stack so that its pauses hold no slot in `limit` and each of its tries counts in `breaker`.
 //! `breaker` lies above `limit` because a request that it refuses need not queue.
 
 pub(crate) mod breaker;
 mod checked;
 mod deadline;
+pub(crate) mod exchange;
 mod limit;
 mod metered;
 mod random;

@@ -4,7 +4,7 @@
 //! faults on demand. Each module of `decorators` wraps any origin with one concern; [`stack`] stacks them:
 //!
 //! ```text
-//! resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) )
+//! exchange( resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) )
 //! ```
 
 pub mod client;
@@ -21,6 +21,7 @@ mod sums;
 mod testing;
 pub mod write;
 
+pub use decorators::exchange::{Connected, LiveOrigin, ReadAgain};
 pub use decorators::stack;
 #[cfg(any(test, feature = "testing"))]
 pub use fake::FakeOrigin;

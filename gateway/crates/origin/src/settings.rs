@@ -7,7 +7,7 @@ use tidegate_plan::retry::{Backoff, Retry};
 use tidegate_plan::{Bucket, OriginId};
 
 /// All settings of an origin. Each field but `name` and `bucket` has a default.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The name under which routes refer to it, and its metrics' label.
     pub name: String,
@@ -75,7 +75,7 @@ impl Settings {
 }
 
 /// The credentials of requests. `Debug` prints no secret.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credentials {
     /// No credentials: requests are unsigned.
     Anonymous,

@@ -6,32 +6,63 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 use super::subscribers::Scope;
 use crate::Core;
 use crate::open::records;
 use tidegate_origin::Origin;
-use tidegate_plan::{ObjectId, OriginId};
+use tidegate_plan::{Bucket, ObjectId, OriginId};
 
-/// The identities of the configured origins, by bucket.
-#[derive(Debug)]
-pub(crate) struct Identities(HashMap<OriginId, Arc<[OriginId]>>);
+/// The identities of all origins that were ever configured, by bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Identities(ArcSwap<HashMap<OriginId, Known>>);
+
+/// An identity, and all of its bucket.
+#[derive(Debug, Clone)]
+struct Known {
+    bucket: Bucket,
+    /// The identity without a name.
+    unnamed: OriginId,
+    all: Arc<[OriginId]>,
+}
 
 impl Identities {
-    pub(crate) fn of(origins: &[(String, Arc<dyn Origin>)]) -> Self {
-        let origins = || origins.iter().map(|(_, origin)| origin);
-        let of_one = |origin: &Arc<dyn Origin>| {
-            let same = origins().filter(|other| other.bucket() == origin.bucket());
-            let mut all: Vec<_> = same.map(|other| other.id()).collect();
+    /// Adds those of `origins`. Others stay: mounts and readers may still use them.
+    pub(crate) fn add(&self, origins: &[(String, Arc<dyn Origin>)]) {
+        let before = self.0.load();
+        let before = before.iter().map(|(id, known)| (*id, known.bucket.clone()));
+        let added = origins
+            .iter()
+            .map(|(_, origin)| (origin.id(), origin.bucket()));
+        let buckets: HashMap<_, _> = before.chain(added).collect();
+        let of_one = |(id, bucket): (&OriginId, &Bucket)| {
+            let same = buckets.iter().filter(|(_, other)| *other == bucket);
+            let mut all: Vec<_> = same.map(|(id, _)| *id).collect();
             all.sort();
-            all.dedup();
-            (origin.id(), all.into())
+            let known = Known {
+                bucket: bucket.clone(),
+                unnamed: bucket.identity_for(None),
+                all: all.into(),
+            };
+            (*id, known)
         };
-        Self(origins().map(of_one).collect())
+        let known = buckets.iter().map(of_one).collect();
+        self.0.store(Arc::new(known));
     }
 
     /// Returns every identity of the bucket to which this one belongs, itself included.
     pub(crate) fn all(&self, id: OriginId) -> Vec<OriginId> {
-        self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
+        let known = self.0.load();
+        let known = known.get(&id);
+        known.map_or_else(|| vec![id], |known| known.all.to_vec())
+    }
+
+    /// Returns the bucket to which an identity belongs, as the identity without a name.
+    pub(crate) fn bucket(&self, id: OriginId) -> OriginId {
+        let known = self.0.load();
+        let known = known.get(&id);
+        known.map_or(id, |known| known.unnamed)
     }
 }
 

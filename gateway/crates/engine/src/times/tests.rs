@@ -3,6 +3,7 @@
 use tidegate_plan::ObjectKey;
 
 use super::*;
+use tidegate_origin::{FakeOrigin, Origin};
 
 fn id(key: &str) -> ObjectId {
     ObjectId {
@@ -40,12 +41,24 @@ fn a_version_keeps_its_time_and_another_has_its_own() {
 
 #[test]
 fn a_version_has_one_time_under_every_identity_of_its_bucket() {
-    let (bucket, other) = (OriginId(9), OriginId(2));
-    let table = TimeTable::new([(OriginId(1), bucket), (other, bucket)].into());
+    let bucket = FakeOrigin::new();
+    let (one, other) = (bucket.seen_by("one"), bucket.seen_by("other"));
+    let named = |origin: &FakeOrigin| -> (String, Arc<dyn Origin>) {
+        (String::new(), Arc::new(origin.clone()))
+    };
+    let identities = Arc::new(Identities::default());
+    identities.add(&[named(&one)]);
+    let table = TimeTable::new(identities.clone());
+    // An origin that is configured later.
+    identities.add(&[named(&other)]);
     let tag = etag("\"1\"");
-    table.keep(&id("a"), &tag, Times::at(Timestamp(1543)));
+    let id = ObjectId {
+        origin: one.id(),
+        ..id("a")
+    };
+    table.keep(&id, &tag, Times::at(Timestamp(1543)));
     let told = |origin| table.times_of((origin, "a"), Some(&tag), None).0;
-    assert_eq!(told(other), Some(Timestamp(1543)));
+    assert_eq!(told(other.id()), Some(Timestamp(1543)));
     assert_eq!(told(OriginId(3)), None);
 }
 

@@ -2,4 +2,5 @@
 
 #[path = "../support/fake_s3.rs"]
 mod fake_s3;
+mod live;
 mod s3;

@@ -1,0 +1,192 @@
+//! An origin whose settings are exchanged while requests are answered.
+//!
+//! A request that has begun ends with the settings that it began with. A store that refuses a request may do so because
+//! its keys were replaced: their files are read again, and the request is sent once more with the new ones.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures_core::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::{
+    Answer, Get, List, Listing, Metrics, Origin, OriginError, OriginWrite, Settings, SetupError,
+    Write, WriteOutcome, connect,
+};
+use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The least time between two readings of the secrets because of a refusal: a bucket may refuse single keys for ever.
+const READING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Reads the settings again, with the secrets in their files as they are now; `None` if they cannot be read. Blocks.
+pub type ReadAgain = Arc<dyn Fn() -> Option<Settings> + Send + Sync>;
+
+/// See the module documentation.
+pub struct LiveOrigin {
+    id: OriginId,
+    bucket: Bucket,
+    current: ArcSwap<Connected>,
+    metrics: Metrics,
+    read_again: ReadAgain,
+    /// The time of the last reading because of a refusal.
+    last_reading: Mutex<Option<Instant>>,
+}
+
+/// An origin, and the settings that it was connected with.
+#[derive(Debug)]
+pub struct Connected {
+    settings: Settings,
+    origin: Arc<dyn Origin>,
+}
+
+impl fmt::Debug for LiveOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LiveOrigin")
+            .field(&self.current.load())
+            .finish()
+    }
+}
+
+impl LiveOrigin {
+    /// Connects to the bucket that `settings` describe, with every decorator around it.
+    ///
+    /// # Errors
+    /// The settings do not describe a usable bucket.
+    pub async fn connect(
+        settings: Settings,
+        metrics: &Metrics,
+        read_again: ReadAgain,
+    ) -> Result<Self, SetupError> {
+        let origin = connect(&settings, metrics).await?;
+        Ok(Self {
+            id: settings.id(),
+            bucket: settings.place(),
+            current: ArcSwap::from_pointee(Connected { settings, origin }),
+            metrics: metrics.clone(),
+            read_again,
+            last_reading: Mutex::default(),
+        })
+    }
+
+    /// Connects with other settings of the same bucket and identity; `None` if they are those in force, or of another
+    /// bucket or identity. Nothing changes before [`LiveOrigin::exchange`].
+    ///
+    /// # Errors
+    /// The settings do not describe a usable bucket.
+    pub async fn prepare(&self, settings: Settings) -> Result<Option<Connected>, SetupError> {
+        if settings.id() != self.id || settings == self.current.load().settings {
+            return Ok(None);
+        }
+        let origin = connect(&settings, &self.metrics).await?;
+        Ok(Some(Connected { settings, origin }))
+    }
+
+    /// Puts prepared settings in force.
+    pub fn exchange(&self, connected: Connected) {
+        self.current.store(Arc::new(connected));
+    }
+
+    /// Sends a request; if it is refused and the secrets have changed, sends it again.
+    async fn send<T>(
+        &self,
+        send: impl Fn(Arc<Connected>) -> BoxFuture<'static, Result<T, OriginError>>,
+    ) -> Result<T, OriginError> {
+        let used = self.current.load_full();
+        let answer = send(used.clone()).await;
+        if !matches!(answer, Err(OriginError::Forbidden)) {
+            return answer;
+        }
+        match self.with_other_secrets(&used).await {
+            Some(other) => send(other).await,
+            None => answer,
+        }
+    }
+
+    /// Returns the origin with other secrets than those that were refused, if there are any by now.
+    async fn with_other_secrets(&self, refused: &Arc<Connected>) -> Option<Arc<Connected>> {
+        let current = self.current.load_full();
+        if !Arc::ptr_eq(&current, refused) {
+            return Some(current);
+        }
+        if !self.may_read() {
+            return None;
+        }
+        let read_again = self.read_again.clone();
+        let settings = tokio::task::spawn_blocking(move || read_again())
+            .await
+            .ok()??;
+        let settings = Settings {
+            credentials: settings.credentials,
+            ..refused.settings.clone()
+        };
+        let connected = self.prepare(settings).await.ok()??;
+        tracing::info!(origin = %refused.settings.name, "the origin refused a request, and its secrets have changed: they are read again");
+        self.exchange(connected);
+        Some(self.current.load_full())
+    }
+
+    fn may_read(&self) -> bool {
+        let mut last = self.last_reading.lock().recover();
+        let may = last.is_none_or(|last| last.elapsed() >= READING_INTERVAL);
+        if may {
+            *last = Some(Instant::now());
+        }
+        may
+    }
+}
+
+impl Origin for LiveOrigin {
+    fn id(&self) -> OriginId {
+        self.id
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.bucket.clone()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(self.send(move |used| {
+            let request = request.clone();
+            Box::pin(async move { used.origin.get(request).await })
+        }))
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        let key = key.clone();
+        Box::pin(self.send(move |used| {
+            let key = key.clone();
+            Box::pin(async move { used.origin.head(&key).await })
+        }))
+    }
+
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let key = key.clone();
+        Box::pin(self.send(move |used| {
+            let key = key.clone();
+            Box::pin(async move { used.origin.peek(&key).await })
+        }))
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(self.send(move |used| {
+            let request = request.clone();
+            Box::pin(async move { used.origin.list(request).await })
+        }))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        Box::pin(self.send(|used| Box::pin(async move { used.origin.probe().await })))
+    }
+}
+
+impl OriginWrite for LiveOrigin {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
+        Box::pin(self.send(move |used| {
+            let write = write.clone();
+            Box::pin(async move { used.origin.write(write).await })
+        }))
+    }
+}
