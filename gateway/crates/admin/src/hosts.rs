@@ -13,7 +13,10 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Paths that are answered under any name: probes and scrapers ask for them, and they name no object.
+use super::events;
+
+/// Paths that are answered under any name: probes and scrapers ask for them, and they name no object. So is the path of
+/// a webhook, whose token no page has.
 const EXEMPT_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The names that the listener answers to beside addresses and `localhost`, in lower case, without a dot at the end.
@@ -100,7 +103,8 @@ pub(super) async fn require_host(
     request: Request,
     next: Next,
 ) -> Response {
-    if EXEMPT_PATHS.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if EXEMPT_PATHS.contains(&path) || path.starts_with(events::PATH) {
         return next.run(request).await;
     }
     let body = match hosts.judge(request.uri(), request.headers()) {
