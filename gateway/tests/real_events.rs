@@ -365,6 +365,7 @@ impl Reader {
     }
 
     async fn read(&mut self, path: &str) -> Bytes {
+        self.sender.ready().await.expect("a connection");
         let request = Request::get(path).header("host", "gate");
         let request = request.body(Empty::new()).expect("a request");
         let answer = self.sender.send_request(request).await.expect("an answer");

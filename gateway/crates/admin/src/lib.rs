@@ -50,7 +50,6 @@ pub mod auth;
 pub mod cache;
 pub mod control;
 pub mod events;
-pub mod hosts;
 mod listen;
 mod pending;
 pub mod pins;
@@ -62,7 +61,7 @@ mod stat;
 mod warm;
 
 pub use control::EngineControl;
-pub use listen::serve;
+pub use listen::{hosts, serve};
 pub use purge::{Purge, PurgeError};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::events;
+use crate::events;
 
 /// Paths that are answered under any name: probes and scrapers ask for them, and they name no object. So is the path of
 /// a webhook, whose token no page has.
@@ -98,7 +98,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Passes a request on if it names one of the hosts and no page of another origin has sent it.
-pub(super) async fn require_host(
+pub(crate) async fn require_host(
     State(hosts): State<Hosts>,
     request: Request,
     next: Next,
