@@ -48,6 +48,8 @@ const LONG: Duration = Duration::from_secs(60);
 enum Way {
     Webhook,
     Nats,
+    /// By TLS, with an authority of its own.
+    Tls,
     JetStream,
 }
 
@@ -69,13 +71,13 @@ impl World {
         let nats_address = free_addr();
         let nats = match way {
             Way::Webhook => None,
-            _ => Some(start_nats(nats_address, &folder).await),
+            _ => Some(start_nats(way, nats_address, &folder).await),
         };
         if way == Way::JetStream {
             create_stream(nats_address).await;
         }
         let minio_address = free_addr().to_string();
-        let gateway = start_gateway(way, &minio_address, nats_address).await;
+        let gateway = start_gateway(way, &minio_address, nats_address, &folder).await;
         let minio = start_minio(way, &minio_address, gateway.admin, nats_address).await;
         let bucket = Bucket::create(&minio.settings("media")).await;
         report_all(&bucket, way).await;
@@ -137,13 +139,18 @@ impl World {
     }
 }
 
-async fn start_nats(address: SocketAddr, folder: &TempDir) -> Nats {
-    Nats::start(
-        address,
-        folder.path(),
-        &["--user", "gate", "--pass", "s3cret-of-nats"],
-    )
-    .await
+async fn start_nats(way: Way, address: SocketAddr, folder: &TempDir) -> Nats {
+    let (certificate, key) = (fixture("server.pem"), fixture("server.key"));
+    let mut options = vec!["--user", "gate", "--pass", "s3cret-of-nats"];
+    if way == Way::Tls {
+        options.extend(["--tls", "--tlscert", &certificate, "--tlskey", &key]);
+    }
+    Nats::start(address, &folder.path().join("nats"), &options).await
+}
+
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/events/fixtures/nats/");
+    format!("{folder}{name}")
 }
 
 async fn create_stream(address: SocketAddr) {
@@ -162,16 +169,21 @@ async fn create_stream(address: SocketAddr) {
     made.expect("a stream");
 }
 
-async fn start_gateway(way: Way, minio: &str, nats: SocketAddr) -> Whole {
+async fn start_gateway(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir) -> Whole {
     let way = match way {
         Way::Webhook => format!("token = \"{TOKEN}\"\n"),
-        Way::Nats | Way::JetStream => {
-            let stream = match way {
+        Way::Nats | Way::Tls | Way::JetStream => {
+            let scheme = match way {
+                Way::Tls => "tls",
+                _ => "nats",
+            };
+            let more = match way {
+                Way::Tls => format!("ca = \"{}\"\n", fixture("authority.pem")),
                 Way::JetStream => format!("stream = \"{STREAM}\"\nconsumer = \"gate-1\"\n"),
                 _ => String::new(),
             };
             format!(
-                "kind = \"nats\"\nservers = [\"nats://{nats}\"]\nsubject = \"{SUBJECT}\"\n{stream}\
+                "kind = \"nats\"\nservers = [\"{scheme}://{nats}\"]\nsubject = \"{SUBJECT}\"\n{more}\
                  user = \"gate\"\npassword = \"s3cret-of-nats\"\n"
             )
         }
@@ -188,8 +200,9 @@ async fn start_gateway(way: Way, minio: &str, nats: SocketAddr) -> Whole {
         "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
          endpoint = \"http://{minio}\"\naccess_key_id = \"{access_key_id}\"\n\
          secret_access_key = \"{secret_access_key}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
-         [[events]]\nname = \"bucket\"\norigin = \"media\"\n\
-         heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}"
+         [state]\npath = \"{}\"\n[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
+         heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
+        folder.path().join("state").display(),
     ))
     .await
 }
@@ -198,6 +211,11 @@ async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketA
     // The name is one that the admin listener does not know.
     let endpoint = format!("http://127.0.0.1:{}/events/bucket", gateway.port());
     let nats = nats.to_string();
+    let authority = fixture("authority.pem");
+    let tls = [
+        ("MINIO_NOTIFY_NATS_TLS_GATE", "on"),
+        ("MINIO_NOTIFY_NATS_CERT_AUTHORITY_GATE", &authority),
+    ];
     let variables: &[(&str, &str)] = match way {
         Way::Webhook => &[
             ("MINIO_NOTIFY_WEBHOOK_ENABLE_GATE", "on"),
@@ -212,7 +230,9 @@ async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketA
             ("MINIO_NOTIFY_NATS_PASSWORD_GATE", "s3cret-of-nats"),
         ],
     };
-    Minio::start_at(address, variables).await
+    let tls = tls.iter().filter(|_| way == Way::Tls);
+    let variables: Vec<_> = variables.iter().chain(tls).copied().collect();
+    Minio::start_at(address, &variables).await
 }
 
 /// Has the bucket report what is created and removed.
@@ -272,6 +292,11 @@ async fn nats_brings_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nats_by_tls_brings_changes() {
+    changes_are_read_at_once(Way::Tls).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_brings_changes() {
     changes_are_read_at_once(Way::JetStream).await;
 }
@@ -326,7 +351,7 @@ async fn a_server_that_goes_away_is_a_gap_and_is_found_again() {
         "reason=\"connection\"",
     ];
     assert!(world.gateway().metric(&lost).await >= 1);
-    world.nats = Some(start_nats(world.nats_address, &world.folder).await);
+    world.nats = Some(start_nats(world.way, world.nats_address, &world.folder).await);
     world.alive(1).await;
     world.bucket.put("after", "again").await;
     world.reads("/after", 200, "again").await;
@@ -340,7 +365,8 @@ async fn a_stream_keeps_what_was_reported_while_the_gateway_was_away() {
     for n in 0..10 {
         world.bucket.put(&format!("away/{n}"), "x").await;
     }
-    let gateway = start_gateway(world.way, &world.minio_address, world.nats_address).await;
+    let (minio, nats) = (&world.minio_address, world.nats_address);
+    let gateway = start_gateway(world.way, minio, nats, &world.folder).await;
     world.gateway = Some(gateway);
     let since = Instant::now();
     while world.applied().await < 10 {
