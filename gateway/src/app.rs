@@ -8,6 +8,7 @@
 mod allocator;
 #[cfg(feature = "demo")]
 mod demonstration;
+mod events;
 mod fetch_runtime;
 mod gateway;
 mod locate;

@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::events::{BucketEvents, RunningEvents};
 use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
 use super::parts::{GatewayParts, assemble};
@@ -96,6 +97,7 @@ pub struct Gateway {
     private: JoinHandle<()>,
     deadline: Duration,
     reloader: Arc<Reloader>,
+    events: RunningEvents,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -116,6 +118,8 @@ impl Gateway {
         let mut parts = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
+        let events = bucket_events(config, env, &mut parts);
+        let events = parts.close_on_error(deadline, events).await?;
         // The last step that can fail.
         let started = mounts::start(config, env, &config.mount, &mut parts).await;
         let (mounts, writers) = parts.close_on_error(deadline, started).await?;
@@ -146,6 +150,7 @@ impl Gateway {
             reload: reloader.clone(),
             tiers: Arc::new(tiers),
             pins: Arc::new(pins),
+            events: events.webhooks(),
             locate: locator,
             engine: engine.clone(),
             writers: writers.clone(),
@@ -166,6 +171,7 @@ impl Gateway {
             stop,
             deadline,
             reloader,
+            events: events.start(),
             _background: background,
         })
     }
@@ -184,6 +190,7 @@ impl Gateway {
         if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }
+        self.events.stop().await;
         writing::settle(self.writers.as_ref(), self.deadline).await;
         self.engine.close(self.deadline).await;
         self.stop.cancel();
@@ -191,6 +198,16 @@ impl Gateway {
             tracing::error!(%error, "the admin listener ended badly");
         }
     }
+}
+
+/// Returns the subscriptions to the events of buckets.
+fn bucket_events(
+    config: &Config,
+    env: &Environment,
+    parts: &mut GatewayParts,
+) -> anyhow::Result<BucketEvents> {
+    let registry = &mut parts.registry;
+    BucketEvents::new(config, env, &parts.engine, &parts.origins, registry)
 }
 
 /// Returns the public frontend, and registers its metrics.

@@ -18,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
     ("config", &["plan", "access"]),
+    ("events", &["plan", "telemetry"]),
     ("socket", &["plan"]),
     ("origin", &["plan", "telemetry"]),
     ("cache", &["plan", "telemetry"]),
@@ -34,6 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// The modules in which a third-party crate, or a family with a common beginning, may be named: these and those below
 /// them. A path begins with the crate.
 const HOMES: &[(&str, &[&str])] = &[
+    ("async_nats", &["events::nats"]),
     ("aws_", &["origin::s3"]),
     ("axum", &["admin"]),
     ("brotli", &["engine::variant"]),

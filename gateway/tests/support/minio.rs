@@ -24,15 +24,20 @@ impl Minio {
     /// Starts the binary that `$TIDEGATE_MINIO` names, or `minio` from the path, and waits until it
     /// answers. Panics without one: the feature `real-parts` requires it.
     pub(crate) async fn start() -> Self {
+        Self::start_at(&free_addr().to_string(), &[]).await
+    }
+
+    /// Does the same at this address and with these variables.
+    pub(crate) async fn start_at(address: &str, variables: &[(&str, &str)]) -> Self {
         let binary = std::env::var("TIDEGATE_MINIO").unwrap_or_else(|_| "minio".to_owned());
         let folder = tempfile::tempdir().expect("a folder");
-        let address = free_addr().to_string();
         let child = Command::new(&binary)
-            .args(["server", "--quiet", "--address", &address])
+            .args(["server", "--quiet", "--address", address])
             .arg(folder.path())
             .env("MINIO_ROOT_USER", USER)
             .env("MINIO_ROOT_PASSWORD", SECRET)
             .env("MINIO_BROWSER", "off")
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -44,7 +49,7 @@ impl Minio {
             endpoint: format!("http://{address}"),
             _folder: folder,
         };
-        minio.wait(&address).await;
+        minio.wait(address).await;
         minio
     }
 
@@ -53,12 +58,17 @@ impl Minio {
         let mut settings = Settings::new("minio", bucket);
         settings.endpoint = Some(self.endpoint.clone());
         settings.path_style = true;
-        settings.credentials = Credentials::Static {
+        settings.credentials = Self::credentials();
+        settings
+    }
+
+    /// Returns the key of every server here.
+    pub(crate) fn credentials() -> Credentials {
+        Credentials::Static {
             access_key_id: USER.to_owned(),
             secret_access_key: SECRET.to_owned(),
             session_token: None,
-        };
-        settings
+        }
     }
 
     /// Polls, because MinIO does not report its readiness: it listens before its disks are ready.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
@@ -21,6 +21,25 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
         .await
         .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "no body came".to_owned()))?
         .map_err(|error: BytesRejection| (error.status(), error.body_text()))
+}
+
+/// Reads a body of at most `max` bytes, within 10 s. One that says that it is longer is not read at all.
+pub(super) async fn bounded_body(request: Request, max: usize) -> Result<Bytes, Refusal> {
+    let too_long = || {
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is too long".to_owned(),
+        )
+    };
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > max as u64) {
+        return Err(too_long());
+    }
+    tokio::time::timeout(BODY_DEADLINE, to_bytes(request.into_body(), max))
+        .await
+        .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "no body came".to_owned()))?
+        .map_err(|_| too_long())
 }
 
 /// Returns the values of `names` in a query, as they stand there. Other names, and repeated ones,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep};
@@ -13,17 +13,23 @@ use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
 use tidegate_telemetry::locks::Recover as _;
 
-/// The listener's token, and the wrong tokens that were shown lately. All callers count as one client: they come from
-/// this machine, or through a proxy.
+/// The wrong tokens that were shown lately. All callers count as one client: they come from this machine, or through a
+/// proxy.
 #[derive(Debug, Clone)]
-pub(super) struct Guard {
-    admin: Admin,
+pub(super) struct Guesses {
     wrong: Arc<Mutex<WrongTokens>>,
     since: Instant,
 }
 
+/// The listener's token, and the guesses at it.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    admin: Admin,
+    guesses: Guesses,
+}
+
 /// The slot of a delayed answer, released when it is sent or its caller leaves.
-struct DelayedAnswer<'a>(&'a Guard);
+struct DelayedAnswer<'a>(&'a Guesses);
 
 impl Drop for DelayedAnswer<'_> {
     fn drop(&mut self) {
@@ -31,10 +37,9 @@ impl Drop for DelayedAnswer<'_> {
     }
 }
 
-impl Guard {
-    pub(super) fn new(admin: Admin) -> Self {
+impl Guesses {
+    pub(super) fn new() -> Self {
         Self {
-            admin,
             wrong: Arc::default(),
             since: Instant::now(),
         }
@@ -57,6 +62,29 @@ impl Guard {
         sleep(delay).await;
         true
     }
+
+    /// Returns the answer to a request without the right token; `needed` names the token. A wrong one is delayed.
+    pub(super) async fn refuse(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        needed: &'static str,
+    ) -> Response {
+        // A request without a token is not a guess.
+        let is_guess = headers.contains_key(header::AUTHORIZATION);
+        if is_guess && !self.slow_down(path).await {
+            let body = "too many wrong tokens\n";
+            return (StatusCode::TOO_MANY_REQUESTS, body).into_response();
+        }
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")];
+        (StatusCode::UNAUTHORIZED, challenge, needed).into_response()
+    }
+}
+
+impl Guard {
+    pub(super) fn new(admin: Admin, guesses: Guesses) -> Self {
+        Self { admin, guesses }
+    }
 }
 
 /// Lets a request pass that shows the token. 403 while none is configured, 401 (RFC 9110, 15.5.2) if it is missing or
@@ -73,13 +101,7 @@ pub(super) async fn require_token(
     if token.is_shown_by(request.headers()) {
         return next.run(request).await;
     }
-    // A request without a token is not a guess.
-    let is_guess = request.headers().contains_key(header::AUTHORIZATION);
-    if is_guess && !guard.slow_down(request.uri().path()).await {
-        let body = "too many wrong tokens\n";
-        return (StatusCode::TOO_MANY_REQUESTS, body).into_response();
-    }
-    let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")];
-    let body = "this needs the admin token\n";
-    (StatusCode::UNAUTHORIZED, challenge, body).into_response()
+    let needed = "this needs the admin token\n";
+    let (path, headers) = (request.uri().path(), request.headers());
+    guard.guesses.refuse(path, headers, needed).await
 }

@@ -16,15 +16,16 @@
 //! | `GET /routes` | the present profile of each route, as JSON |
 //! | `POST /reload` | reads the configuration again and applies it, whole or not at all (see [`reload`]) |
 //! | `GET`, `POST /overrides` | lists the keys that were set while it runs; sets one, or undoes that |
+//! | `POST /events/NAME` | takes what a bucket reports of its changes, by a token of its own (see [`events`]) |
 //! | `POST /purge` | removes paths, or all below them; 200 once that is durable (see [`purge`]) |
 //!
 //! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
-//! configured. Other paths are 404, other methods 405. All but the first three accept only requests
-//! that name one of the listener's hosts ([`hosts`]).
+//! configured. Other paths are 404, other methods 405. All but the first three and events accept only
+//! requests that name one of the listener's hosts ([`hosts`]).
 //!
 //! This layer does not know origins or stores, and routes only by their names. It sees the gateway
 //! only as the engine and the traits [`Control`], [`profile::Routes`], [`cache::Tiers`],
-//! [`pins::Pins`] and [`place::Locate`]. [`EngineControl`] is the only implementation of the first
+//! [`pins::Pins`], [`events::Events`] and [`place::Locate`]. [`EngineControl`] is the only implementation of the first
 //! outside tests.
 
 use std::fmt;
@@ -49,7 +50,7 @@ mod ask;
 pub mod auth;
 pub mod cache;
 pub mod control;
-pub mod hosts;
+pub mod events;
 mod listen;
 mod pending;
 pub mod pins;
@@ -61,7 +62,7 @@ mod stat;
 mod warm;
 
 pub use control::EngineControl;
-pub use listen::serve;
+pub use listen::{hosts, serve};
 pub use purge::{Purge, PurgeError};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
@@ -96,6 +97,8 @@ pub struct Admin {
     pub tiers: Arc<dyn cache::Tiers>,
     /// The pins.
     pub pins: Arc<dyn pins::Pins>,
+    /// The subscriptions that webhooks feed.
+    pub events: Arc<dyn events::Events>,
     /// The routes, to resolve paths.
     pub locate: Arc<dyn place::Locate>,
     /// The engine, to ask about objects.
@@ -124,8 +127,10 @@ impl fmt::Debug for Admin {
 impl Admin {
     /// Returns the endpoints in the head of this module.
     pub fn router(self) -> Router {
-        let changes =
-            middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);
+        let guesses = auth::Guesses::new();
+        let guard = auth::Guard::new(self.clone(), guesses.clone());
+        let changes = middleware::from_fn_with_state(guard, auth::require_token);
+        let events = post(events::receive).with_state((self.clone(), guesses));
         let hosts = middleware::from_fn_with_state(self.hosts.clone(), hosts::require_host);
         Router::new()
             .route("/healthz", get(healthz))
@@ -167,6 +172,7 @@ impl Admin {
                     .layer(DefaultBodyLimit::max(purge::MAX_BODY))
                     .route_layer(changes),
             )
+            .route(&format!("{}{{name}}", events::PATH), events)
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))

@@ -17,6 +17,8 @@ use tokio_util::task::TaskTracker;
 
 use tidegate_socket::{Listener, Stream};
 
+pub mod hosts;
+
 /// Connections at once: a scraper, a prober and a person, with room to spare.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 /// A request's header must arrive within this time, and an idle connection is closed after it.

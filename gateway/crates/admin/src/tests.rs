@@ -107,6 +107,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
         reload: Arc::new(Reloaded),
         tiers: tiers.clone(),
         pins: pins.clone(),
+        events: Arc::new(events::tests::Told::default()),
         locate: Arc::new(bucket.clone()),
         engine: bucket.engine(),
         writers: None,

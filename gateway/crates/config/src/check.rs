@@ -10,6 +10,7 @@ use tidegate_plan::{ByteSize, Period, Token};
 
 mod access;
 mod cache;
+mod events;
 mod limits;
 mod mounts;
 mod origins;
@@ -91,6 +92,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.routes(config);
     check.accesses(config);
     check.all_limits(config);
+    check.events(config);
     check.mounts(config);
     check.profiles(config);
     check.found

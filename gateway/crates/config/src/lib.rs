@@ -39,9 +39,9 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Http, Limits, Listeners,
-    Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
-    Spool, State, Umask,
+    Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Events, EventsKind,
+    Heartbeat, Http, Limits, Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per,
+    Precompressed, RequestRate, Route, Signed, Spool, State, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -85,6 +85,10 @@ pub struct Config {
     /// Routes that name the same limits count together.
     #[schemars(extend("x-name" = "public"))]
     pub limits: BTreeMap<String, Limits>,
+    /// The changes that a bucket reports, so that the cache need not ask for them.
+    ///
+    /// A webhook is sent to `POST /events/NAME` on the admin listener.
+    pub events: Vec<Events>,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
     /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.

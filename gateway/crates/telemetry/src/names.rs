@@ -158,6 +158,18 @@ metrics! {
     META_SWEPT = Counter("meta_swept", [],
         "Metadata records removed because the database has its size (`state.size`): those confirmed longest ago go first, and cost one request at their next use");
 
+    // Events of buckets.
+    EVENTS = Counter("bucket_events", ["subscription", "result"],
+        "Events that a bucket reported, by result: applied, duplicate, late (after a later one of their key), foreign (of another bucket), ignored (no bytes changed), unknown (by name), invalid (unreadable), failed (not applied)");
+    EVENTS_LAG = Histogram("bucket_event_lag_seconds", ["subscription"],
+        "Time from a change, by the bucket's clock, until its event was applied");
+    EVENTS_ALIVE = Gauge("bucket_events_alive", ["subscription"],
+        "1 while heartbeats come back, so that no change can have been missed, 0 while ttl stands");
+    EVENTS_GAPS = Counter("bucket_events_gaps", ["subscription", "reason"],
+        "Times at which a change may have been missed, by reason: heartbeat (did not come back), connection, sequence (skips a message), unreadable, failed (not applied), overflow (too many at once)");
+    EVENTS_HEARTBEATS = Counter("bucket_events_heartbeats", ["subscription", "result"],
+        "Heartbeats by result: written, failed (not written), seen (an event came, also of another gateway's)");
+
     // Frontends.
     FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
         "Requests of the kernel to mounts, by operation and result; a name that is missing is an error");

@@ -13,7 +13,10 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Paths that are answered under any name: probes and scrapers ask for them, and they name no object.
+use crate::events;
+
+/// Paths that are answered under any name: probes and scrapers ask for them, and they name no object. So is the path of
+/// a webhook, whose token no page has.
 const EXEMPT_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The names that the listener answers to beside addresses and `localhost`, in lower case, without a dot at the end.
@@ -95,12 +98,13 @@ fn plain(name: &str) -> String {
 }
 
 /// Passes a request on if it names one of the hosts and no page of another origin has sent it.
-pub(super) async fn require_host(
+pub(crate) async fn require_host(
     State(hosts): State<Hosts>,
     request: Request,
     next: Next,
 ) -> Response {
-    if EXEMPT_PATHS.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if EXEMPT_PATHS.contains(&path) || path.starts_with(events::PATH) {
         return next.run(request).await;
     }
     let body = match hosts.judge(request.uri(), request.headers()) {

@@ -1,0 +1,46 @@
+//! The events of buckets: what a store reports of its changes, by webhook and by NATS, as the changes of keys.
+//!
+//! | module | does |
+//! | --- | --- |
+//! | [`record`] | reads events in the forms of MinIO, AWS and Ceph |
+//! | [`order`] | drops duplicates, and events that come after a later one of their key |
+//! | [`liveness`] | judges since when no change can have been missed |
+//! | [`subscription`] | one subscription: takes messages from any transport, applies them, and counts |
+//! | [`heartbeat`] | writes an object whose event has to come back |
+//! | [`nats`] | the transport by NATS, with and without a stream |
+//! | [`sns`] | checks messages of AWS SNS, which come with a signature in place of a token |
+//!
+//! The crate knows neither engine nor listener: it sees the traits [`Sink`] and [`heartbeat::HeartbeatWriter`], and the
+//! webhook's listener hands it the body of a request.
+
+use futures_core::future::BoxFuture;
+use tidegate_plan::{KeyChange, Timestamp};
+
+pub mod heartbeat;
+pub mod liveness;
+pub mod metrics;
+pub mod nats;
+pub mod order;
+pub mod record;
+pub mod sns;
+pub mod subscription;
+
+pub use metrics::Metrics;
+pub use subscription::{Subscription, SubscriptionSettings};
+
+/// The receiver of the changes of one bucket.
+pub trait Sink: Send + Sync + 'static {
+    /// Applies changes; returns when they hold. Changes may come twice, and those of a key in any order.
+    ///
+    /// # Errors
+    /// At least one change may not hold, or not after a restart.
+    fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>>;
+
+    /// Takes the time since which every change has been applied; `None` if changes may have been missed until now.
+    fn unbroken_since(&self, since: Option<Timestamp>);
+}
+
+/// The reason why changes were not applied, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ApplyError(pub String);

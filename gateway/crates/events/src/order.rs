@@ -1,0 +1,143 @@
+//! The order of the changes of one key, by their sequencers.
+//!
+//! Only changes that were applied are remembered. The memory is bounded by two halves: when the younger one is full, the
+//! older one is forgotten. A change of a forgotten key is applied again, which is safe.
+
+use std::collections::HashMap;
+use std::mem;
+
+use tidegate_plan::{KeyChange, ObjectKey, Sequencer};
+
+/// The place of a change among those that were applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It is the latest that is known of its key, or has no sequencer.
+    Latest,
+    /// It was applied before.
+    Duplicate,
+    /// A later change of its key was applied before.
+    Late,
+}
+
+/// The last applied sequencers, by key.
+#[derive(Debug)]
+pub struct Order {
+    max_half: usize,
+    young: HashMap<ObjectKey, Sequencer>,
+    old: HashMap<ObjectKey, Sequencer>,
+}
+
+impl Order {
+    /// Creates one that remembers at least half of `max_keys` keys, and at most all of them.
+    #[must_use]
+    pub fn new(max_keys: usize) -> Self {
+        Self {
+            max_half: (max_keys / 2).max(1),
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+
+    fn last(&self, key: &ObjectKey) -> Option<&Sequencer> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// Returns the place of a change.
+    #[must_use]
+    pub fn place(&self, change: &KeyChange) -> Place {
+        match (&change.sequencer, self.last(&change.key)) {
+            (Some(own), Some(last)) if last.is_after(own) => Place::Late,
+            (Some(own), Some(last)) if !own.is_after(last) => Place::Duplicate,
+            _ => Place::Latest,
+        }
+    }
+
+    /// Remembers a change that was applied.
+    pub fn record(&mut self, key: &ObjectKey, sequencer: &Sequencer) {
+        if self.last(key).is_some_and(|last| last.is_after(sequencer)) {
+            return;
+        }
+        if self.young.len() >= self.max_half && !self.young.contains_key(key) {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(key.clone(), sequencer.clone());
+    }
+
+    /// Returns the number of keys that are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    /// Returns whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tidegate_plan::ChangeKind;
+
+    fn change(key: &str, sequencer: Option<&str>) -> KeyChange {
+        KeyChange {
+            bucket: "b".to_owned(),
+            key: ObjectKey::new(key).expect("a key"),
+            kind: ChangeKind::Created,
+            etag: None,
+            size: None,
+            time: None,
+            sequencer: sequencer.and_then(Sequencer::parse),
+        }
+    }
+
+    fn record(order: &mut Order, change: &KeyChange) {
+        order.record(&change.key, change.sequencer.as_ref().expect("a sequencer"));
+    }
+
+    #[test]
+    fn a_change_is_dropped_only_after_one_of_its_key_that_is_as_late() {
+        let mut order = Order::new(8);
+        let second = change("a", Some("02"));
+        assert_eq!(order.place(&second), Place::Latest);
+        assert_eq!(order.place(&second), Place::Latest, "nothing was applied");
+        record(&mut order, &second);
+        assert_eq!(order.place(&second), Place::Duplicate);
+        assert_eq!(order.place(&change("a", Some("0200"))), Place::Duplicate);
+        assert_eq!(order.place(&change("a", Some("01"))), Place::Late);
+        assert_eq!(order.place(&change("a", Some("03"))), Place::Latest);
+        assert_eq!(order.place(&change("a", None)), Place::Latest);
+        assert_eq!(order.place(&change("b", Some("01"))), Place::Latest);
+        record(&mut order, &change("a", Some("01")));
+        assert_eq!(
+            order.place(&second),
+            Place::Duplicate,
+            "the later one stays"
+        );
+    }
+
+    proptest! {
+        /// However changes come, the last one of each key is applied, and memory stays bounded.
+        #[test]
+        fn the_last_change_of_each_key_is_applied(
+            arrivals in proptest::collection::vec((0_u8..12, 0_u8..9), 1..200)
+        ) {
+            let mut order = Order::new(8);
+            let mut applied: HashMap<u8, u8> = HashMap::new();
+            let mut sent: HashMap<u8, u8> = HashMap::new();
+            for (key, sequencer) in arrivals {
+                let change = change(&key.to_string(), Some(&format!("{sequencer:04}")));
+                sent.entry(key).and_modify(|most| *most = (*most).max(sequencer)).or_insert(sequencer);
+                if order.place(&change) == Place::Latest {
+                    record(&mut order, &change);
+                    applied.entry(key).and_modify(|most| *most = (*most).max(sequencer)).or_insert(sequencer);
+                }
+                prop_assert!(order.len() <= 8);
+            }
+            prop_assert_eq!(applied, sent);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! One subscription: takes messages from any transport, applies the changes of its bucket, and knows since when none can
+//! have been missed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tidegate_plan::{ETag, KeyChange, ObjectKey, Timestamp};
+use tidegate_telemetry::locks::Recover as _;
+
+use crate::liveness::Liveness;
+use crate::metrics::{EventResult, GapReason, HeartbeatResult, Metrics, SubscriptionMetrics};
+use crate::order::{Order, Place};
+use crate::record::{self, Events, RecordError};
+use crate::{ApplyError, Sink};
+
+/// The most keys whose last change a subscription remembers, to drop duplicates: some 20 MiB.
+const MAX_KEYS: usize = 100_000;
+
+/// The largest message that is read, in bytes: a thousand records have about one million.
+pub const MAX_MESSAGE: usize = 8 << 20;
+
+/// The wall clock.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The settings of a subscription.
+#[derive(Debug, Clone)]
+pub struct SubscriptionSettings {
+    /// Its name, which metrics and logs show.
+    pub name: String,
+    /// The bucket whose events it takes.
+    pub bucket: String,
+    /// The object whose event has to come back; without one nothing is known to be complete.
+    pub heartbeat: Option<HeartbeatSettings>,
+    /// Whether the transport reports a connection before messages come.
+    pub has_connection: bool,
+}
+
+/// The settings of a heartbeat.
+#[derive(Debug, Clone)]
+pub struct HeartbeatSettings {
+    /// The object that is written.
+    pub key: ObjectKey,
+    /// The time from one write to the next, and from a write to its event.
+    pub every: Duration,
+}
+
+/// The reason why a message was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeliverError {
+    /// The message cannot be read. Sending it again does not help.
+    #[error(transparent)]
+    Unreadable(#[from] RecordError),
+    /// The changes may not hold. The message may be sent again.
+    #[error("the changes could not be applied: {0}")]
+    NotApplied(#[from] ApplyError),
+}
+
+/// One subscription.
+pub struct Subscription {
+    settings: SubscriptionSettings,
+    sink: Arc<dyn Sink>,
+    clock: Clock,
+    order: Mutex<Order>,
+    state: Mutex<State>,
+    metrics: SubscriptionMetrics,
+}
+
+/// The evidence of heartbeats, and what the sink was told last.
+#[derive(Debug)]
+struct State {
+    liveness: Option<Liveness>,
+    published: Option<Timestamp>,
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The events of a message, sorted.
+#[derive(Default)]
+struct Sorted {
+    changes: Vec<KeyChange>,
+    heartbeats: Vec<ETag>,
+}
+
+impl Subscription {
+    /// Creates one over `sink`.
+    #[must_use]
+    pub fn new(
+        settings: SubscriptionSettings,
+        sink: Arc<dyn Sink>,
+        clock: Clock,
+        metrics: &Metrics,
+    ) -> Self {
+        let liveness = settings
+            .heartbeat
+            .as_ref()
+            .map(|heartbeat| Liveness::new(heartbeat.every, !settings.has_connection));
+        Self {
+            metrics: metrics.of(&settings.name),
+            settings,
+            sink,
+            clock,
+            order: Mutex::new(Order::new(MAX_KEYS)),
+            state: Mutex::new(State {
+                liveness,
+                published: None,
+            }),
+        }
+    }
+
+    /// Returns its settings.
+    #[must_use]
+    pub fn settings(&self) -> &SubscriptionSettings {
+        &self.settings
+    }
+
+    /// Returns the present time of its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Takes a message of at most [`MAX_MESSAGE`] bytes; returns when its changes hold.
+    ///
+    /// # Errors
+    /// The message cannot be read, or a change may not hold. Either is a gap.
+    pub async fn deliver(&self, message: &[u8]) -> Result<(), DeliverError> {
+        let events = record::read(message).inspect_err(|_| self.gap(GapReason::Unreadable))?;
+        if events.invalid > 0 {
+            self.gap(GapReason::Unreadable);
+        }
+        let sorted = self.sort(events);
+        if !sorted.changes.is_empty() {
+            self.apply(sorted.changes).await?;
+        }
+        for etag in sorted.heartbeats {
+            self.metrics.heartbeat(HeartbeatResult::Seen);
+            self.with_liveness(|liveness, now| liveness.seen(etag, now));
+        }
+        Ok(())
+    }
+
+    /// Returns the changes that are to be applied and the heartbeats, and counts the others.
+    fn sort(&self, events: Events) -> Sorted {
+        self.metrics.count(EventResult::Ignored, events.ignored);
+        self.metrics.count(EventResult::Unknown, events.unknown);
+        self.metrics.count(EventResult::Invalid, events.invalid);
+        // The changes of a message are applied together, or none of them counts.
+        let mut message = Order::new(events.changes.len().saturating_mul(2));
+        let order = self.order.lock().recover();
+        let mut sorted = Sorted::default();
+        for change in events.changes {
+            if change.bucket != self.settings.bucket {
+                self.metrics.count(EventResult::Foreign, 1);
+                continue;
+            }
+            if self.is_heartbeat(&change.key) {
+                sorted.heartbeats.extend(change.etag);
+                continue;
+            }
+            let place = match order.place(&change) {
+                Place::Latest => message.place(&change),
+                other => other,
+            };
+            match place {
+                Place::Duplicate => self.metrics.count(EventResult::Duplicate, 1),
+                Place::Late => self.metrics.count(EventResult::Late, 1),
+                Place::Latest => {
+                    if let Some(sequencer) = &change.sequencer {
+                        message.record(&change.key, sequencer);
+                    }
+                    sorted.changes.push(change);
+                }
+            }
+        }
+        sorted
+    }
+
+    fn is_heartbeat(&self, key: &ObjectKey) -> bool {
+        let heartbeat = self.settings.heartbeat.as_ref();
+        heartbeat.is_some_and(|heartbeat| heartbeat.key == *key)
+    }
+
+    async fn apply(&self, changes: Vec<KeyChange>) -> Result<(), ApplyError> {
+        let count = changes.len() as u64;
+        let places: Vec<_> = changes
+            .iter()
+            .map(|change| (change.key.clone(), change.sequencer.clone(), change.time))
+            .collect();
+        if let Err(error) = self.sink.apply(changes).await {
+            self.metrics.count(EventResult::Failed, count);
+            self.gap(GapReason::Failed);
+            return Err(error);
+        }
+        let now = self.now();
+        let mut order = self.order.lock().recover();
+        for (key, sequencer, time) in places {
+            if let Some(sequencer) = sequencer {
+                order.record(&key, &sequencer);
+            }
+            if let Some(time) = time {
+                self.metrics.lag.observe(now.since(time));
+            }
+        }
+        self.metrics.count(EventResult::Applied, count);
+        Ok(())
+    }
+
+    /// Takes that a message may have been lost.
+    pub fn gap(&self, reason: GapReason) {
+        self.metrics.gap(reason);
+        self.with_liveness(Liveness::gap);
+    }
+
+    /// Takes that the transport is connected.
+    pub fn connected(&self) {
+        self.with_liveness(Liveness::connected);
+    }
+
+    /// Takes that the transport has lost its connection.
+    pub fn disconnected(&self) {
+        self.metrics.gap(GapReason::Connection);
+        self.with_liveness(Liveness::disconnected);
+    }
+
+    /// Takes a heartbeat that was written by a request that began at `began`.
+    pub(crate) fn heartbeat_written(&self, began: Timestamp, etag: ETag) {
+        self.metrics.heartbeat(HeartbeatResult::Written);
+        self.with_liveness(|liveness, now| liveness.written(began, etag, now));
+    }
+
+    /// Takes that a heartbeat could not be written.
+    pub(crate) fn heartbeat_failed(&self) {
+        self.metrics.heartbeat(HeartbeatResult::Failed);
+    }
+
+    /// Takes the passing of time.
+    pub(crate) fn tick(&self) {
+        let mut has_ended = false;
+        self.with_liveness(|liveness, now| has_ended = liveness.tick(now));
+        if has_ended {
+            self.metrics.gap(GapReason::Heartbeat);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().recover()
+    }
+
+    /// Gives the evidence an input, and tells the sink what follows from it, in the order of the inputs.
+    fn with_liveness(&self, input: impl FnOnce(&mut Liveness, Timestamp)) {
+        let mut state = self.state();
+        let Some(liveness) = &mut state.liveness else {
+            return;
+        };
+        input(liveness, (self.clock)());
+        let since = liveness.unbroken_since();
+        if state.published == since {
+            return;
+        }
+        if state.published.is_some() != since.is_some() {
+            let subscription = &*self.settings.name;
+            match since {
+                Some(_) => tracing::info!(subscription, "events arrive"),
+                None => tracing::warn!(subscription, "events may be missed: ttl stands"),
+            }
+        }
+        state.published = since;
+        self.metrics.alive.set(i64::from(since.is_some()));
+        self.sink.unbroken_since(since);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! A subscription over a sink that records, with messages as stores send them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_core::future::BoxFuture;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+const NOW: u64 = 1_795_660_205_000;
+
+/// Records what it is told, and fails on demand.
+#[derive(Default)]
+struct Recorded {
+    applied: Mutex<Vec<String>>,
+    since: Mutex<Vec<Option<Timestamp>>>,
+    fails: AtomicBool,
+}
+
+impl Sink for Recorded {
+    fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>> {
+        Box::pin(async move {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(ApplyError("the disk is full".to_owned()));
+            }
+            let keys = changes.iter().map(|change| change.key.as_str().to_owned());
+            self.applied.lock().recover().extend(keys);
+            Ok(())
+        })
+    }
+
+    fn unbroken_since(&self, since: Option<Timestamp>) {
+        self.since.lock().recover().push(since);
+    }
+}
+
+struct World {
+    sink: Arc<Recorded>,
+    now: Arc<AtomicU64>,
+    subscription: Subscription,
+    registry: Registry,
+}
+
+impl World {
+    fn new() -> Self {
+        let sink = Arc::new(Recorded::default());
+        let now = Arc::new(AtomicU64::new(NOW));
+        let settings = SubscriptionSettings {
+            name: "bucket".to_owned(),
+            bucket: "media".to_owned(),
+            heartbeat: Some(HeartbeatSettings {
+                key: crate::heartbeat::key(".tidegate/", "bucket").expect("a key"),
+                every: Duration::from_secs(10),
+            }),
+            has_connection: false,
+        };
+        let (metrics, clock) = (Metrics::default(), now.clone());
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let clock: Clock = Arc::new(move || Timestamp(clock.load(Ordering::Relaxed)));
+        Self {
+            subscription: Subscription::new(settings, sink.clone(), clock, &metrics),
+            sink,
+            now,
+            registry,
+        }
+    }
+
+    async fn deliver(&self, records: &[String]) -> Result<(), DeliverError> {
+        let text = format!(r#"{{"Records":[{}]}}"#, records.join(","));
+        self.subscription.deliver(text.as_bytes()).await
+    }
+
+    fn applied(&self) -> Vec<String> {
+        std::mem::take(&mut self.sink.applied.lock().recover())
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.sink.since.lock().recover().last().copied().flatten()
+    }
+
+    fn metric(&self, line: &str) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("text");
+        let found = text.lines().find_map(|one| one.strip_prefix(line));
+        found
+            .unwrap_or_else(|| panic!("{line} in {text}"))
+            .trim()
+            .to_owned()
+    }
+
+    fn events(&self, result: &str) -> String {
+        self.metric(&format!(
+            r#"bucket_events_total{{subscription="bucket",result="{result}"}}"#
+        ))
+    }
+}
+
+fn record(bucket: &str, key: &str, sequencer: &str) -> String {
+    format!(
+        r#"{{"eventName":"s3:ObjectCreated:Put","eventTime":"2026-11-26T02:30:00.000Z","s3":{{"bucket":{{"name":"{bucket}"}},
+        "object":{{"key":"{key}","size":1,"eTag":"tag{sequencer}","sequencer":"{sequencer}"}}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn changes_are_applied_once_and_in_the_order_of_their_key() {
+    let world = World::new();
+    let one = record("media", "a+b", "02");
+    world
+        .deliver(&[one.clone(), record("media", "c", "01")])
+        .await
+        .expect("taken");
+    assert_eq!(world.applied(), ["a b", "c"]);
+    world
+        .deliver(&[one, record("media", "a+b", "01")])
+        .await
+        .expect("taken");
+    assert!(world.applied().is_empty());
+    let batch = [
+        record("media", "a+b", "04"),
+        record("media", "a+b", "03"),
+        record("media", "a+b", "04"),
+    ];
+    world.deliver(&batch).await.expect("taken");
+    assert_eq!(world.applied(), ["a b"]);
+    for (result, count) in [
+        ("applied", "3"),
+        ("duplicate", "2"),
+        ("late", "2"),
+        ("failed", "0"),
+    ] {
+        assert_eq!(world.events(result), count, "{result}");
+    }
+    assert_eq!(
+        world.metric(r#"bucket_event_lag_seconds_sum{subscription="bucket"}"#),
+        "15.0"
+    );
+}
+
+#[tokio::test]
+async fn events_of_other_buckets_and_of_no_change_are_counted_apart() {
+    let world = World::new();
+    let unknown = record("media", "k", "01").replace("ObjectCreated:Put", "ObjectDreamed:Of");
+    let tagged = record("media", "k", "01").replace("ObjectCreated:Put", "ObjectTagging:Put");
+    let records = [
+        record("other", "k", "01"),
+        unknown,
+        tagged,
+        record("media", "k", "01"),
+    ];
+    world.deliver(&records).await.expect("taken");
+    assert_eq!(world.applied(), ["k"]);
+    for result in ["foreign", "unknown", "ignored", "applied"] {
+        assert_eq!(world.events(result), "1", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_was_not_applied_is_applied_when_it_comes_again() {
+    let world = World::new();
+    world.sink.fails.store(true, Ordering::Relaxed);
+    let failed = world.deliver(&[record("media", "k", "01")]).await;
+    assert!(
+        matches!(failed, Err(DeliverError::NotApplied(_))),
+        "{failed:?}"
+    );
+    world.sink.fails.store(false, Ordering::Relaxed);
+    world
+        .deliver(&[record("media", "k", "01")])
+        .await
+        .expect("taken");
+    assert_eq!(world.applied(), ["k"]);
+}
+
+async fn beat(world: &World, sequencer: &str) {
+    let began = world.subscription.now();
+    let etag = ETag::parse(&format!("tag{sequencer}")).expect("an ETag");
+    world.subscription.heartbeat_written(began, etag);
+    let event = record("media", ".tidegate/heartbeat-bucket", sequencer);
+    world.deliver(&[event]).await.expect("taken");
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_no_change_and_says_that_events_arrive() {
+    let world = World::new();
+    beat(&world, "01").await;
+    assert!(world.applied().is_empty());
+    assert_eq!(world.since(), Some(Timestamp(NOW)));
+    let alive = r#"bucket_events_alive{subscription="bucket"}"#;
+    assert_eq!(world.metric(alive), "1");
+    world.now.fetch_add(20_001, Ordering::Relaxed);
+    world.subscription.tick();
+    assert_eq!((world.since(), world.metric(alive)), (None, "0".to_owned()));
+    let gap = r#"bucket_events_gaps_total{subscription="bucket",reason="heartbeat"}"#;
+    assert_eq!(world.metric(gap), "1");
+}
+
+#[tokio::test]
+async fn what_may_have_been_a_change_is_a_gap() {
+    for step in ["unreadable", "invalid", "failed"] {
+        let world = World::new();
+        beat(&world, "01").await;
+        assert!(world.since().is_some());
+        match step {
+            "unreadable" => drop(world.subscription.deliver(b"{").await.expect_err("no JSON")),
+            "invalid" => world.deliver(&["null".to_owned()]).await.expect("taken"),
+            _ => {
+                world.sink.fails.store(true, Ordering::Relaxed);
+                let failed = world.deliver(&[record("media", "k", "01")]).await;
+                failed.expect_err("the sink fails");
+            }
+        }
+        assert_eq!(world.since(), None, "{step}");
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_records_are_one_batch() {
+    let world = World::new();
+    let records: Vec<_> = (0..1000)
+        .map(|n| record("media", &format!("k{n}"), "01"))
+        .collect();
+    world.deliver(&records).await.expect("taken");
+    assert_eq!(world.applied().len(), 1000);
+    world.deliver(&records).await.expect("taken");
+    assert!(world.applied().is_empty());
+    assert_eq!(world.events("duplicate"), "1000");
+}

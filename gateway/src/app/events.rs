@@ -1,0 +1,386 @@
+//! Subscriptions to the events of buckets: from the configuration to receivers, with the engine as their sink.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::{HeaderValue, header};
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::doctor::Origins;
+use tidegate_admin::events::EventsError;
+use tidegate_cache::MetaError;
+use tidegate_config::{Config, Environment, Events, EventsKind, Secret};
+use tidegate_engine::{Engine, ReadContext};
+use tidegate_events::heartbeat::{self, HeartbeatError, HeartbeatWriter};
+use tidegate_events::metrics::GapReason;
+use tidegate_events::nats::{DurableSettings, NatsAuth, NatsReceiver, NatsSettings};
+use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVerifier};
+use tidegate_events::subscription::{DeliverError, HeartbeatSettings};
+use tidegate_events::{ApplyError, Metrics, Sink, Subscription, SubscriptionSettings};
+use tidegate_origin::{Guard, Origin, Payload};
+use tidegate_plan::{ETag, KeyChange, ObjectKey, Profile, Timestamp, Token};
+
+/// The changes of one message that are applied at once: the state's disk takes them together.
+const AT_ONCE: usize = 256;
+
+/// The signed messages that are read and checked at once: their senders have shown no token.
+const MAX_SIGNED_AT_ONCE: usize = 4;
+
+/// A receiver may take this long to end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Applies a change that a bucket has reported.
+async fn apply_change(
+    engine: &Engine,
+    source: &ReadContext,
+    change: &KeyChange,
+) -> Result<(), MetaError> {
+    engine.purge_key(source, &change.key).await
+}
+
+/// The engine, as the sink of one bucket's changes.
+struct EngineSink {
+    engine: Engine,
+    source: ReadContext,
+}
+
+impl Sink for EngineSink {
+    fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>> {
+        let applied =
+            stream::iter(changes)
+                .map(move |change| async move {
+                    apply_change(&self.engine, &self.source, &change).await
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_collect::<()>();
+        Box::pin(async move { applied.await.map_err(|error| ApplyError(error.to_string())) })
+    }
+
+    fn unbroken_since(&self, since: Option<Timestamp>) {
+        tracing::debug!(origin = ?self.source.origin.id(), ?since, "events are unbroken");
+    }
+}
+
+/// A bucket that heartbeats are written to.
+struct HeartbeatBucket(Arc<dyn Origin>);
+
+impl HeartbeatWriter for HeartbeatBucket {
+    fn write<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<ETag, HeartbeatError>> {
+        let text = HeaderValue::from_static("text/plain");
+        let headers = vec![(header::CONTENT_TYPE, text)];
+        let payload = Payload::pieces(vec![body]);
+        Box::pin(async move {
+            let put = self.0.writing().put(key, headers, payload, Guard::None);
+            let written = put.await;
+            written
+                .map(|written| written.etag)
+                .map_err(|error| HeartbeatError(error.to_string()))
+        })
+    }
+}
+
+/// A subscription that the admin listener feeds.
+struct Webhook {
+    subscription: Arc<Subscription>,
+    token: Option<Token>,
+    signed: Option<SnsVerifier>,
+    signed_slots: Semaphore,
+}
+
+/// The subscriptions that the admin listener feeds, by name.
+#[derive(Default)]
+struct Webhooks(HashMap<String, Webhook>);
+
+/// A subscription before it has begun.
+struct Prepared {
+    subscription: Arc<Subscription>,
+    writer: Arc<dyn HeartbeatWriter>,
+    nats: Option<NatsReceiver>,
+}
+
+/// All subscriptions of a gateway.
+pub(super) struct BucketEvents {
+    webhooks: Arc<Webhooks>,
+    prepared: Vec<Prepared>,
+}
+
+/// The receivers and heartbeats under way.
+#[derive(Debug)]
+pub(super) struct RunningEvents {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl BucketEvents {
+    /// Makes the subscriptions of a configuration, and registers their metrics. None has begun.
+    pub(super) fn new(
+        config: &Config,
+        env: &Environment,
+        engine: &Engine,
+        origins: &Origins,
+        registry: &mut Registry,
+    ) -> anyhow::Result<Self> {
+        let metrics = Metrics::default();
+        metrics.register(registry);
+        let mut webhooks = Webhooks::default();
+        let mut prepared = Vec::new();
+        for events in &config.events {
+            let of = || format!("events `{}`", events.name);
+            let origin = origins
+                .get(&events.origin)
+                .context("the origin of events was checked")?;
+            let subscription = subscription(config, events, engine, origin, &metrics)?;
+            let nats = match events.kind {
+                EventsKind::Nats => {
+                    let settings = nats_settings(events, env).with_context(of)?;
+                    Some(NatsReceiver::new(settings, subscription.clone()).with_context(of)?)
+                }
+                EventsKind::Webhook => {
+                    let webhook = webhook(events, env, subscription.clone()).with_context(of)?;
+                    webhooks.0.insert(events.name.clone(), webhook);
+                    None
+                }
+            };
+            prepared.push(Prepared {
+                subscription,
+                writer: Arc::new(HeartbeatBucket(origin.clone())),
+                nats,
+            });
+        }
+        Ok(Self {
+            webhooks: Arc::new(webhooks),
+            prepared,
+        })
+    }
+
+    /// Returns those that the admin listener feeds.
+    pub(super) fn webhooks(&self) -> Arc<dyn tidegate_admin::events::Events> {
+        self.webhooks.clone()
+    }
+
+    /// Begins to receive and to write heartbeats.
+    pub(super) fn start(self) -> RunningEvents {
+        let running = RunningEvents {
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        };
+        for one in self.prepared {
+            let (tasks, stop) = (&running.tasks, &running.stop);
+            tasks.spawn(heartbeat::run(one.subscription, one.writer, stop.clone()));
+            if let Some(nats) = one.nats {
+                tasks.spawn(nats.run(stop.clone()));
+            }
+        }
+        running.tasks.close();
+        running
+    }
+}
+
+impl RunningEvents {
+    /// Ends the receivers and heartbeats, within 5 s.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if timeout(STOP_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("a receiver of events has not ended in time");
+        }
+    }
+}
+
+fn subscription(
+    config: &Config,
+    events: &Events,
+    engine: &Engine,
+    origin: &Arc<dyn Origin>,
+    metrics: &Metrics,
+) -> anyhow::Result<Arc<Subscription>> {
+    let bucket = config.origin.iter().find(|one| one.name == events.origin);
+    let heartbeat = events.heartbeat.as_ref().map(|heartbeat| {
+        let key = heartbeat::key(&heartbeat.prefix, &events.name);
+        anyhow::Ok(HeartbeatSettings {
+            key: key.context("the heartbeat's key was checked")?,
+            every: heartbeat.every.into(),
+        })
+    });
+    let settings = SubscriptionSettings {
+        name: events.name.clone(),
+        bucket: bucket
+            .context("the origin of events was checked")?
+            .bucket
+            .clone(),
+        heartbeat: heartbeat.transpose()?,
+        has_connection: events.kind == EventsKind::Nats,
+    };
+    let sink = EngineSink {
+        engine: engine.clone(),
+        source: ReadContext {
+            origin: origin.clone(),
+            profile: arc_swap::ArcSwap::from_pointee(Profile::default()),
+        },
+    };
+    let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
+    Ok(Arc::new(Subscription::new(
+        settings,
+        Arc::new(sink),
+        clock,
+        metrics,
+    )))
+}
+
+fn webhook(
+    events: &Events,
+    env: &Environment,
+    subscription: Arc<Subscription>,
+) -> anyhow::Result<Webhook> {
+    let token = resolved(events.token.as_ref(), env)?;
+    let token = token.as_deref().map(Token::from_setting);
+    let signed = match events.topics.is_empty() {
+        true => None,
+        false => {
+            let client: Arc<dyn Fetch> = Arc::new(HttpsClient::new()?);
+            Some(SnsVerifier::new(events.topics.clone(), client))
+        }
+    };
+    Ok(Webhook {
+        subscription,
+        token: token.transpose().context("`token`")?,
+        signed,
+        signed_slots: Semaphore::new(MAX_SIGNED_AT_ONCE),
+    })
+}
+
+fn resolved(secret: Option<&Secret>, env: &Environment) -> anyhow::Result<Option<String>> {
+    Ok(secret.map(|secret| secret.resolve(env)).transpose()?)
+}
+
+fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSettings> {
+    let secret = |secret: &Option<Secret>| resolved(secret.as_ref(), env);
+    let user = events.user.clone().zip(secret(&events.password)?);
+    let auth = match (secret(&events.credentials)?, user, secret(&events.token)?) {
+        (Some(credentials), _, _) => NatsAuth::Credentials(credentials),
+        (None, Some((user, password)), _) => NatsAuth::User { user, password },
+        (None, None, Some(token)) => NatsAuth::Token(token),
+        (None, None, None) => NatsAuth::None,
+    };
+    let consumer = || events.consumer.clone().unwrap_or_else(|| consumer(events));
+    Ok(NatsSettings {
+        servers: events.servers.clone(),
+        subject: events.subject.clone().context("`subject` was checked")?,
+        durable: events.stream.clone().map(|stream| DurableSettings {
+            stream,
+            consumer: consumer(),
+        }),
+        auth,
+        authorities: events.ca.clone(),
+    })
+}
+
+/// Returns the name of this gateway's consumer, of the characters that NATS allows.
+fn consumer(events: &Events) -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let fits = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || c == '-' => c,
+        _ => '_',
+    };
+    let machine: String = machine.trim().chars().map(fits).collect();
+    format!("tidegate-{machine}-{}", events.name)
+}
+
+impl tidegate_admin::events::Events for Webhooks {
+    fn token(&self, name: &str) -> Option<&Token> {
+        self.0.get(name)?.token.as_ref()
+    }
+
+    fn max_signed(&self, name: &str) -> Option<usize> {
+        let signed = self.0.get(name)?.signed.as_ref();
+        signed.map(|_| sns::MAX_MESSAGE)
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        name: &'a str,
+        message: Bytes,
+    ) -> BoxFuture<'a, Result<(), EventsError>> {
+        Box::pin(async move {
+            match self.0.get(name) {
+                Some(webhook) => webhook.deliver(&message).await,
+                None => Err(EventsError::Forbidden("no such subscription".to_owned())),
+            }
+        })
+    }
+
+    fn deliver_signed<'a>(
+        &'a self,
+        name: &'a str,
+        message: Bytes,
+    ) -> BoxFuture<'a, Result<(), EventsError>> {
+        Box::pin(async move {
+            match self.0.get(name) {
+                Some(webhook) => webhook.deliver_signed(&message).await,
+                None => Err(EventsError::Forbidden("no such subscription".to_owned())),
+            }
+        })
+    }
+
+    fn missed(&self, name: &str) {
+        if let Some(webhook) = self.0.get(name) {
+            webhook.subscription.gap(GapReason::Unreadable);
+        }
+    }
+}
+
+impl Webhook {
+    async fn deliver(&self, message: &[u8]) -> Result<(), EventsError> {
+        let delivered = self.subscription.deliver(message).await;
+        delivered.map_err(|error| {
+            let name = &*self.subscription.settings().name;
+            tracing::warn!(subscription = name, %error, "an event was not taken");
+            match error {
+                DeliverError::Unreadable(error) => EventsError::Unreadable(error.to_string()),
+                DeliverError::NotApplied(_) => EventsError::NotApplied(error.to_string()),
+            }
+        })
+    }
+
+    async fn deliver_signed(&self, message: &[u8]) -> Result<(), EventsError> {
+        let Some(signed) = &self.signed else {
+            return Err(EventsError::Forbidden("this takes no SNS".to_owned()));
+        };
+        let Ok(_slot) = self.signed_slots.try_acquire() else {
+            let busy = "too many messages at once".to_owned();
+            return Err(EventsError::NotApplied(busy));
+        };
+        let name = &*self.subscription.settings().name;
+        match signed.verify(message).await {
+            Ok(SnsMessage::Notification(text)) => self.deliver(text.as_bytes()).await,
+            Ok(SnsMessage::Confirmed) => {
+                tracing::info!(subscription = name, "the subscription of SNS is confirmed");
+                Ok(())
+            }
+            Ok(SnsMessage::Ended) => {
+                tracing::warn!(subscription = name, "the subscription of SNS has ended");
+                self.subscription.gap(GapReason::Connection);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(subscription = name, %error, "a message of SNS was refused");
+                Err(match error {
+                    SnsError::Fetch(_) => EventsError::NotApplied(error.to_string()),
+                    _ => EventsError::Forbidden(error.to_string()),
+                })
+            }
+        }
+    }
+}

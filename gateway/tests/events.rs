@@ -1,0 +1,212 @@
+//! A bucket's events reach the cache of a whole gateway: the test plays the store that sends them.
+
+use std::time::Duration;
+
+use http::Method;
+use tidegate_origin::Origin;
+use tidegate_plan::ObjectKey;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+#[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
+mod door;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/world.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod world;
+
+use gateway::{Got, Whole, send};
+use world::World;
+
+const TOKEN: &str = "t0ken-of-the-bucket";
+const LONG: Duration = Duration::from_secs(60);
+
+/// Starts a gateway that would keep an object for an hour, and takes events.
+async fn start(world: &World, more: &str) -> Whole {
+    let gateway = Whole::start(&format!(
+        "{}[[events]]\nname = \"bucket\"\norigin = \"media\"\ntoken = \"{TOKEN}\"\n{more}",
+        world.config("ttl = \"1h\""),
+    ))
+    .await;
+    gateway.ready().await;
+    gateway
+}
+
+async fn post(gateway: &Whole, token: &str, body: &str) -> Got {
+    let authorization = format!("Bearer {token}");
+    let headers = [("authorization", &*authorization), ("host", "gate:8081")];
+    send(
+        gateway.admin,
+        Method::POST,
+        "/events/bucket",
+        &headers,
+        body,
+    )
+    .await
+}
+
+fn record(bucket: &str, name: &str, key: &str, etag: &str, sequencer: &str) -> String {
+    format!(
+        r#"{{"eventName":"{name}","s3":{{"bucket":{{"name":"{bucket}"}},"object":{{"key":"{key}","eTag":"{etag}","sequencer":"{sequencer}"}}}}}}"#
+    )
+}
+
+fn message(records: &[String]) -> String {
+    format!(
+        r#"{{"EventName":"x","Key":"y","Records":[{}]}}"#,
+        records.join(",")
+    )
+}
+
+async fn created(gateway: &Whole, world: &World, key: &str, sequencer: &str) -> u16 {
+    let record = record(
+        world.origin.bucket(),
+        "s3:ObjectCreated:Put",
+        key,
+        "e",
+        sequencer,
+    );
+    post(gateway, TOKEN, &message(&[record])).await.status
+}
+
+async fn counted(gateway: &Whole, result: &str) -> u64 {
+    let label = format!("result=\"{result}\"");
+    gateway
+        .metric(&["tidegate_bucket_events_total{", &label])
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reported_change_is_read_at_once() {
+    let world = World::new().await;
+    world.put("a b+c.txt", b"first").await;
+    let gateway = start(&world, "").await;
+    let read = async || gateway.get("/a%20b+c.txt", &[]).await.text();
+    assert_eq!(read().await, "first");
+    world.put("a b+c.txt", b"second").await;
+    assert_eq!(read().await, "first", "it is fresh for an hour");
+    assert_eq!(post(&gateway, "t0ken-of-another", "{}").await.status, 401);
+    let other = record("other", "s3:ObjectCreated:Put", "a+b%2Bc.txt", "e", "01");
+    assert_eq!(post(&gateway, TOKEN, &message(&[other])).await.status, 200);
+    assert_eq!(read().await, "first", "another bucket's change");
+    assert_eq!(created(&gateway, &world, "a+b%2Bc.txt", "01").await, 200);
+    assert_eq!(read().await, "second");
+    for (result, count) in [("applied", 1), ("foreign", 1), ("failed", 0)] {
+        assert_eq!(counted(&gateway, result).await, count, "{result}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_twice_late_and_by_the_thousand() {
+    let world = World::new().await;
+    let gateway = start(&world, "").await;
+    for sequencer in ["02", "02", "01"] {
+        assert_eq!(created(&gateway, &world, "k", sequencer).await, 200);
+    }
+    for (result, count) in [("applied", 1), ("duplicate", 1), ("late", 1)] {
+        assert_eq!(counted(&gateway, result).await, count, "{result}");
+    }
+    let bucket = world.origin.bucket();
+    let thousand: Vec<_> = (0..1000)
+        .map(|n| record(bucket, "ObjectRemoved:Delete", &format!("k{n}"), "", "01"))
+        .collect();
+    assert_eq!(post(&gateway, TOKEN, &message(&thousand)).await.status, 200);
+    assert_eq!(counted(&gateway, "applied").await, 1001);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_messages_have_a_bounded_answer() {
+    let world = World::new().await;
+    let gateway = start(&world, "").await;
+    let deep = format!(
+        "{}{}",
+        r#"{"Records":"#.repeat(100_000),
+        "}".repeat(100_000)
+    );
+    for body in ["", "{", "[]", "\u{0}", &deep] {
+        assert_eq!(post(&gateway, TOKEN, body).await.status, 400, "{body:.20}");
+    }
+    let unknown = record(world.origin.bucket(), "ObjectDreamed:Of", "k", "", "01");
+    let body = message(&[unknown, "null".to_owned()]);
+    assert_eq!(post(&gateway, TOKEN, &body).await.status, 200);
+    assert_eq!(
+        (
+            counted(&gateway, "unknown").await,
+            counted(&gateway, "invalid").await
+        ),
+        (1, 1)
+    );
+    // A gigabyte is refused by its length, before a byte of it was sent.
+    let mut stream = TcpStream::connect(gateway.admin).await.expect("listening");
+    let head = format!(
+        "POST /events/bucket HTTP/1.1\r\nhost: gate\r\nauthorization: Bearer {TOKEN}\r\ncontent-length: 1073741824\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    let read = timeout(LONG, stream.read_exact(&mut answer)).await;
+    read.expect("in time").expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    let gaps = [
+        "tidegate_bucket_events_gaps_total{",
+        "reason=\"unreadable\"",
+    ];
+    assert_eq!(gateway.metric(&gaps).await, 7);
+    gateway.stop().await;
+}
+
+/// Plays the store: reports the heartbeat that is in the bucket now, until the gateway knows that events arrive.
+async fn beat_until(gateway: &Whole, world: &World, alive: u64) {
+    let metrics = tidegate_origin::Metrics::default();
+    let settings = world.origin.settings("test");
+    let origin = tidegate_origin::connect(&settings, &metrics).await;
+    let origin: std::sync::Arc<dyn Origin> = origin.expect("a bucket");
+    let key = ObjectKey::new(".tidegate/heartbeat-bucket").expect("a key");
+    let since = Instant::now();
+    for sequencer in 1.. {
+        let etag = origin.head(&key).await.map(|version| version.etag);
+        if let Ok(etag) = etag
+            && alive == 1
+        {
+            let etag = etag.as_str().trim_matches('"').to_owned();
+            let sequencer = format!("{sequencer:08}");
+            let event = record(
+                world.origin.bucket(),
+                "s3:ObjectCreated:Put",
+                key.as_str(),
+                &etag,
+                &sequencer,
+            );
+            assert_eq!(post(gateway, TOKEN, &message(&[event])).await.status, 200);
+        }
+        if gateway.metric(&["tidegate_bucket_events_alive{"]).await == alive {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "it does not come");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_that_come_back_say_that_events_arrive() {
+    let world = World::new().await;
+    let gateway = start(
+        &world,
+        "heartbeat = { prefix = \".tidegate/\", every = \"1s\" }\n",
+    )
+    .await;
+    assert_eq!(gateway.metric(&["tidegate_bucket_events_alive{"]).await, 0);
+    beat_until(&gateway, &world, 1).await;
+    // No event comes any more.
+    beat_until(&gateway, &world, 0).await;
+    let gaps = ["tidegate_bucket_events_gaps_total{", "reason=\"heartbeat\""];
+    assert!(gateway.metric(&gaps).await >= 1);
+    let applied = counted(&gateway, "applied").await;
+    assert_eq!(applied, 0, "a heartbeat is no change");
+    gateway.stop().await;
+}

@@ -1,0 +1,441 @@
+//! A real MinIO reports its changes to a real gateway, by webhook and through a real NATS server.
+#![cfg(feature = "real-parts")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_nats::jetstream;
+use aws_sdk_s3::types::{
+    Delete, Event, NotificationConfiguration, ObjectIdentifier, QueueConfiguration,
+};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tidegate_origin::settings::Credentials;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites keep versions as well")]
+mod bucket;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+#[expect(dead_code, reason = "other suites start it without variables")]
+mod minio;
+#[path = "support/nats.rs"]
+mod nats;
+#[path = "support/ports.rs"]
+mod ports;
+
+use bucket::Bucket;
+use gateway::Whole;
+use minio::Minio;
+use nats::Nats;
+use ports::free_addr;
+
+const TOKEN: &str = "t0ken-of-the-bucket";
+const SUBJECT: &str = "media-events";
+const STREAM: &str = "MEDIA";
+const LONG: Duration = Duration::from_secs(60);
+
+/// How MinIO reports, and how the gateway is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Webhook,
+    Nats,
+    /// By TLS, with an authority of its own.
+    Tls,
+    JetStream,
+}
+
+/// A bucket that reports to a gateway which would keep objects for an hour.
+struct World {
+    way: Way,
+    gateway: Option<Whole>,
+    bucket: Bucket,
+    nats: Option<Nats>,
+    nats_address: SocketAddr,
+    minio_address: String,
+    folder: TempDir,
+    _minio: Minio,
+}
+
+impl World {
+    async fn new(way: Way) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nats_address = free_addr();
+        let nats = match way {
+            Way::Webhook => None,
+            _ => Some(start_nats(way, nats_address, &folder).await),
+        };
+        if way == Way::JetStream {
+            create_stream(nats_address).await;
+        }
+        let minio_address = free_addr().to_string();
+        let gateway = start_gateway(way, &minio_address, nats_address, &folder).await;
+        let minio = start_minio(way, &minio_address, gateway.admin, nats_address).await;
+        let bucket = Bucket::create(&minio.settings("media")).await;
+        report_all(&bucket, way).await;
+        gateway.ready().await;
+        let world = Self {
+            way,
+            gateway: Some(gateway),
+            bucket,
+            nats,
+            nats_address,
+            minio_address,
+            folder,
+            _minio: minio,
+        };
+        world.alive(1).await;
+        world
+    }
+
+    fn gateway(&self) -> &Whole {
+        self.gateway.as_ref().expect("it runs")
+    }
+
+    /// Waits until the gateway knows that events arrive, or that they do not.
+    async fn alive(&self, alive: u64) {
+        let since = Instant::now();
+        while self
+            .gateway()
+            .metric(&["tidegate_bucket_events_alive{"])
+            .await
+            != alive
+        {
+            let metrics = || async { self.gateway().look("/metrics").await.text() };
+            assert!(since.elapsed() < LONG, "{}", metrics().await);
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a read has this status and this body.
+    async fn reads(&self, path: &str, status: u16, body: &str) {
+        let since = Instant::now();
+        loop {
+            let got = self.gateway().get(path, &[]).await;
+            if got.status == status && (status != 200 || got.body == body.as_bytes()) {
+                return;
+            }
+            assert!(
+                since.elapsed() < LONG,
+                "{path}: {} {}",
+                got.status,
+                got.text()
+            );
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn applied(&self) -> u64 {
+        let applied = ["tidegate_bucket_events_total{", "result=\"applied\""];
+        self.gateway().metric(&applied).await
+    }
+}
+
+async fn start_nats(way: Way, address: SocketAddr, folder: &TempDir) -> Nats {
+    let (certificate, key) = (fixture("server.pem"), fixture("server.key"));
+    let mut options = vec!["--user", "gate", "--pass", "s3cret-of-nats"];
+    if way == Way::Tls {
+        options.extend(["--tls", "--tlscert", &certificate, "--tlskey", &key]);
+    }
+    Nats::start(address, &folder.path().join("nats"), &options).await
+}
+
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/events/fixtures/nats/");
+    format!("{folder}{name}")
+}
+
+async fn create_stream(address: SocketAddr) {
+    let options = async_nats::ConnectOptions::new();
+    let options = options.user_and_password("gate".to_owned(), "s3cret-of-nats".to_owned());
+    let client = options
+        .connect(address.to_string())
+        .await
+        .expect("a server");
+    let config = jetstream::stream::Config {
+        name: STREAM.to_owned(),
+        subjects: vec![SUBJECT.to_owned()],
+        ..jetstream::stream::Config::default()
+    };
+    let made = jetstream::new(client).create_stream(config).await;
+    made.expect("a stream");
+}
+
+async fn start_gateway(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir) -> Whole {
+    let way = match way {
+        Way::Webhook => format!("token = \"{TOKEN}\"\n"),
+        Way::Nats | Way::Tls | Way::JetStream => {
+            let scheme = match way {
+                Way::Tls => "tls",
+                _ => "nats",
+            };
+            let more = match way {
+                Way::Tls => format!("ca = \"{}\"\n", fixture("authority.pem")),
+                Way::JetStream => format!("stream = \"{STREAM}\"\nconsumer = \"gate-1\"\n"),
+                _ => String::new(),
+            };
+            format!(
+                "kind = \"nats\"\nservers = [\"{scheme}://{nats}\"]\nsubject = \"{SUBJECT}\"\n{more}\
+                 user = \"gate\"\npassword = \"s3cret-of-nats\"\n"
+            )
+        }
+    };
+    let Credentials::Static {
+        access_key_id,
+        secret_access_key,
+        ..
+    } = Minio::credentials()
+    else {
+        panic!("MinIO has a key")
+    };
+    Whole::start(&format!(
+        "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
+         endpoint = \"http://{minio}\"\naccess_key_id = \"{access_key_id}\"\n\
+         secret_access_key = \"{secret_access_key}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
+         [state]\npath = \"{}\"\n[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
+         heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
+        folder.path().join("state").display(),
+    ))
+    .await
+}
+
+async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketAddr) -> Minio {
+    // The name is one that the admin listener does not know.
+    let endpoint = format!("http://127.0.0.1:{}/events/bucket", gateway.port());
+    let nats = nats.to_string();
+    let authority = fixture("authority.pem");
+    let tls = [
+        ("MINIO_NOTIFY_NATS_TLS_GATE", "on"),
+        ("MINIO_NOTIFY_NATS_CERT_AUTHORITY_GATE", &authority),
+    ];
+    let variables: &[(&str, &str)] = match way {
+        Way::Webhook => &[
+            ("MINIO_NOTIFY_WEBHOOK_ENABLE_GATE", "on"),
+            ("MINIO_NOTIFY_WEBHOOK_ENDPOINT_GATE", &endpoint),
+            ("MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_GATE", TOKEN),
+        ],
+        _ => &[
+            ("MINIO_NOTIFY_NATS_ENABLE_GATE", "on"),
+            ("MINIO_NOTIFY_NATS_ADDRESS_GATE", &nats),
+            ("MINIO_NOTIFY_NATS_SUBJECT_GATE", SUBJECT),
+            ("MINIO_NOTIFY_NATS_USERNAME_GATE", "gate"),
+            ("MINIO_NOTIFY_NATS_PASSWORD_GATE", "s3cret-of-nats"),
+        ],
+    };
+    let tls = tls.iter().filter(|_| way == Way::Tls);
+    let variables: Vec<_> = variables.iter().chain(tls).copied().collect();
+    Minio::start_at(address, &variables).await
+}
+
+/// Has the bucket report what is created and removed.
+async fn report_all(bucket: &Bucket, way: Way) {
+    let Bucket::S3 { client, name } = bucket else {
+        panic!("MinIO speaks S3")
+    };
+    let target = match way {
+        Way::Webhook => "webhook",
+        _ => "nats",
+    };
+    let queue = QueueConfiguration::builder()
+        .queue_arn(format!("arn:minio:sqs::GATE:{target}"))
+        .events(Event::S3ObjectCreated)
+        .events(Event::S3ObjectRemoved)
+        .build()
+        .expect("a queue");
+    let all = NotificationConfiguration::builder().queue_configurations(queue);
+    let put = client.put_bucket_notification_configuration().bucket(name);
+    let put = put.notification_configuration(all.build()).send().await;
+    put.expect("the bucket reports");
+}
+
+async fn changes_are_read_at_once(way: Way) {
+    let world = World::new(way).await;
+    for (key, path) in [
+        ("plain.txt", "/plain.txt"),
+        ("a b+c/ü%2F.txt", "/a%20b+c/%C3%BC%252F.txt"),
+    ] {
+        world.reads(path, 404, "").await;
+        world.bucket.put(key, "first").await;
+        world.reads(path, 200, "first").await;
+        world.bucket.put(key, "second").await;
+        world.reads(path, 200, "second").await;
+        world.bucket.delete(key).await;
+        world.reads(path, 404, "").await;
+    }
+    let gaps = world
+        .gateway()
+        .metric(&["tidegate_bucket_events_gaps_total{"])
+        .await;
+    let alive = world
+        .gateway()
+        .metric(&["tidegate_bucket_events_alive{"])
+        .await;
+    assert_eq!(alive, 1, "{gaps} gaps");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_brings_changes() {
+    changes_are_read_at_once(Way::Webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_brings_changes() {
+    changes_are_read_at_once(Way::Nats).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_by_tls_brings_changes() {
+    changes_are_read_at_once(Way::Tls).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_brings_changes() {
+    changes_are_read_at_once(Way::JetStream).await;
+}
+
+async fn a_thousand_removals_arrive(way: Way) {
+    let world = World::new(way).await;
+    let Bucket::S3 { client, name } = &world.bucket else {
+        panic!("MinIO speaks S3")
+    };
+    let keys: Vec<_> = (0..1000).map(|n| format!("many/{n}")).collect();
+    for key in &keys {
+        world.bucket.put(key, "x").await;
+    }
+    for key in keys.iter().step_by(100) {
+        world.reads(&format!("/{key}"), 200, "x").await;
+    }
+    let objects = keys.iter().map(|key| {
+        let object = ObjectIdentifier::builder().key(key).build();
+        object.expect("a key")
+    });
+    let delete = Delete::builder().set_objects(Some(objects.collect()));
+    let delete = delete.build().expect("a list");
+    let deleted = client.delete_objects().bucket(name).delete(delete).send();
+    deleted.await.expect("deleted");
+    for key in keys.iter().step_by(100) {
+        world.reads(&format!("/{key}"), 404, "").await;
+    }
+    let since = Instant::now();
+    while world.applied().await < 2000 {
+        assert!(since.elapsed() < LONG, "{}", world.applied().await);
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_takes_a_thousand_changes_at_once() {
+    a_thousand_removals_arrive(Way::Webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_takes_a_thousand_changes_at_once() {
+    a_thousand_removals_arrive(Way::JetStream).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_away_is_a_gap_and_is_found_again() {
+    let mut world = World::new(Way::Nats).await;
+    drop(world.nats.take());
+    world.alive(0).await;
+    let lost = [
+        "tidegate_bucket_events_gaps_total{",
+        "reason=\"connection\"",
+    ];
+    assert!(world.gateway().metric(&lost).await >= 1);
+    world.nats = Some(start_nats(world.way, world.nats_address, &world.folder).await);
+    world.alive(1).await;
+    world.bucket.put("after", "again").await;
+    world.reads("/after", 200, "again").await;
+}
+
+/// A durable consumer keeps what is published while its gateway is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_keeps_what_was_reported_while_the_gateway_was_away() {
+    let mut world = World::new(Way::JetStream).await;
+    world.gateway.take().expect("it runs").stop().await;
+    for n in 0..10 {
+        world.bucket.put(&format!("away/{n}"), "x").await;
+    }
+    let (minio, nats) = (&world.minio_address, world.nats_address);
+    let gateway = start_gateway(world.way, minio, nats, &world.folder).await;
+    world.gateway = Some(gateway);
+    let since = Instant::now();
+    while world.applied().await < 10 {
+        assert!(since.elapsed() < LONG, "{}", world.applied().await);
+        sleep(Duration::from_millis(20)).await;
+    }
+    world.alive(1).await;
+}
+
+/// A connection to the public listener that is kept.
+struct Reader {
+    sender: SendRequest<Empty<Bytes>>,
+}
+
+impl Reader {
+    async fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("listening");
+        stream.set_nodelay(true).expect("TCP");
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP");
+        tokio::spawn(connection);
+        Self { sender }
+    }
+
+    async fn read(&mut self, path: &str) -> Bytes {
+        self.sender.ready().await.expect("a connection");
+        let request = Request::get(path).header("host", "gate");
+        let request = request.body(Empty::new()).expect("a request");
+        let answer = self.sender.send_request(request).await.expect("an answer");
+        let body = answer.into_body().collect().await.expect("a body");
+        body.to_bytes()
+    }
+}
+
+/// Prints how long a read of a cached object stays old after its PUT was answered. Nothing is asserted of the time.
+async fn print_delay(way: Way, name: &str) {
+    const PUTS: usize = 200;
+    let world = World::new(way).await;
+    let mut reader = Reader::new(world.gateway().http).await;
+    world.bucket.put("object", "0000").await;
+    world.reads("/object", 200, "0000").await;
+    let mut delays = Vec::new();
+    for n in 1..=PUTS {
+        let new = format!("{n:04}");
+        world.bucket.put("object", new.clone()).await;
+        let answered = Instant::now();
+        while reader.read("/object").await != new.as_bytes() {
+            assert!(answered.elapsed() < LONG, "{n} does not come");
+        }
+        delays.push(answered.elapsed());
+    }
+    delays.sort();
+    let at = |percent: usize| delays[(PUTS * percent).div_ceil(100) - 1];
+    let (p50, p99, max) = (at(50), at(99), at(100));
+    eprintln!(
+        "{name}: from the answer of {PUTS} PUTs to the first fresh read: p50 {p50:?}, p99 {p99:?}, at most {max:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_a_webhook_is_printed() {
+    print_delay(Way::Webhook, "webhook").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_nats_is_printed() {
+    print_delay(Way::Nats, "nats").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_a_stream_is_printed() {
+    print_delay(Way::JetStream, "stream").await;
+}
