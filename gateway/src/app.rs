@@ -10,6 +10,7 @@ mod allocator;
 mod demonstration;
 mod fetch_runtime;
 mod gateway;
+mod hooks;
 mod locate;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mounts;

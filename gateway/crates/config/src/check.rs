@@ -10,6 +10,7 @@ use tidegate_plan::{ByteSize, Period, Token};
 
 mod access;
 mod cache;
+mod hooks;
 mod limits;
 mod mounts;
 mod origins;
@@ -92,6 +93,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.accesses(config);
     check.all_limits(config);
     check.mounts(config);
+    check.hooks(config);
     check.profiles(config);
     check.found
 }

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod cache;
+mod hook;
 mod http;
 mod limits;
 mod listeners;
@@ -17,6 +18,7 @@ mod state;
 pub use access::{Access, AccessToken, Signed};
 pub use admin::Admin;
 pub use cache::{Cache, Disk};
+pub use hook::{Hook, HookEach, HookEvent};
 pub use http::Http;
 pub use limits::{ByteRate, Limits, Per, RequestRate};
 pub use listeners::Listeners;
