@@ -227,12 +227,12 @@ impl Check<'_, '_> {
     }
 
     fn hook_path(&mut self, path: &KeyPath, hook: &Hook) {
-        let templates = [Some(&hook.url), hook.body.as_ref()].into_iter().flatten();
+        let mut templates = [Some(&hook.url), hook.body.as_ref()].into_iter().flatten();
         let has_path = |text: &String| {
             let template = Template::parse(text);
             template.is_ok_and(|template| template.fields().any(|field| field == Field::Path))
         };
-        let is_used = templates.map(has_path).any(|has| has);
+        let is_used = templates.any(has_path);
         match (is_used, &hook.path_prefix) {
             (true, None) => self.error(path, "`{path}` needs `path_prefix`"),
             (false, Some(_)) => {
