@@ -28,7 +28,8 @@ mod settings;
 mod tests;
 mod worker;
 
-pub use settings::{Each, HookSettings, body_escape};
+pub use pending::Each;
+pub use settings::HookSettings;
 
 use client::{HttpClient, Transport};
 use metrics::{DropReason, Metrics};

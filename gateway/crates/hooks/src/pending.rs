@@ -6,11 +6,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::settings::Each;
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey};
 
 /// The most keys of one origin that wait. With more, their common folder stands for all: 1 MB of the longest keys.
 const MAX_KEYS: usize = 1000;
+
+/// The changes that one call reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Each {
+    /// All of a window.
+    Window,
+    /// Those of one folder.
+    Folder,
+    /// Those of one key.
+    Key,
+}
 
 /// The changes of one window.
 #[derive(Debug, Default)]

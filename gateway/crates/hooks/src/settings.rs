@@ -9,20 +9,9 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::Full;
 
-use crate::pending::{Call, folder_of};
+use crate::pending::{Call, Each, folder_of};
 use tidegate_plan::ChangeKind;
 use tidegate_plan::template::{Escape, Field, Template};
-
-/// The changes that one call reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Each {
-    /// All of a window.
-    Window,
-    /// Those of one folder.
-    Folder,
-    /// Those of one key.
-    Key,
-}
 
 /// The settings of a hook. `Debug` shows its name only, because URL and headers may have secrets.
 #[derive(Clone)]
@@ -71,8 +60,7 @@ impl fmt::Debug for HookSettings {
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Returns how values in a body of this type are escaped.
-#[must_use]
-pub fn body_escape(content_type: Option<&[u8]>) -> Escape {
+fn body_escape(content_type: Option<&[u8]>) -> Escape {
     let is_form = |value: &[u8]| {
         let (head, _) = value.split_at(value.len().min(FORM.len()));
         head.eq_ignore_ascii_case(FORM.as_bytes())

@@ -23,7 +23,7 @@ const BACKOFF: Backoff = Backoff {
     cap: Duration::from_secs(60),
 };
 
-/// The longest time that the calls of one window take. Later ones of the window are dropped.
+/// The time after which a failed call ends the calls of its window; the rest is dropped.
 const MAX_BATCH: Duration = Duration::from_secs(600);
 
 /// One hook.
