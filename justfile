@@ -23,6 +23,12 @@ test-real *args:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
         cargo test -p tidegate --features real-parts {{ args }}
 
+# The fuzz targets of the parsers, each for so many seconds, or one by its name: `just fuzz 600 an_accepted_key`
+fuzz seconds="60" *args:
+    BOLERO_RANDOM_TEST_TIME_MS={{ seconds }}000 BOLERO_RANDOM_ITERATIONS=1000000000 \
+        cargo test $(ls gateway/crates/*/tests/fuzz.rs | sed 's#.*crates/\(.*\)/tests.*#-p tidegate-\1#') \
+        --no-fail-fast --test fuzz -- {{ args }}
+
 # Format and lint, as `ci` checks it
 lint:
     cargo fmt --all

@@ -11,6 +11,7 @@ mod demonstration;
 mod events;
 mod fetch_runtime;
 mod gateway;
+mod hooks;
 mod locate;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mounts;

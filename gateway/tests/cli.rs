@@ -110,7 +110,8 @@ fn check_says_what_is_not_safe() {
              [[origin]]\nname = \"d\"\nbucket = \"e\"\nendpoint = \"https://s3.example.org\"\n\
              [[route]]\norigin = \"a\"\nkey_prefix = \"pre\"\nwritable = true\n\
              write_token = {{ file = \"{quiet}\" }}\n\
-             [[route]]\npath = \"/c/\"\norigin = \"c\"\nkey_prefix = \"pre/\"\n"
+             [[route]]\npath = \"/c/\"\norigin = \"c\"\nkey_prefix = \"pre/\"\n\
+             [[hook]]\nurl = \"http://r/\"\nbearer = {{ file = \"{token}\" }}\n"
         )
     };
     let output = tidegate(&["check"], Some(&config(&long)));
@@ -124,6 +125,7 @@ fn check_says_what_is_not_safe() {
         "`route[0].key_prefix`: `pre` does not end in `/`: `/x` is the key `prex`",
         "`route[0].writable`: the token crosses the network unencrypted: `http.listen` names 0.0.0.0:8082",
         "`admin.token`: every user can read ",
+        "`hook[0].bearer`: every user can read ",
     ];
     assert_eq!(said.len(), expected.len(), "{said:#?}");
     for (line, part) in said.iter().zip(expected) {

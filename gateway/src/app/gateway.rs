@@ -16,12 +16,13 @@ use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
 use super::parts::{GatewayParts, assemble};
 use super::reload::Reloader;
-use super::{locate, pins, settings, tiers, writing};
+use super::{hooks, locate, pins, settings, tiers, writing};
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
+use tidegate_hooks::Hooks;
 use tidegate_http::{ClientMemory, Frontend, Routes};
 use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
@@ -89,6 +90,7 @@ pub struct Gateway {
     mounts: Mounts,
     /// The drafts of mounts, if one is writable.
     writers: Option<Writers>,
+    hooks: Arc<Hooks>,
     /// Stops the public listeners; the admin listener says so in `/readyz`.
     draining: CancellationToken,
     /// Stops the admin listener, after all else.
@@ -128,6 +130,7 @@ impl Gateway {
             engine,
             write_path,
             stores,
+            hooks,
             locator,
             mut registry,
             client_memory,
@@ -165,6 +168,7 @@ impl Gateway {
             engine,
             mounts,
             writers,
+            hooks,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
             private: tokio::spawn(private),
             draining,
@@ -183,7 +187,7 @@ impl Gateway {
         }
     }
 
-    /// Drains, writes out pending data, and stops; within three times `http.drain`.
+    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 5 s.
     pub async fn stop(self) {
         self.draining.cancel();
         let (public, ()) = tokio::join!(self.public, self.mounts.stop());
@@ -192,6 +196,7 @@ impl Gateway {
         }
         self.events.stop().await;
         writing::settle(self.writers.as_ref(), self.deadline).await;
+        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.deadline).await;
         self.stop.cancel();
         if let Err(error) = self.private.await {

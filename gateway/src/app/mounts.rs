@@ -1,17 +1,19 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
 use super::fetch_runtime::FetchRuntime;
 use super::parts::{self, GatewayParts};
-use super::writing;
+use super::{hooks, writing};
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
 use tidegate_engine::Engine;
 use tidegate_fuse::{Access, Modified, Mounted, Writable};
+use tidegate_hooks::Hooks;
 use tidegate_write::{Commit, Writers};
 
 /// The mounts of a process.
@@ -131,6 +133,7 @@ pub(super) struct SingleMount {
     engine: Engine,
     mounted: Mounts,
     writers: Option<Writers>,
+    hooks: Arc<Hooks>,
     drain: Duration,
     _background: FetchRuntime,
 }
@@ -149,6 +152,7 @@ impl SingleMount {
             engine: parts.engine,
             mounted,
             writers,
+            hooks: parts.hooks,
             drain,
             _background: parts.background,
         })
@@ -165,6 +169,7 @@ impl SingleMount {
     pub(super) async fn stop(self) {
         self.mounted.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;
+        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.drain).await;
     }
 }

@@ -10,11 +10,12 @@ use tokio::runtime::Handle;
 use super::fetch_runtime::FetchRuntime;
 use super::origins::LiveOrigins;
 use super::routes::RouteParts;
-use super::{locate, routes, settings};
+use super::{hooks, locate, routes, settings};
 use crate::doctor::Origins;
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{Assists, Budget, Engine, Parts};
+use tidegate_hooks::Hooks;
 use tidegate_http::ClientMemory;
 use tidegate_plan::{ByteSize, Timestamp};
 use tidegate_telemetry::exposition;
@@ -25,6 +26,8 @@ pub(super) struct GatewayParts {
     pub(super) engine: Engine,
     pub(super) write_path: Arc<WritePath>,
     pub(super) stores: Stores,
+    /// The hooks, which bucket events call as well.
+    pub(super) hooks: Arc<Hooks>,
     pub(super) routes: RouteParts,
     pub(super) live_origins: LiveOrigins,
     pub(super) origin_metrics: tidegate_origin::Metrics,
@@ -60,13 +63,17 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;
+    let hooks = hooks::start(config, env, &origins, background.handle())?;
+    hooks.register(&mut registry);
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
         engine(config, &origins, budget, background.handle(), registry).await?;
+    hooks::observe(&engine, &hooks, config, &origins);
     Ok(GatewayParts {
         write_path: WritePath::new(&engine),
         engine,
         stores,
+        hooks,
         routes,
         live_origins,
         origin_metrics,

@@ -150,6 +150,18 @@ fn access_secrets(config: &Config) -> impl Iterator<Item = (KeyPath, &Secret)> {
     })
 }
 
+/// Returns the secrets of hooks, with their keys. A header that is written in the file may be no secret.
+fn hook_secrets(config: &Config) -> impl Iterator<Item = (KeyPath, &Secret)> {
+    config.hook.iter().enumerate().flat_map(|(index, hook)| {
+        let path = KeyPath::nth("hook", index);
+        let of_headers = path.key("headers");
+        let headers = hook.headers.iter();
+        let headers = headers.map(move |(name, secret)| (of_headers.key(name), secret));
+        let bearer = hook.bearer.iter();
+        headers.chain(bearer.map(move |secret| (path.key("bearer"), secret)))
+    })
+}
+
 /// Returns every secret, with its key.
 fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
@@ -168,6 +180,7 @@ fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
         secrets.extend(token.map(|secret| (path.clone(), secret)));
     }
     secrets.extend(access_secrets(config));
+    secrets.extend(hook_secrets(config));
     secrets
 }
 

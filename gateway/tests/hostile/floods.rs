@@ -6,8 +6,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::target::{DEADLINE, LONG, Target};
 use crate::wire::{
-    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, connect, field, frame,
-    get, rest, send,
+    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, connect, field, frame, get, rest, send,
 };
 
 /// Duration of a flood, if the program does not close the connection before.
@@ -65,7 +65,7 @@ async fn rapid_reset() {
         pairs.collect::<Vec<_>>().concat()
     });
     let closed = target.besiege("rapid reset", attack).await.bore();
-    println!("rapid reset: {closed} of {CONNECTIONS} connections were closed");
+    assert_eq!(closed, CONNECTIONS, "each is closed");
     target.quiet(4 * DEADLINE).await;
 }
 
@@ -78,6 +78,25 @@ async fn continuations_without_end() {
     });
     let closed = target.besiege("CONTINUATION", attack).await.bore();
     assert_eq!(closed, CONNECTIONS, "each is closed");
+    target.quiet(4 * DEADLINE).await;
+}
+
+/// Frames that cost a client nothing: SETTINGS and PING have to be answered, the others are looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_frames_without_end() {
+    let target = Target::start().await;
+    let kinds: [(u8, u32, &[u8]); 4] = [
+        (SETTINGS, 0, &[0, 4, 0, 0, 0xff, 0xff]),
+        (PING, 0, &[0; 8]),
+        (WINDOW_UPDATE, 0, &[0, 0, 0, 1]),
+        (PRIORITY, 1, &[0, 0, 0, 0, 16]),
+    ];
+    let attack = flood(&target, |number| {
+        let (kind, stream, payload) = kinds[number as usize % kinds.len()];
+        frame(kind, 0, stream, payload).repeat(500)
+    });
+    let closed = target.besiege("control frames", attack).await.bore();
+    println!("control frames: {closed} of {CONNECTIONS} connections were closed");
     target.quiet(4 * DEADLINE).await;
 }
 

@@ -29,6 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["plan", "telemetry", "access", "socket", "engine", "write"],
     ),
     ("admin", &["plan", "telemetry", "socket", "engine", "write"]),
+    ("hooks", &["plan", "telemetry"]),
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];
 
@@ -44,6 +45,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
+    ("hyper_rustls", &["hooks::client"]),
     ("redb", &["cache"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),

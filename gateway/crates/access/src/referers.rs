@@ -130,8 +130,15 @@ fn host_of(url: &str) -> Option<&str> {
     }
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
-    let host = match host.rfind(']') {
-        Some(_) => host,
+    let host = match host.find(']') {
+        // An address of IPv6, and perhaps its port.
+        Some(end)
+            if host.starts_with('[')
+                && matches!(host.as_bytes().get(end + 1), None | Some(b':')) =>
+        {
+            &host[..=end]
+        }
+        Some(_) => return None,
         None => host.split(':').next().unwrap_or_default(),
     };
     let host = host.strip_suffix('.').unwrap_or(host);
@@ -167,6 +174,9 @@ mod tests {
             ("example.org", "https://evil.example/example.org", false),
             ("example.org", "https://example.org@evil.example/", false),
             ("example.org", "https://evil.example\\@example.org/", false),
+            ("*.example.org", "https://[::1].example.org/", false),
+            ("*.example.org", "https://x]:80.example.org/", false),
+            ("*.example.org", "https://[::1]:80.example.org/", false),
             ("*.example.org", "https://www.example.org/", true),
             ("*.example.org", "https://a.b.example.org/", true),
             ("*.example.org", "https://example.org/", false),

@@ -15,6 +15,7 @@ use super::*;
 use tidegate_plan::Listen;
 
 pub(super) mod bucket;
+mod hostile;
 mod purges;
 use tidegate_socket::Listener;
 

@@ -11,6 +11,7 @@ use tidegate_plan::{ByteSize, Period, Token};
 mod access;
 mod cache;
 mod events;
+mod hooks;
 mod limits;
 mod mounts;
 mod origins;
@@ -94,6 +95,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.all_limits(config);
     check.events(config);
     check.mounts(config);
+    check.hooks(config);
     check.profiles(config);
     check.found
 }

@@ -40,8 +40,8 @@ pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Events, EventsKind,
-    Heartbeat, Http, Limits, Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per,
-    Precompressed, RequestRate, Route, Signed, Spool, State, Umask,
+    Heartbeat, Hook, HookEach, HookEvent, Http, Limits, Listeners, Log, LogFormat, Mount, Mtime,
+    Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -93,6 +93,12 @@ pub struct Config {
     ///
     /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.
     pub mount: Vec<Mount>,
+    /// A URL that is called when keys of a bucket have changed, by events or through this gateway.
+    ///
+    /// Changes are collected until none has come for `debounce`. A failed call is repeated; no reader waits for it. In `url`
+    /// and `body`, `{key}`, `{folder}`, `{bucket}`, `{event}` (created, removed or changed), `{path}` and `{count}` stand
+    /// for what changed, escaped for their place.
+    pub hook: Vec<Hook>,
     /// The treatment of a route's objects; keys that are left out come from the profile it extends.
     pub profile: BTreeMap<String, Overlay>,
 }

@@ -1,6 +1,7 @@
 //! Problems of a configuration, and their places.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 /// The path to a key: `route[1].origin`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,8 +91,11 @@ pub struct Problem {
     pub message: String,
 }
 
+/// A problem is one line. Control characters of what was written are shown as escapes, so that a file cannot steer the
+/// terminal that its problems are read on.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Escaped(f);
         match &self.location {
             ValueLocation::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
             ValueLocation::Override(key) => write!(f, "the override `{key}`: ")?,
@@ -102,6 +106,20 @@ impl fmt::Display for Problem {
             write!(f, "`{}`: ", self.path)?;
         }
         f.write_str(&self.message)
+    }
+}
+
+/// Writes text with its control characters escaped.
+struct Escaped<'f, 'w>(&'f mut fmt::Formatter<'w>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.split_inclusive(char::is_control) {
+            let plain = piece.trim_end_matches(char::is_control);
+            self.0.write_str(plain)?;
+            write!(self.0, "{}", piece[plain.len()..].escape_debug())?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Invalidation: what is no longer served, under every identity of a bucket, and who is told.
 
 mod change;
+pub(crate) mod change_observer;
 pub(crate) mod identities;
 pub(crate) mod pins;
 mod purge;

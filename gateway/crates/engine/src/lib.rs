@@ -56,6 +56,7 @@ pub mod written;
 pub use budget::Budget;
 pub use error::Error;
 pub use fetch::Assists;
+pub use invalidate::change_observer::ChangeObserver;
 pub use invalidate::subscribers::{InvalidationSubscriber, Scope};
 pub use object::Object;
 pub use object::coverage::Coverage;
@@ -71,6 +72,7 @@ use fetch::Assembly;
 use fetch::origin_rate::OriginRate;
 use fetch::version_fetches::VersionFetches;
 use folder_prefetch::FolderReaders;
+use invalidate::change_observer::ObserverSlot;
 use invalidate::identities::Identities;
 use invalidate::reported::ReportedChanges;
 use invalidate::subscribers::InvalidationSubscribers;
@@ -264,6 +266,7 @@ pub struct Core {
     pub(crate) identities: Arc<Identities>,
     /// The changes of keys that the bucket has reported.
     pub(crate) reported: ReportedChanges,
+    pub(crate) observer: ObserverSlot,
     pub(crate) variants: Variants,
     runtime: Option<Handle>,
     pub(crate) second_use: Mutex<SecondUse>,
@@ -300,6 +303,7 @@ impl Core {
             folder_readers: FolderReaders::default(),
             subscribers: InvalidationSubscribers::default(),
             reported: ReportedChanges::default(),
+            observer: ObserverSlot::default(),
             variants: Variants::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),

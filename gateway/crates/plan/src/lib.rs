@@ -29,6 +29,7 @@ pub use request::{
 pub use request::{digest, precondition, route, wrong_tokens};
 #[cfg(feature = "serde")]
 pub use text::serial;
+pub use text::template;
 pub use text::{ByteSize, Listen, Network, Period, RoundedDuration, hex};
 pub use time::Timestamp;
 pub use traffic::{Client, lanes, pacer, retry};

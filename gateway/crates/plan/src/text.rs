@@ -8,6 +8,7 @@ mod rounded_duration;
 #[cfg(feature = "serde")]
 pub mod serial;
 mod size;
+pub mod template;
 
 pub use duration::Period;
 pub use hex::hex;

@@ -200,6 +200,15 @@ metrics! {
         "HTTP/2 streams answered 503 because their connection had its share while streams were scarce");
     MEMORY_PINNED = Gauge("memory_pinned_bytes", [],
         "Bytes of memory that answers on their way to clients keep alive, whole buffers and copies");
+
+    // Hooks.
+    HOOK_REQUESTS = Counter("hook_requests", ["hook", "result"],
+        "Requests to the receivers of hooks, by result: done (2xx), redirected, refused (4xx), failed (5xx, 408, 429), timeout, unreachable");
+    HOOK_DROPPED = Counter("hook_dropped_calls", ["hook", "reason"],
+        "Calls that were given up, by reason: failed (all tries, or refused), silent (an earlier call of the same window had no answer), stopped (at the end of the process)");
+    HOOK_WIDENED = Counter("hook_widened", ["hook"],
+        "Times that too many keys had changed for a list, and their common folder was reported instead");
+    HOOK_PENDING = Gauge("hook_pending_changes", ["hook"], "Changed keys that wait for their call");
 }
 
 #[cfg(test)]

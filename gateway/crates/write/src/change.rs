@@ -21,7 +21,7 @@ use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
-use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.
 const COPY_PART_BYTES: u64 = 1 << 30;
@@ -74,7 +74,7 @@ impl Writers {
             return Err(WriteError::Exists);
         }
         let put = origin.put(key, Headers::new(), empty, Guard::None);
-        let made = change_key(&self.0.core, &id, put).await;
+        let made = change_key(&self.0.core, (&id, ChangeKind::Created), put).await;
         supersede(&self.0.core, &id, ChangedKey::Unknown);
         made?;
         self.0.core.folder_made(&id);
@@ -243,7 +243,7 @@ pub(crate) async fn delete_object(
     id: &ObjectId,
 ) -> Result<(), WriteError> {
     let delete = source.origin.writing().delete(&id.key);
-    let deleted = change_key(&inner.core, id, delete).await;
+    let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {
         Ok(()) => note_deleted(inner, id).await,
         Err(_) => {
@@ -275,7 +275,11 @@ pub(crate) async fn copy(
         etag: version.etag.clone(),
     };
     if version.size <= MAX_COPY {
-        let copied = change_key(&inner.core, new, origin.copy(whole, to, None));
+        let copied = change_key(
+            &inner.core,
+            (new, ChangeKind::Created),
+            origin.copy(whole, to, None),
+        );
         return Ok(copied.await?);
     }
     let headers = version.headers.clone();
@@ -294,7 +298,7 @@ pub(crate) async fn copy(
     let written = match parts {
         Ok(parts) => {
             let complete = origin.complete(&upload, parts, Guard::None);
-            change_key(&inner.core, new, complete).await
+            change_key(&inner.core, (new, ChangeKind::Created), complete).await
         }
         Err(error) => Err(error),
     };

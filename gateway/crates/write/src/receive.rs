@@ -33,7 +33,7 @@ use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, PartSums, Payload, Upload};
 use tidegate_plan::digest::Digests;
 use tidegate_plan::parts::MAX_PARTS;
-use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, PartSizes};
 
 /// Bytes of the first part. Smaller than the spool's, because parts are held in memory.
 const PART_BYTES: u64 = 8 << 20;
@@ -157,7 +157,7 @@ impl WritePath {
         let (path, origin) = (self.clone(), source.origin.clone());
         let work = async move {
             let delete = origin.writing().delete(&id.key);
-            let deleted = change_key(&path.core, &id, delete).await;
+            let deleted = change_key(&path.core, (&id, ChangeKind::Removed), delete).await;
             // Released before the mounts are told: their kernel may wait there for a caller that
             // waits for this.
             if let Some(hold) = hold.filter(|_| deleted.is_ok()) {

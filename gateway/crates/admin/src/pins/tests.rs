@@ -11,7 +11,7 @@ use super::*;
 #[derive(Default)]
 pub(in super::super) struct ToldPins {
     fails: Mutex<Option<PinError>>,
-    asked: Mutex<Vec<String>>,
+    pub(in super::super) asked: Mutex<Vec<String>>,
 }
 
 impl ToldPins {

@@ -5,6 +5,7 @@ use tidegate_config::Environment;
 
 mod access;
 mod events;
+mod hooks;
 mod limits;
 mod origins;
 mod routes;
@@ -262,7 +263,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `mount`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `mount`, `hook`, `profile`",
         ]
     );
 }

@@ -10,16 +10,16 @@ use futures_util::future::try_join_all;
 use tidegate_engine::Core;
 use tidegate_engine::records;
 use tidegate_origin::{MARK_REFUSED, OriginError};
-use tidegate_plan::ObjectId;
+use tidegate_plan::{ChangeKind, ObjectId};
 
 /// Sends a request that changes a key in the bucket, once the key is marked under every identity of
-/// the bucket.
+/// the bucket. Reports the change to the engine's observer, unless the answer proves that there is none.
 ///
 /// # Errors
 /// The request's, or [`MARK_REFUSED`] if it was not sent.
 pub(crate) async fn change_key<T>(
     core: &Core,
-    id: &ObjectId,
+    (id, kind): (&ObjectId, ChangeKind),
     request: impl Future<Output = Result<T, OriginError>>,
 ) -> Result<T, OriginError> {
     let ids = core.everywhere(id);
@@ -29,7 +29,12 @@ pub(crate) async fn change_key<T>(
         tracing::debug!(%error, "a write is refused");
         return Err(MARK_REFUSED);
     }
-    request.await
+    let answer = request.await;
+    let is_certain = |error: &OriginError| error.proves_undone() || !error.leaves_doubt();
+    if !answer.as_ref().is_err_and(is_certain) {
+        core.report_change_of(id, kind);
+    }
+    answer
 }
 
 /// A change under way. It ends also when its writer is cancelled.

@@ -13,7 +13,7 @@ use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
 use tidegate_plan::upload::ByteSource;
-use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectKey, Timestamp, Version};
 
 impl SharedDraft {
     /// Completes the object from its parts, and checks that it has the intended length.
@@ -32,7 +32,7 @@ impl SharedDraft {
         let id = self.source.object(&upload.key);
         let asked = self.inner.core.now();
         let complete = origin.writing().complete(upload, parts.clone(), guard);
-        let error = match change_key(&self.inner.core, &id, complete).await {
+        let error = match change_key(&self.inner.core, (&id, ChangeKind::Created), complete).await {
             Ok(written) => {
                 let published = self.verify(upload, written, size, asked).await?;
                 return Ok(PublishedVersion {
@@ -174,7 +174,7 @@ impl SharedDraft {
         let copy = origin.writing().copy(source, &key, Some(headers.clone()));
         let core = &self.inner.core;
         let asked = core.now();
-        let error = match change_key(core, &self.id(), copy).await {
+        let error = match change_key(core, (&self.id(), ChangeKind::Created), copy).await {
             Ok(written) => {
                 return Ok(PublishedVersion {
                     known: WriteConfirmation::Answered(WriteAnswer::now(

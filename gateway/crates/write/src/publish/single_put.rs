@@ -14,7 +14,7 @@ use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::{Chunks, WriteAnswer, WriteConfirmation};
 use tidegate_origin::{Guard, OriginError, Payload};
-use tidegate_plan::{ByteRange, ETag, Version};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, Version};
 
 /// Returns the tag of an object that is put in one request (S3, unless encrypted with keys of its
 /// own).
@@ -52,7 +52,7 @@ impl SharedDraft {
         let put = origin.put(&key, headers.clone(), payload, guard.clone());
         let core = &self.inner.core;
         let (id, profile, asked) = (self.id(), self.source.profile.load_full(), core.now());
-        let put = change_key(core, &id, put);
+        let put = change_key(core, (&id, ChangeKind::Created), put);
         let cut = Chunks::cut(core, &profile, &pieces, false);
         let (put, chunks) = tokio::join!(put, cut);
         match put {

@@ -15,7 +15,7 @@ use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Chunks, WriteAnswer, WriteConfirmation};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};
-use tidegate_plan::{ETag, Version};
+use tidegate_plan::{ChangeKind, ETag, Version};
 
 /// The longest duration of an abort when the process ends.
 const SHUTDOWN_ABORT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ impl Receiving {
         let asked = self.core.now();
         let writing = self.source.origin.writing();
         let complete = writing.complete(&upload, parts.clone(), guard);
-        match change_key(&self.core, &self.id, complete).await {
+        match change_key(&self.core, (&self.id, ChangeKind::Created), complete).await {
             Ok(written) => {
                 self.upload = None;
                 let answered = WriteAnswer::now(&self.core, asked, written.answered);
@@ -61,7 +61,7 @@ impl Receiving {
         let asked = core.now();
         let origin = self.source.origin.writing();
         let put = origin.put(&self.id.key, headers, payload, guard);
-        let put = change_key(core, &self.id, put);
+        let put = change_key(core, (&self.id, ChangeKind::Created), put);
         let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
         let written = put?;
         Ok(PublishedVersion {

@@ -8,6 +8,7 @@ mod marks;
 mod model;
 mod near;
 mod near_model;
+mod observed;
 mod order;
 mod restart;
 mod stuck;

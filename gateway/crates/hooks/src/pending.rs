@@ -1,0 +1,341 @@
+//! The changes that wait for their call, bounded in number.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use tidegate_plan::{ChangeKind, KeyChange, ObjectKey};
+
+/// The most keys of one origin that wait. With more, their common folder stands for all: 1 MB of the longest keys.
+const MAX_KEYS: usize = 1000;
+
+/// The changes that one call reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Each {
+    /// All of a window.
+    Window,
+    /// Those of one folder.
+    Folder,
+    /// Those of one key.
+    Key,
+}
+
+/// The changes of one window.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    origins: BTreeMap<Arc<str>, OriginChanges>,
+    /// The times of the first and the last change.
+    span: Option<(Instant, Instant)>,
+}
+
+/// The changes of one origin.
+#[derive(Debug)]
+struct OriginChanges {
+    bucket: String,
+    changes: Changes,
+}
+
+#[derive(Debug)]
+enum Changes {
+    Keys(BTreeMap<ObjectKey, ChangeKind>),
+    /// Too many for a list.
+    Folder(FolderChanges),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FolderChanges {
+    folder: String,
+    event: Event,
+    count: u64,
+}
+
+/// The kind of the changes of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    Created,
+    Removed,
+    /// Both.
+    Changed,
+}
+
+impl Event {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        if self == other { self } else { Self::Changed }
+    }
+}
+
+impl From<ChangeKind> for Event {
+    fn from(kind: ChangeKind) -> Self {
+        match kind {
+            ChangeKind::Created => Self::Created,
+            ChangeKind::Removed => Self::Removed,
+        }
+    }
+}
+
+/// The changes that one call reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) bucket: String,
+    /// The key, or the folder of several; it may be empty.
+    pub(crate) key: String,
+    pub(crate) event: Event,
+    pub(crate) count: u64,
+}
+
+/// The effect of a change on the changes that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It waits with the others.
+    Kept,
+    /// There were too many keys: from now on their common folder waits.
+    Widened,
+}
+
+impl Pending {
+    /// Adds a change. One of a key that waits already takes its place.
+    pub(crate) fn add(&mut self, origin: &Arc<str>, change: &KeyChange, now: Instant) -> Added {
+        let first = self.span.map_or(now, |(first, _)| first);
+        self.span = Some((first, now));
+        let entry = self.origins.entry(origin.clone());
+        let origin = entry.or_insert_with(|| OriginChanges {
+            bucket: change.bucket.clone(),
+            changes: Changes::Keys(BTreeMap::new()),
+        });
+        origin.changes.add(&change.key, change.kind)
+    }
+
+    /// Returns the time at which the call is due: `debounce` after the last change, and at most `max_delay` after the
+    /// first. `None`: nothing waits.
+    pub(crate) fn due(&self, debounce: Duration, max_delay: Duration) -> Option<Instant> {
+        let (first, last) = self.span?;
+        Some((last + debounce).min(first + max_delay))
+    }
+
+    /// Returns the number of changed keys that wait.
+    pub(crate) fn count(&self) -> u64 {
+        let counts = self.origins.values().map(|one| match &one.changes {
+            Changes::Keys(keys) => keys.len() as u64,
+            Changes::Folder(folder) => folder.count,
+        });
+        counts.sum()
+    }
+
+    /// Takes all changes, and returns the calls that report them.
+    pub(crate) fn take(&mut self, each: Each) -> Vec<Call> {
+        self.span = None;
+        let origins = std::mem::take(&mut self.origins).into_values();
+        origins.flat_map(|origin| origin.calls(each)).collect()
+    }
+}
+
+impl Changes {
+    fn add(&mut self, key: &ObjectKey, kind: ChangeKind) -> Added {
+        match self {
+            Self::Keys(keys) if keys.len() < MAX_KEYS || keys.contains_key(key) => {
+                keys.insert(key.clone(), kind);
+                Added::Kept
+            }
+            Self::Keys(keys) => {
+                let mut folder = FolderChanges::of(keys);
+                folder.add(key, kind);
+                *self = Self::Folder(folder);
+                Added::Widened
+            }
+            Self::Folder(folder) => {
+                folder.add(key, kind);
+                Added::Kept
+            }
+        }
+    }
+}
+
+impl FolderChanges {
+    /// Returns what is common to keys. There is at least one.
+    fn of(keys: &BTreeMap<ObjectKey, ChangeKind>) -> Self {
+        let (mut all, mut count) = (None::<Self>, 0);
+        for (key, kind) in keys {
+            count += 1;
+            match &mut all {
+                Some(all) => all.add(key, *kind),
+                none => {
+                    *none = Some(Self {
+                        folder: folder_of(key.as_str()).to_owned(),
+                        event: (*kind).into(),
+                        count,
+                    });
+                }
+            }
+        }
+        all.unwrap_or(Self {
+            folder: String::new(),
+            event: Event::Changed,
+            count,
+        })
+    }
+
+    fn add(&mut self, key: &ObjectKey, kind: ChangeKind) {
+        let length = common_folder(&self.folder, key.as_str());
+        self.folder.truncate(length);
+        self.event = self.event.and(kind.into());
+        self.count += 1;
+    }
+
+    fn into_call(self, bucket: &str) -> Call {
+        Call {
+            bucket: bucket.to_owned(),
+            key: self.folder,
+            event: self.event,
+            count: self.count,
+        }
+    }
+}
+
+impl OriginChanges {
+    fn calls(self, each: Each) -> Vec<Call> {
+        let bucket = self.bucket;
+        let keys = match self.changes {
+            Changes::Keys(keys) => keys,
+            Changes::Folder(folder) => return vec![folder.into_call(&bucket)],
+        };
+        let single = |(key, kind): (&ObjectKey, &ChangeKind)| Call {
+            bucket: bucket.clone(),
+            key: key.as_str().to_owned(),
+            event: (*kind).into(),
+            count: 1,
+        };
+        match each {
+            Each::Key => keys.iter().map(single).collect(),
+            Each::Window if keys.len() == 1 => keys.iter().map(single).collect(),
+            Each::Window => vec![FolderChanges::of(&keys).into_call(&bucket)],
+            Each::Folder => {
+                let mut folders = BTreeMap::<String, FolderChanges>::new();
+                for (key, kind) in &keys {
+                    let folder = folder_of(key.as_str());
+                    let new = || FolderChanges {
+                        folder: folder.to_owned(),
+                        event: (*kind).into(),
+                        count: 0,
+                    };
+                    let entry = folders.entry(folder.to_owned());
+                    entry.or_insert_with(new).add(key, *kind);
+                }
+                let calls = folders.into_values();
+                calls.map(|folder| folder.into_call(&bucket)).collect()
+            }
+        }
+    }
+}
+
+/// Returns the folder of a key: up to its last slash, which is part of it.
+pub(crate) fn folder_of(key: &str) -> &str {
+    &key[..key.rfind('/').map_or(0, |slash| slash + 1)]
+}
+
+/// Returns the length of the longest folder that holds both.
+fn common_folder(folder: &str, key: &str) -> usize {
+    let pairs = folder.bytes().zip(key.bytes());
+    let common = pairs.take_while(|(one, other)| one == other).count();
+    // A slash is never part of another character.
+    let slash = folder.as_bytes()[..common].iter().rposition(|b| *b == b'/');
+    slash.map_or(0, |slash| slash + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(changes: &[(&str, ChangeKind)]) -> Pending {
+        let mut pending = Pending::default();
+        for (key, kind) in changes {
+            pending.add(&"media".into(), &change(key, *kind), Instant::now());
+        }
+        pending
+    }
+
+    fn change(key: &str, kind: ChangeKind) -> KeyChange {
+        KeyChange {
+            bucket: "b".to_owned(),
+            key: ObjectKey::new(key).expect("a key"),
+            kind,
+            etag: None,
+            size: None,
+            time: None,
+            sequencer: None,
+        }
+    }
+
+    fn told(pending: &mut Pending, each: Each) -> Vec<String> {
+        let calls = pending.take(each).into_iter();
+        calls
+            .map(|call| format!("{} {} {}", call.key, call.event.name(), call.count))
+            .collect()
+    }
+
+    const CHANGES: [(&str, ChangeKind); 5] = [
+        ("a/b/1", ChangeKind::Created),
+        ("a/b/2", ChangeKind::Removed),
+        ("a/bc/3", ChangeKind::Removed),
+        ("a/b/1", ChangeKind::Created),
+        ("a/bc/4", ChangeKind::Removed),
+    ];
+
+    #[test]
+    fn calls_are_for_keys_folders_or_all() {
+        for (each, expected) in [
+            (
+                Each::Key,
+                &[
+                    "a/b/1 created 1",
+                    "a/b/2 removed 1",
+                    "a/bc/3 removed 1",
+                    "a/bc/4 removed 1",
+                ][..],
+            ),
+            (Each::Folder, &["a/b/ changed 2", "a/bc/ removed 2"]),
+            (Each::Window, &["a/ changed 4"]),
+        ] {
+            assert_eq!(told(&mut pending(&CHANGES), each), expected, "{each:?}");
+        }
+        let one = &CHANGES[..1];
+        assert_eq!(told(&mut pending(one), Each::Window), ["a/b/1 created 1"]);
+        assert_eq!(told(&mut pending(one), Each::Folder), ["a/b/ created 1"]);
+        let top = [("1", ChangeKind::Created), ("2", ChangeKind::Created)];
+        assert_eq!(told(&mut pending(&top), Each::Window), [" created 2"]);
+    }
+
+    #[test]
+    fn too_many_keys_become_their_folder() {
+        let mut pending = Pending::default();
+        let (origin, now) = (Arc::from("media"), Instant::now());
+        for number in 0..3 * MAX_KEYS {
+            let change = change(&format!("a/ü/{number}"), ChangeKind::Created);
+            let added = pending.add(&origin, &change, now);
+            assert_eq!(added == Added::Widened, number == MAX_KEYS);
+        }
+        pending.add(&origin, &change("a/û/x", ChangeKind::Created), now);
+        assert_eq!(pending.count(), 3001);
+        assert_eq!(told(&mut pending, Each::Key), ["a/ created 3001"]);
+        assert_eq!(pending.count(), 0);
+        assert!(pending.due(Duration::ZERO, Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn origins_are_not_mixed() {
+        let mut pending = pending(&CHANGES[..1]);
+        let other = change("a/b/1", ChangeKind::Removed);
+        pending.add(&"other".into(), &other, Instant::now());
+        let told = told(&mut pending, Each::Window);
+        assert_eq!(told, ["a/b/1 created 1", "a/b/1 removed 1"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! The task of one hook: waits for changes, lets them settle, and calls the receiver.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Outcome, Transport};
+use crate::metrics::{DropReason, HookMetrics};
+use crate::pending::{Added, Call, Pending};
+use crate::settings::HookSettings;
+use tidegate_plan::KeyChange;
+use tidegate_plan::retry::Backoff;
+use tidegate_telemetry::locks::Recover as _;
+
+/// The pauses between the tries of a call.
+const BACKOFF: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
+
+/// The time after which a failed call ends the calls of its window; the rest is dropped.
+const MAX_BATCH: Duration = Duration::from_secs(600);
+
+/// One hook.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) settings: HookSettings,
+    pub(crate) metrics: HookMetrics,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) pending: Mutex<Pending>,
+    /// Tells the task that there is a change.
+    pub(crate) wake: Notify,
+    /// The calls of the present window that are not done.
+    pub(crate) unsent: AtomicU64,
+}
+
+impl Hook {
+    /// Adds the changes that the hook is called for. Returns at once.
+    pub(crate) fn add(&self, origin: &Arc<str>, changes: &[KeyChange]) {
+        let covered = |change: &&KeyChange| self.settings.covers(change.kind, change.key.as_str());
+        let mut covered = changes.iter().filter(covered).peekable();
+        if covered.peek().is_none() {
+            return;
+        }
+        let now = Instant::now();
+        let mut pending = self.pending.lock().recover();
+        for change in covered {
+            if pending.add(origin, change, now) == Added::Widened {
+                self.metrics.widened();
+            }
+        }
+        self.metrics.pending(pending.count());
+        drop(pending);
+        self.wake.notify_one();
+    }
+
+    /// Runs until it is told to stop; then sends what waits, each call once.
+    pub(crate) async fn run(self: Arc<Self>) {
+        while let Some(calls) = self.next_calls().await {
+            self.send_all(calls).await;
+        }
+    }
+
+    /// Waits until changes are due, and takes them. `None`: it stops, and nothing waits.
+    async fn next_calls(&self) -> Option<Vec<Call>> {
+        loop {
+            let HookSettings {
+                debounce,
+                max_delay,
+                ..
+            } = self.settings;
+            let due = self.pending.lock().recover().due(debounce, max_delay);
+            let is_stopping = self.stop.is_cancelled();
+            match due {
+                None if is_stopping => return None,
+                None => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = self.stop.cancelled() => {}
+                },
+                Some(due) if is_stopping || due <= Instant::now() => return Some(self.take()),
+                Some(due) => tokio::select! {
+                    () = sleep_until(due) => {}
+                    () = self.stop.cancelled() => {}
+                },
+            }
+        }
+    }
+
+    fn take(&self) -> Vec<Call> {
+        let mut pending = self.pending.lock().recover();
+        let calls = pending.take(self.settings.each);
+        self.metrics.pending(0);
+        self.unsent.store(calls.len() as u64, Ordering::Relaxed);
+        calls
+    }
+
+    /// Sends the calls of one window, one after the other. Drops the rest of them if a receiver does not answer.
+    async fn send_all(&self, calls: Vec<Call>) {
+        let begun = Instant::now();
+        for call in calls {
+            let outcome = self.send(&call).await;
+            let left = self
+                .unsent
+                .fetch_sub(1, Ordering::Relaxed)
+                .saturating_sub(1);
+            if outcome.is_none_or(|outcome| outcome == Outcome::Done) {
+                continue;
+            }
+            self.metrics.dropped(DropReason::Failed, 1);
+            let is_silent = outcome.is_some_and(Outcome::is_silent);
+            if left > 0 && (is_silent || begun.elapsed() > MAX_BATCH) {
+                self.unsent.store(0, Ordering::Relaxed);
+                self.metrics.dropped(DropReason::Silent, left);
+                let hook = self.settings.name.as_str();
+                tracing::warn!(hook, calls = left, "further calls of a hook were dropped");
+                return;
+            }
+        }
+    }
+
+    /// Sends a call until it succeeds, is refused, or has had its tries. `None`: its URL is none.
+    async fn send(&self, call: &Call) -> Option<Outcome> {
+        let hook = self.settings.name.as_str();
+        let mut failures = 0;
+        loop {
+            let request = match self.settings.request(call) {
+                Ok(request) => request,
+                // The configuration was checked, and values are escaped.
+                Err(error) => {
+                    tracing::error!(hook, %error, "a hook has no request");
+                    self.metrics.dropped(DropReason::Failed, 1);
+                    return None;
+                }
+            };
+            let outcome = self.transport.send(request, self.settings.timeout).await;
+            self.metrics.answered(outcome);
+            if outcome == Outcome::Done {
+                return Some(outcome);
+            }
+            let (result, status) = (outcome.label(), outcome.status());
+            if !outcome.may_pass() || failures >= self.settings.retries || self.stop.is_cancelled()
+            {
+                let tries = failures + 1;
+                tracing::warn!(hook, result, status, tries, "a hook's call was given up");
+                return Some(outcome);
+            }
+            tracing::debug!(hook, result, status, "a hook's call is repeated");
+            // A stop ends the pause: the call is tried once more.
+            tokio::select! {
+                () = sleep(BACKOFF.pause(failures, draw())) => {}
+                () = self.stop.cancelled() => {}
+            }
+            failures += 1;
+        }
+    }
+}
+
+/// Returns a random number in `0.0..1.0`: every `RandomState` hashes with keys of its own.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "32 bits are exact in a float of 64"
+)]
+fn draw() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(()) >> 32;
+    random as f64 / 2_f64.powi(32)
+}
