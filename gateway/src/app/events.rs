@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, header};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
@@ -17,19 +17,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::doctor::Origins;
 use tidegate_admin::events::EventsError;
-use tidegate_cache::MetaError;
-use tidegate_config::{Config, Environment, Events, EventsKind, Secret};
-use tidegate_engine::{Engine, ReadContext};
+use tidegate_config::{Config, Environment, Events, EventsKind, Route, Secret};
+use tidegate_engine::{Engine, EventCoverage, SubscriptionProof};
 use tidegate_events::heartbeat::{self, HeartbeatError, HeartbeatWriter};
 use tidegate_events::metrics::GapReason;
 use tidegate_events::nats::{DurableSettings, NatsAuth, NatsReceiver, NatsSettings};
 use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVerifier};
 use tidegate_events::subscription::{DeliverError, HeartbeatSettings};
 use tidegate_events::{ApplyError, Metrics, Sink, Subscription, SubscriptionSettings};
+use tidegate_hooks::Hooks;
 use tidegate_origin::{Guard, Origin, Payload};
-use tidegate_plan::{ETag, KeyChange, ObjectKey, Profile, Timestamp, Token};
+use tidegate_plan::freshness::EventProof;
+use tidegate_plan::{ETag, KeyChange, ObjectKey, OriginId, Timestamp, Token};
 
-/// The changes of one message that are applied at once: the state's disk takes them together.
+/// The changes of one message that are applied at once.
 const AT_ONCE: usize = 256;
 
 /// The signed messages that are read and checked at once: their senders have shown no token.
@@ -38,35 +39,64 @@ const MAX_SIGNED_AT_ONCE: usize = 4;
 /// A receiver may take this long to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Applies a change that a bucket has reported.
-async fn apply_change(
-    engine: &Engine,
-    source: &ReadContext,
-    change: &KeyChange,
-) -> Result<(), MetaError> {
-    engine.purge_key(source, &change.key).await
-}
+/// What each subscription proves, by its name. Routes read it, receivers write it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Proofs(HashMap<String, Arc<SubscriptionProof>>);
 
-/// The engine, as the sink of one bucket's changes.
-struct EngineSink {
-    engine: Engine,
-    source: ReadContext,
-}
-
-impl Sink for EngineSink {
-    fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>> {
-        let applied =
-            stream::iter(changes)
-                .map(move |change| async move {
-                    apply_change(&self.engine, &self.source, &change).await
-                })
-                .buffer_unordered(AT_ONCE)
-                .try_collect::<()>();
-        Box::pin(async move { applied.await.map_err(|error| ApplyError(error.to_string())) })
+impl Proofs {
+    /// Returns one for each subscription of a configuration.
+    pub(super) fn of(config: &Config) -> Self {
+        let all = config.events.iter();
+        Self(
+            all.map(|events| (events.name.clone(), Arc::default()))
+                .collect(),
+        )
     }
 
-    fn unbroken_since(&self, since: Option<Timestamp>) {
-        tracing::debug!(origin = ?self.source.origin.id(), ?since, "events are unbroken");
+    /// Returns the coverage of a route, if it has events.
+    pub(super) fn coverage(&self, route: &Route) -> anyhow::Result<Option<EventCoverage>> {
+        let Some(name) = &route.events else {
+            return Ok(None);
+        };
+        let subscription = self.0.get(name).cloned();
+        let subscription = subscription.with_context(|| {
+            format!(
+                "the route `{}` has the new events `{name}`: that needs a restart",
+                route.path
+            )
+        })?;
+        Ok(Some(EventCoverage {
+            subscription,
+            max_age: route.events_max_age.into(),
+        }))
+    }
+}
+
+/// The engine and the hooks, as the sink of one bucket's changes.
+struct ChangeSink {
+    engine: Engine,
+    hooks: Arc<Hooks>,
+    /// The name of the origin.
+    name: String,
+    origin: OriginId,
+    proof: Arc<SubscriptionProof>,
+}
+
+impl Sink for ChangeSink {
+    fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>> {
+        Box::pin(async move {
+            stream::iter(&changes)
+                .for_each_concurrent(AT_ONCE, |change| {
+                    self.engine.apply_change(self.origin, change)
+                })
+                .await;
+            self.hooks.changed(&self.name, &changes);
+            Ok(())
+        })
+    }
+
+    fn prove(&self, proof: EventProof) {
+        self.proof.set(proof);
     }
 }
 
@@ -129,8 +159,8 @@ impl BucketEvents {
     pub(super) fn new(
         config: &Config,
         env: &Environment,
-        engine: &Engine,
-        origins: &Origins,
+        (engine, hooks): (&Engine, &Arc<Hooks>),
+        (origins, proofs): (&Origins, &Proofs),
         registry: &mut Registry,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::default();
@@ -142,7 +172,14 @@ impl BucketEvents {
             let origin = origins
                 .get(&events.origin)
                 .context("the origin of events was checked")?;
-            let subscription = subscription(config, events, engine, origin, &metrics)?;
+            let sink = ChangeSink {
+                engine: engine.clone(),
+                hooks: hooks.clone(),
+                name: events.origin.clone(),
+                origin: origin.id(),
+                proof: proofs.0.get(&events.name).cloned().unwrap_or_default(),
+            };
+            let subscription = subscription(config, events, sink, &metrics)?;
             let nats = match events.kind {
                 EventsKind::Nats => {
                     let settings = nats_settings(events, env).with_context(of)?;
@@ -202,8 +239,7 @@ impl RunningEvents {
 fn subscription(
     config: &Config,
     events: &Events,
-    engine: &Engine,
-    origin: &Arc<dyn Origin>,
+    sink: ChangeSink,
     metrics: &Metrics,
 ) -> anyhow::Result<Arc<Subscription>> {
     let bucket = config.origin.iter().find(|one| one.name == events.origin);
@@ -222,13 +258,6 @@ fn subscription(
             .clone(),
         heartbeat: heartbeat.transpose()?,
         has_connection: events.kind == EventsKind::Nats,
-    };
-    let sink = EngineSink {
-        engine: engine.clone(),
-        source: ReadContext {
-            origin: origin.clone(),
-            profile: arc_swap::ArcSwap::from_pointee(Profile::default()),
-        },
     };
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
     Ok(Arc::new(Subscription::new(

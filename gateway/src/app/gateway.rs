@@ -212,7 +212,9 @@ fn bucket_events(
     parts: &mut GatewayParts,
 ) -> anyhow::Result<BucketEvents> {
     let registry = &mut parts.registry;
-    BucketEvents::new(config, env, &parts.engine, &parts.origins, registry)
+    let sinks = (&parts.engine, &parts.hooks);
+    let origins = parts.live_origins.all();
+    BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry)
 }
 
 /// Returns the public frontend, and registers its metrics.

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
+use super::events::Proofs;
 use super::fetch_runtime::FetchRuntime;
 use super::origins::LiveOrigins;
 use super::routes::RouteParts;
@@ -30,6 +31,7 @@ pub(super) struct GatewayParts {
     pub(super) hooks: Arc<Hooks>,
     pub(super) routes: RouteParts,
     pub(super) live_origins: LiveOrigins,
+    pub(super) proofs: Proofs,
     pub(super) origin_metrics: tidegate_origin::Metrics,
     pub(super) locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
@@ -59,7 +61,8 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     origin_metrics.register(&mut registry);
     let live_origins = LiveOrigins::connect(config, env, &origin_metrics).await?;
     let origins = live_origins.all();
-    let routes = routes::routes(config, env, &origins)?;
+    let proofs = Proofs::of(config);
+    let routes = routes::routes(config, env, &origins, &proofs)?;
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;
@@ -76,6 +79,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         hooks,
         routes,
         live_origins,
+        proofs,
         origin_metrics,
         locator,
         registry,

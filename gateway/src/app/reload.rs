@@ -11,6 +11,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
+use super::events::Proofs;
 use super::locate::Locator;
 use super::origins::LiveOrigins;
 use super::parts::GatewayParts;
@@ -36,6 +37,7 @@ pub(super) struct Reloader {
     env: Environment,
     engine: Engine,
     origin_metrics: Metrics,
+    proofs: Proofs,
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
@@ -121,6 +123,7 @@ impl Reloader {
             env: env.clone(),
             engine: parts.engine.clone(),
             origin_metrics: parts.origin_metrics.clone(),
+            proofs: parts.proofs.clone(),
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
@@ -170,7 +173,7 @@ impl Reloader {
         let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
         let prepared = prepared.await.map_err(words)?;
         let origins = prepared.origins.all();
-        let parts = routes::rebuild(&config, &self.env, &origins, &present.parts);
+        let parts = routes::rebuild(&config, &self.env, (&origins, &self.proofs), &present.parts);
         let parts = parts.map_err(words)?;
         // The last step that can fail.
         self.resize(&old.config, &loaded.config).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use http::{HeaderName, HeaderValue};
 
+use super::events::Proofs;
 use super::settings;
 use crate::doctor::Origins;
 use tidegate_access::Access;
@@ -41,13 +42,14 @@ pub(super) fn routes(
     config: &Config,
     env: &Environment,
     origins: &Origins,
+    proofs: &Proofs,
 ) -> anyhow::Result<RouteParts> {
     let none = RouteParts {
         routes: Vec::new(),
         profiles: Vec::new(),
         limits: HashMap::new(),
     };
-    rebuild(config, env, origins, &none)
+    rebuild(config, env, (origins, proofs), &none)
 }
 
 /// Returns the routes of another configuration. A route that stays keeps its [`ReadContext`], which mounts and readers
@@ -55,7 +57,7 @@ pub(super) fn routes(
 pub(super) fn rebuild(
     config: &Config,
     env: &Environment,
-    origins: &Origins,
+    (origins, proofs): (&Origins, &Proofs),
     old: &RouteParts,
 ) -> anyhow::Result<RouteParts> {
     let accesses = accesses(config, env)?;
@@ -76,15 +78,22 @@ pub(super) fn rebuild(
             let found = limits.get(name).map(|(_, limits)| limits.clone());
             found.context("a route's limits were checked")
         });
+        let events = proofs.coverage(&route)?;
         let stays = |old: &&Route| {
             let own = &old.settings;
             own.host == route.host
                 && own.path == route.path
                 && own.key_prefix == route.key_prefix
                 && Arc::ptr_eq(&old.source.origin, origin)
+                && old.source.events == events
         };
         let source = old.routes.iter().find(stays).map(|old| old.source.clone());
-        let new = || Arc::new(ReadContext::new(origin.clone(), profile.clone()));
+        let new = || {
+            Arc::new(ReadContext {
+                events: events.clone(),
+                ..ReadContext::new(origin.clone(), profile.clone())
+            })
+        };
         routes.push(Route {
             source: source.unwrap_or_else(new),
             settings: RouteSettings {

@@ -64,7 +64,7 @@ pub use object::reader::Reader;
 pub use object::stat::{self, Stat};
 pub use open::outcome::{ForwardReason, OpenOutcome};
 pub use open::{Open, records};
-pub use read_context::{EventCoverage, ReadContext, Subscription};
+pub use read_context::{EventCoverage, ReadContext, SubscriptionProof};
 pub use tidegate_cache::Tier;
 pub use variant::{Variant, VariantReader, VariantState};
 

@@ -25,25 +25,32 @@ pub struct ReadContext {
 /// The events of a bucket, as a route uses them.
 #[derive(Debug, Clone)]
 pub struct EventCoverage {
-    /// The subscription.
-    pub subscription: Arc<Subscription>,
+    /// What the subscription proves.
+    pub subscription: Arc<SubscriptionProof>,
     /// The time after which the bucket is asked although no event came: a store may lose one.
     pub max_age: Duration,
 }
 
-/// A subscription to the events of a bucket, as far as readers need it: what it proves at present.
+/// What a subscription to the events of a bucket proves at present.
 #[derive(Debug)]
-pub struct Subscription(ArcSwap<EventProof>);
+pub struct SubscriptionProof(ArcSwap<EventProof>);
 
-impl Default for Subscription {
+impl PartialEq for EventCoverage {
+    /// Compares the subscriptions themselves, not what they prove.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.subscription, &other.subscription) && self.max_age == other.max_age
+    }
+}
+
+impl Default for SubscriptionProof {
     fn default() -> Self {
         Self(ArcSwap::from_pointee(EventProof::NONE))
     }
 }
 
-impl Subscription {
+impl SubscriptionProof {
     /// Replaces what it proves.
-    pub fn prove(&self, proof: EventProof) {
+    pub fn set(&self, proof: EventProof) {
         self.0.store(Arc::new(proof));
     }
 }

@@ -14,7 +14,8 @@
 //! webhook's listener hands it the body of a request.
 
 use futures_core::future::BoxFuture;
-use tidegate_plan::{KeyChange, Timestamp};
+use tidegate_plan::KeyChange;
+use tidegate_plan::freshness::EventProof;
 
 pub mod heartbeat;
 pub mod liveness;
@@ -36,8 +37,9 @@ pub trait Sink: Send + Sync + 'static {
     /// At least one change may not hold, or not after a restart.
     fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>>;
 
-    /// Takes the time since which every change has been applied; `None` if changes may have been missed until now.
-    fn unbroken_since(&self, since: Option<Timestamp>);
+    /// Takes what the subscription proves from now on: since when every change has been applied, and until when that
+    /// holds. [`EventProof::NONE`]: changes may have been missed until now.
+    fn prove(&self, proof: EventProof);
 }
 
 /// The reason why changes were not applied, in words.

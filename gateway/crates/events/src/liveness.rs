@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tidegate_plan::freshness::EventProof;
 use tidegate_plan::{ETag, Timestamp};
 
 /// The most heartbeats that wait for their event, and the most events that wait for the answer to their write.
@@ -66,6 +67,16 @@ impl Liveness {
     #[must_use]
     pub fn unbroken_since(&self) -> Option<Timestamp> {
         self.since
+    }
+
+    /// Returns what the chain proves. It ends by itself if no further input comes.
+    #[must_use]
+    pub fn proof(&self) -> EventProof {
+        self.since.map_or(EventProof::NONE, |since| EventProof {
+            since,
+            proven: self.confirmed,
+            alive_until: self.confirmed.plus(self.every * 2),
+        })
     }
 
     /// Takes a heartbeat that was written: the time before its request, and the ETag that the store answered.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tidegate_plan::freshness::EventProof;
 use tidegate_plan::{ETag, KeyChange, ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -70,7 +71,7 @@ pub struct Subscription {
 #[derive(Debug)]
 struct State {
     liveness: Option<Liveness>,
-    published: Option<Timestamp>,
+    published: EventProof,
 }
 
 impl fmt::Debug for Subscription {
@@ -109,7 +110,7 @@ impl Subscription {
             order: Mutex::new(Order::new(MAX_KEYS)),
             state: Mutex::new(State {
                 liveness,
-                published: None,
+                published: EventProof::NONE,
             }),
         }
     }
@@ -260,20 +261,21 @@ impl Subscription {
             return;
         };
         input(liveness, (self.clock)());
-        let since = liveness.unbroken_since();
-        if state.published == since {
+        let proof = liveness.proof();
+        if state.published == proof {
             return;
         }
-        if state.published.is_some() != since.is_some() {
+        let is_alive = proof != EventProof::NONE;
+        if is_alive != (state.published != EventProof::NONE) {
             let subscription = &*self.settings.name;
-            match since {
-                Some(_) => tracing::info!(subscription, "events arrive"),
-                None => tracing::warn!(subscription, "events may be missed: ttl stands"),
+            match is_alive {
+                true => tracing::info!(subscription, "events arrive"),
+                false => tracing::warn!(subscription, "events may be missed: ttl stands"),
             }
         }
-        state.published = since;
-        self.metrics.alive.set(i64::from(since.is_some()));
-        self.sink.unbroken_since(since);
+        state.published = proof;
+        self.metrics.alive.set(i64::from(is_alive));
+        self.sink.prove(proof);
     }
 }
 

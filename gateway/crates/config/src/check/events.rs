@@ -2,9 +2,9 @@
 
 use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
-use super::super::section::{Events, EventsKind};
+use super::super::section::{Events, EventsKind, Route};
 use super::Check;
-use tidegate_plan::{ObjectKey, Period};
+use tidegate_plan::{Bucket, ObjectKey, Period};
 
 /// The shortest and the longest time between two heartbeats.
 const MIN_EVERY: Period = Period::secs(1);
@@ -37,6 +37,39 @@ impl Check<'_, '_> {
                 EventsKind::Webhook => self.webhook(&path, events),
                 EventsKind::Nats => self.nats(&path, events),
             }
+        }
+        for (index, route) in config.route.iter().enumerate() {
+            self.events_of_route(config, &KeyPath::nth("route", index), route);
+        }
+    }
+
+    /// Reports a route whose events do not exist, or are those of another bucket.
+    fn events_of_route(&mut self, config: &Config, path: &KeyPath, route: &Route) {
+        let Some(name) = &route.events else { return };
+        let path = path.key("events");
+        let Some(events) = config.events.iter().find(|one| one.name == *name) else {
+            let hint = suggestion(name, config.events.iter().map(|one| one.name.as_str()));
+            let message = format!("there are no events `{}`{hint}", name.escape_debug());
+            self.error(&path, message);
+            return;
+        };
+        let bucket = |name: &str| {
+            let origin = config.origin.iter().find(|one| one.name == name)?;
+            Some(Bucket::new(origin.endpoint.as_deref(), &origin.bucket))
+        };
+        let (of_events, of_route) = (bucket(&events.origin), bucket(&route.origin));
+        if of_events.is_some() && of_route.is_some() && of_events != of_route {
+            let message = format!(
+                "the events `{name}` are those of the origin `{}`, which is another bucket",
+                events.origin
+            );
+            self.error(&path, message);
+        }
+        if events.heartbeat.is_none() {
+            let message = format!(
+                "the events `{name}` have no heartbeat, so they confirm nothing: `ttl` stands"
+            );
+            self.warn(&path, message);
         }
     }
 

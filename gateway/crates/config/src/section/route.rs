@@ -33,6 +33,13 @@ pub struct Route {
     /// The limits of GET and HEAD, a `[limits.NAME]`; left out: none.
     #[schemars(extend("examples" = ["public"]))]
     pub limits: Option<String>,
+    /// The events that report changes of its objects, an `[[events]]` with a heartbeat; left out: `ttl` stands alone.
+    ///
+    /// While none was missed, what the bucket has confirmed stays fresh until an event reports a change.
+    #[schemars(extend("examples" = ["bucket"]))]
+    pub events: Option<String>,
+    /// The time after which the bucket is asked although no event has come, for a store may lose one.
+    pub events_max_age: Period,
     /// The object that stands for a path that ends in `/`.
     #[schemars(extend("examples" = ["index.html"]))]
     pub index: Option<String>,
@@ -79,6 +86,8 @@ impl Default for Route {
             profile: "web".into(),
             access: None,
             limits: None,
+            events: None,
+            events_max_age: Period::secs(86_400),
             index: None,
             cache_control: None,
             headers: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{EventCoverage, ReadContext, Subscription};
+use tidegate_engine::{EventCoverage, ReadContext, SubscriptionProof};
 use tidegate_origin::Origin as _;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::freshness::EventProof;
@@ -19,13 +19,13 @@ const DAY: Duration = secs(86_400);
 /// A world whose versions are covered by a subscription, which is broken at first.
 struct Covered {
     world: World,
-    subscription: Arc<Subscription>,
+    subscription: Arc<SubscriptionProof>,
 }
 
 impl Covered {
     fn new(change: impl FnOnce(&mut Profile)) -> Self {
         let mut world = Setup::profile(change).build();
-        let subscription = Arc::new(Subscription::default());
+        let subscription = Arc::new(SubscriptionProof::default());
         world.source = Arc::new(ReadContext {
             events: Some(EventCoverage {
                 subscription: subscription.clone(),
@@ -45,7 +45,7 @@ impl Covered {
     /// Lets a heartbeat come back that was written just now.
     fn heartbeat(&self, since: Timestamp) {
         let now = self.world.engine.now();
-        self.subscription.prove(EventProof {
+        self.subscription.set(EventProof {
             since,
             proven: now,
             alive_until: now.plus(BOUND),

@@ -30,8 +30,13 @@ impl Sink for Recorded {
         })
     }
 
-    fn unbroken_since(&self, since: Option<Timestamp>) {
-        self.since.lock().recover().push(since);
+    fn prove(&self, proof: EventProof) {
+        let since = (proof != EventProof::NONE).then_some(proof.since);
+        let mut all = self.since.lock().recover();
+        // Each heartbeat proves the same chain anew.
+        if all.last() != Some(&since) {
+            all.push(since);
+        }
     }
 }
 
