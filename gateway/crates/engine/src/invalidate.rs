@@ -2,5 +2,5 @@
 
 pub(crate) mod identities;
 pub(crate) mod pins;
-mod purge;
+pub(crate) mod purge;
 pub(crate) mod subscribers;

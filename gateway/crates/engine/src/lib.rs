@@ -56,6 +56,7 @@ pub mod written;
 pub use budget::Budget;
 pub use error::Error;
 pub use fetch::Assists;
+pub use invalidate::purge::{PurgeKind, PurgeTarget};
 pub use invalidate::subscribers::{InvalidationSubscriber, Scope};
 pub use object::Object;
 pub use object::coverage::Coverage;

@@ -76,7 +76,8 @@ impl Engine {
         };
         let judge = |record: &Record| {
             let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-            let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+            let age = self.core.counted_age(&id, record, &policy, now);
+            let judgement = policy.judge(age, record.must_confirm);
             (policy, judgement)
         };
         let (mut policy, mut judgement) = judge(&record);
@@ -152,11 +153,12 @@ impl Engine {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
                 let now = self.core.now();
-                if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
+                let age = self.core.counted_age(&id, &record, &policy, now);
+                if !error.excuses_stale() || !policy.serves_on_error(age) {
                     return Err(error);
                 }
                 let generation = self.core.meta.generation(&id).await;
-                if !records::is_of(&record, &id, generation) {
+                if !records::is_of(&self.core, &record, &id, generation) {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
@@ -236,12 +238,13 @@ impl Engine {
         client: Client,
     ) -> Object {
         let age = now.since(record.confirmed);
+        let counted_age = self.core.counted_age(&id, &record, &policy, now);
         let outcome = OpenOutcome {
             forward: None,
             collapsed: false,
             stored: policy.storable,
             age,
-            ttl_ms: millis(policy.lifetime) - millis(age),
+            ttl_ms: millis(policy.lifetime) - millis(counted_age),
         };
         let profile = source.profile.load();
         let options = FetchOptions::new(&profile, policy.storable, client);

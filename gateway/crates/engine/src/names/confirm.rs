@@ -23,8 +23,9 @@ impl Engine {
         if record.confirmed < since {
             return None;
         }
-        let age = self.core.now().since(record.confirmed);
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let now = self.core.now();
+        let age = self.core.counted_age(&id, &record, &policy, now);
         let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
         let left = policy.lifetime.saturating_sub(age);
         let facts = self.core.facts(&id, &record.version);

@@ -82,7 +82,8 @@ impl Engine {
             Entry::Present(record) => {
                 let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
                 let age = now.since(record.confirmed);
-                let freshness = Freshness::new(&policy, age, record.must_confirm);
+                let counted_age = self.core.counted_age(&id, &record, &policy, now);
+                let freshness = Freshness::new(&policy, counted_age, record.must_confirm);
                 Some(Stat::Present(Box::new(
                     self.locate_all(&record, age, freshness).await,
                 )))

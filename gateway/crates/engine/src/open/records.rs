@@ -4,10 +4,12 @@
 //! began.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Core;
 use tidegate_cache::{Entry, Record};
-use tidegate_plan::{ObjectId, VersionId};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::{ObjectId, Timestamp};
 
 /// Supersedes every matching resolve begun so far: those will install nothing.
 pub fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
@@ -48,7 +50,22 @@ pub(crate) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed
     }
 }
 
-/// Returns whether no purge has covered the key since the record was made.
-pub fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
-    record.id == VersionId::new(id, &record.version, generation)
+/// Returns whether no hard purge has covered the version since the record was made.
+pub fn is_of(core: &Core, record: &Record, id: &ObjectId, generation: u64) -> bool {
+    record.id == core.meta.address(id, &record.version, generation)
+}
+
+impl Core {
+    /// Returns the age of a record that counts for its freshness: a soft purge ended its lifetime.
+    pub(crate) fn counted_age(
+        &self,
+        id: &ObjectId,
+        record: &Record,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Duration {
+        let softened = self.meta.softened(id, record);
+        let softened = softened.map(|softened| now.since(softened));
+        policy.counted_age(now.since(record.confirmed), softened)
+    }
 }
