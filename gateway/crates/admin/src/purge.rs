@@ -209,14 +209,14 @@ async fn purge_many(admin: &Admin, purges: Vec<Purge>) -> Response {
         }
     }
     tracing::info!(count, purged, known, "purged");
-    ask::json(&json!({ "purged": purged, "known": known, "no_route": no_route }))
+    ask::json(&json!({ "known": known, "no_route": no_route, "purged": purged }))
 }
 
 async fn purge_one(admin: &Admin, purge: Purge) -> Response {
     match admin.control.purge(&purge).await {
         Ok(purged) => {
             tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
-            ask::json(&json!({ "purged": purged.names, "known": purged.known }))
+            ask::json(&json!({ "known": purged.known, "purged": purged.names }))
         }
         Err(error) => refusal(&purge, &error),
     }

@@ -19,7 +19,6 @@ mod hash;
 mod memory;
 mod metrics;
 mod private_files;
-mod purge;
 pub mod space;
 
 use std::fmt;
@@ -31,9 +30,8 @@ use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
 pub use error::StoreError;
-pub use meta::Meta;
+pub use meta::{Meta, PurgeEffect, PurgeScope};
 pub use pins::{PinId, Pinning};
-pub use purge::{PurgeEffect, PurgeScope};
 pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;

@@ -36,12 +36,13 @@ use self::journal::Journal;
 use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
 use self::purges::{PurgeEdit, PurgeSet};
+pub use self::purges::{PurgeEffect, PurgeScope};
 use self::queue::{ChangeQueue, RecordChange, Urgency};
 use self::reads::StoredRow;
 use self::record::{decode, row_key, unseal};
 use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, PurgeEffect, PurgeScope, Record, Settings};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings};
 use super::{StoreError, private_files};
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
 

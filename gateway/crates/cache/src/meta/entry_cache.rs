@@ -10,9 +10,9 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 
 use super::batch::now_micros;
-use super::purges::{PurgeEdit, PurgeSet};
+use super::purges::{PurgeEdit, PurgeEffect, PurgeScope, PurgeSet};
 use crate::hash::SeededHasher;
-use crate::{Entry, PurgeEffect, PurgeScope, Record};
+use crate::{Entry, Record};
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 use tidegate_telemetry::locks::Recover as _;
 

@@ -11,6 +11,7 @@
 
 mod level;
 mod prefixes;
+mod scope;
 mod set;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::level::PurgeLevel;
 use self::prefixes::PrefixPurges;
+pub use self::scope::{PurgeEffect, PurgeScope};
 pub(super) use self::set::PurgeSet;
 use tidegate_plan::{ObjectId, OriginId};
 

@@ -6,7 +6,7 @@
 use futures_util::future::join_all;
 
 use super::pins;
-use super::subscribers::Scope;
+use super::subscribers::{PurgeKind, Scope};
 use crate::open::records;
 use crate::{Engine, ReadContext};
 use tidegate_cache::{Entry, MetaError, PurgeEffect, PurgeScope};
@@ -23,16 +23,6 @@ pub enum PurgeTarget {
     Prefix(String),
     /// Every version that has a tag.
     Tag(Tag),
-}
-
-/// The kind of a purge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PurgeKind {
-    /// Nothing cached before is served afterwards.
-    #[default]
-    Hard,
-    /// What is cached is stale.
-    Soft,
 }
 
 impl PurgeTarget {

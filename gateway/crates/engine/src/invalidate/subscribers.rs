@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures_util::future::{BoxFuture, join_all};
 
-use super::purge::PurgeKind;
 use crate::{Core, Engine};
 use tidegate_plan::tags::Tag;
 use tidegate_plan::{ObjectKey, OriginId};
@@ -34,6 +33,16 @@ impl Scope {
             Self::Tag(_) => true,
         }
     }
+}
+
+/// The kind of a purge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PurgeKind {
+    /// Nothing cached before is served afterwards.
+    #[default]
+    Hard,
+    /// What is cached is stale.
+    Soft,
 }
 
 /// A subscriber to purges. A purge returns when all subscribers are done, so a slow one delays it.
