@@ -81,6 +81,12 @@ growth: dist
     mkdir -p target/growth
     target/dist/growth target/growth
 
+# Purges of 10,000 keys, of a prefix of a million and of a tag of 100,000 (needs 2 GB)
+purges: dist
+    cargo build --locked --profile dist -p tidegate-benches --bin purges
+    mkdir -p target/purges
+    target/dist/purges target/purges
+
 # The long runs: that it stays right, in full counts
 long: dist
     {{ loadtest }} run cold-requests ranges herd churn --report report

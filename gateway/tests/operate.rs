@@ -14,6 +14,8 @@ mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "operate/purges.rs"]
+mod purges;
 #[path = "support/world.rs"]
 mod world;
 

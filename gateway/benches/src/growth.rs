@@ -191,7 +191,7 @@ async fn put_keys(folder: &Path, count: u64) -> Result<Vec<f64>> {
         let id = object(number);
         let version = version(number)?;
         let record = Record {
-            id: VersionId::new(&id, &version, meta.generation(&id).await),
+            id: meta.address(&id, &version, meta.generation(&id).await),
             version: Arc::new(version),
             confirmed: Timestamp::from_secs(1_800_000_000),
             must_confirm: false,

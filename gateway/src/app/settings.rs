@@ -163,12 +163,14 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings
             min_free: disk.min_free.0,
             ..tidegate_cache::DiskSettings::default()
         });
+    let tags_header = &config.cache.tags_header;
     Ok(tidegate_cache::Settings {
         memory: config.cache.memory.0,
         geometry: Geometry::new(config.cache.chunk.0).context("cache.chunk is no power of two")?,
         disks: disks.collect(),
         state: config.state_path(),
         state_size: config.state.size.0,
+        tags_header: tags_header.parse().context("cache.tags_header")?,
         ..tidegate_cache::Settings::default()
     })
 }

@@ -78,16 +78,28 @@ pub struct DoctorArgs {
 pub struct PurgeArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`
     #[arg(value_name = "PATH")]
-    #[arg(required_unless_present = "from_list")]
+    #[arg(required_unless_present_any = ["from_list", "tag"])]
     pub path: Option<String>,
 
-    /// A file with a path a line, as it stands in the URL; `-`: standard input
+    /// A file with a path a line, as it stands in the URL, or with `--tags` a tag a line; `-`: standard input
     #[arg(long, value_name = "FILE", conflicts_with = "path")]
     pub from_list: Option<PathBuf>,
 
     /// Everything that begins with PATH, or with a path of the list
     #[arg(long)]
     pub prefix: bool,
+
+    /// Every object with this tag; may be given several times
+    #[arg(long, value_name = "TAG", conflicts_with_all = ["path", "from_list"])]
+    pub tag: Vec<String>,
+
+    /// The lines of the list are tags
+    #[arg(long, requires = "from_list", conflicts_with = "prefix")]
+    pub tags: bool,
+
+    /// Make stale in place of removing: served while it is confirmed, and while the origin fails
+    #[arg(long)]
+    pub soft: bool,
 
     /// Only in routes of this host
     #[arg(long)]

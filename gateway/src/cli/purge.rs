@@ -1,4 +1,5 @@
-//! `tidegate purge`: requests to the admin listener of a running gateway, one for a path, or for each part of a list.
+//! `tidegate purge`: requests to the admin listener of a running gateway, one for a
+//! path, or for each part of a list of paths or tags.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,9 +13,10 @@ use super::PurgeArgs;
 use super::client::{AdminRequest, Client, check_path, run};
 use super::lines::{lines, open};
 use tidegate_config::{Admin, Environment};
+use tidegate_plan::tags::Tag;
 
-/// Paths in one request.
-const BATCH_PATHS: usize = 1000;
+/// Paths, prefixes or tags in one request.
+const BATCH_SIZE: usize = 1000;
 
 /// Purges, and returns the purged names, or for a list their number.
 pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyhow::Result<String> {
@@ -22,34 +24,54 @@ pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyho
     match (&args.path, &args.from_list) {
         (Some(path), None) => {
             check_path(path)?;
-            let body = json!({ "path": path, "prefix": args.prefix, "host": args.host });
+            let body = json!({
+                "path": path, "prefix": args.prefix, "host": args.host, "soft": args.soft,
+            });
             run(client.send(request(body)))
         }
-        (None, Some(file)) => purge_list(&client, &read(file)?, args),
-        _ => bail!("say one of PATH and --from-list FILE"),
+        (None, Some(file)) => purge_list(&client, &read(file, args.tags)?, args),
+        (None, None) if !args.tag.is_empty() => {
+            check_tags(&args.tag)?;
+            purge_list(&client, &args.tag, args)
+        }
+        _ => bail!("say one of PATH, --tag TAG and --from-list FILE"),
     }
 }
 
-fn purge_list(client: &Client<'_>, paths: &[String], args: &PurgeArgs) -> anyhow::Result<String> {
-    let list = if args.prefix { "prefixes" } else { "paths" };
-    let (mut purged, mut no_route) = (0, Vec::new());
+fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow::Result<String> {
+    let list = match args {
+        _ if args.tags || !args.tag.is_empty() => "tags",
+        _ if args.prefix => "prefixes",
+        _ => "paths",
+    };
+    let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
     run(async {
-        for part in paths.chunks(BATCH_PATHS) {
-            let answer = client
-                .send(request(json!({ list: part, "host": args.host })))
-                .await?;
+        for part in names.chunks(BATCH_SIZE) {
+            let body = json!({ list: part, "host": args.host, "soft": args.soft });
+            let answer = client.send(request(body)).await?;
             let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
             purged += answer["purged"].as_u64().unwrap_or(0);
+            known += answer["known"].as_u64().unwrap_or(0);
             let missing = answer["no_route"].as_array().into_iter().flatten();
             no_route.extend(missing.filter_map(Value::as_str).map(str::to_owned));
         }
         Ok(())
     })?;
-    let mut text = format!("purged {purged}\n");
+    let mut text = match list {
+        "paths" => format!("purged {purged}, known {known}\n"),
+        _ => format!("purged {purged}\n"),
+    };
     for path in no_route {
         writeln!(text, "no route has {}", path.escape_debug())?;
     }
     Ok(text)
+}
+
+fn check_tags(tags: &[String]) -> anyhow::Result<()> {
+    for tag in tags {
+        Tag::new(tag).with_context(|| format!("`{}`", tag.escape_debug()))?;
+    }
+    Ok(())
 }
 
 fn request(body: Value) -> AdminRequest {
@@ -60,17 +82,20 @@ fn request(body: Value) -> AdminRequest {
     }
 }
 
-/// Reads a path a line; empty lines are passed over.
-fn read(file: &Path) -> anyhow::Result<Vec<String>> {
-    let (mut paths, mut is_text) = (Vec::new(), true);
+/// Reads a path or a tag a line; empty lines are passed over.
+fn read(file: &Path, are_tags: bool) -> anyhow::Result<Vec<String>> {
+    let (mut names, mut is_text) = (Vec::new(), true);
     lines(open(file)?, |line| {
         is_text &= matches!(line, Cow::Borrowed(_));
         let path = line.trim();
         if !path.is_empty() {
-            paths.push(path.to_owned());
+            names.push(path.to_owned());
         }
     })?;
     ensure!(is_text, "{} is not text", file.display());
-    paths.iter().try_for_each(|path| check_path(path))?;
-    Ok(paths)
+    match are_tags {
+        true => check_tags(&names)?,
+        false => names.iter().try_for_each(|path| check_path(path))?,
+    }
+    Ok(names)
 }

@@ -138,6 +138,9 @@ fn purged(
         path: Some(path.to_owned()),
         from_list: None,
         prefix: true,
+        tag: Vec::new(),
+        tags: false,
+        soft: true,
         host: None,
     };
     let answer = purge::purge(&admin, &env, &args);
@@ -158,7 +161,7 @@ fn purges_over_tcp_and_tells_a_refusal() {
             "{request}"
         );
         assert!(
-            request.contains(r#"{"path":"/a%20b/","prefix":true,"host":null}"#),
+            request.contains(r#"{"path":"/a%20b/","prefix":true,"host":null,"soft":true}"#),
             "{request}"
         );
         match answer {
@@ -189,6 +192,9 @@ fn a_purge_that_cannot_be_asked_for_says_why() {
         path: Some(path.into()),
         from_list: None,
         prefix: false,
+        tag: Vec::new(),
+        tags: false,
+        soft: false,
         host: None,
     };
     let why = |admin: &tidegate_config::Admin, path: &str| {

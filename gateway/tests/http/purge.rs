@@ -140,3 +140,65 @@ async fn without_networks_it_is_no_method() {
     assert_eq!(purge(&gateway, "/x.*", &[REGEX]).await, 404);
     gateway.end().await;
 }
+
+const TAGS: &str = "x-amz-meta-cache-tags";
+
+#[tokio::test]
+async fn a_tag_covers_the_objects_that_have_it() {
+    let gateway = Gateway::with(routes(), settings()).await;
+    let objects = [("up/a", "red front"), ("x", "blue,front"), ("y", "blue")];
+    let paths = ["/uploads/a", "/x", "/y"];
+    let put = |bytes: &'static str| {
+        for (key, tags) in objects {
+            gateway.origin.put_with(key, bytes, &[(TAGS, tags)]);
+        }
+    };
+    let found = async || {
+        let mut found = Vec::new();
+        for path in paths {
+            found.push(read(&gateway, path).await);
+        }
+        found
+    };
+    put("old");
+    assert_eq!(found().await, ["old", "old", "old"]);
+    put("new");
+    for (headers, expected) in [
+        ([("xkey", "other")], ["old", "old", "old"]),
+        ([("surrogate-key", "red other")], ["new", "old", "old"]),
+        ([("xkey-purge", "front")], ["new", "new", "old"]),
+    ] {
+        assert_eq!(purge(&gateway, "/", &headers).await, 200);
+        assert_eq!(found().await, expected, "{headers:?}");
+    }
+    for bad in ["\u{e4}", &"x".repeat(1025)] {
+        assert_eq!(purge(&gateway, "/", &[("xkey", bad)]).await, 400);
+    }
+    assert_eq!(found().await, ["new", "new", "old"]);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_soft_purge_serves_what_it_has_once_more() {
+    let gateway = Gateway::with(routes(), settings()).await;
+    let soft: [Headers<'_>; 3] = [
+        &[("x-purge-method", "soft")],
+        &[("fastly-soft-purge", "1")],
+        &[("xkey-softpurge", "t")],
+    ];
+    for (number, headers) in soft.into_iter().enumerate() {
+        let (key, path) = (format!("{number}"), format!("/{number}"));
+        gateway.origin.put_with(&key, "old", &[(TAGS, "t")]);
+        assert_eq!(read(&gateway, &path).await, "old");
+        gateway.origin.put_with(&key, "new", &[(TAGS, "t")]);
+        assert_eq!(purge(&gateway, &path, headers).await, 200);
+        assert_eq!(read(&gateway, &path).await, "old", "{headers:?}");
+        let mut tries = 0;
+        while read(&gateway, &path).await == "old" {
+            tries += 1;
+            assert!(tries < 10_000, "{headers:?}: never confirmed");
+            tokio::task::yield_now().await;
+        }
+    }
+    gateway.end().await;
+}

@@ -1,14 +1,15 @@
 //! The endpoints' actions on the engine.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
-use super::place::{Locate, Place};
-use super::{Control, Purge, PurgeError};
-use tidegate_engine::Engine;
+use super::place::{Locate, Place, PlaceError};
+use super::{Control, Purge, PurgeError, PurgeExtent, Purged};
+use tidegate_engine::{Engine, PurgeTarget, ReadContext};
 use tidegate_write::Stage;
 use tidegate_write::Writers;
 
@@ -40,43 +41,62 @@ impl EngineControl {
         pending.filter(|one| one.stage == Stage::Refused).count()
     }
 
-    async fn purge_all(&self, purge: &Purge) -> Result<Vec<String>, PurgeError> {
-        let place = Place {
-            path: purge.path.clone(),
+    async fn purge_all(&self, purge: &Purge) -> Result<Purged, PurgeError> {
+        // In parallel: each takes effect in memory at once, and all wait for the disk together.
+        let targets = self.targets(purge)?;
+        let purges = targets.iter().map(|(source, target)| async move {
+            let done = self.engine.purge(source, target, purge.kind).await;
+            done.map_err(not_durable)
+        });
+        let known = join_all(purges)
+            .await
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        let name = |(_, target): (_, PurgeTarget)| match target {
+            PurgeTarget::Key(key) => key.as_str().to_owned(),
+            PurgeTarget::Prefix(prefix) => prefix,
+            PurgeTarget::Tag(tag) => tag.to_string(),
+        };
+        Ok(Purged {
+            known: known.iter().filter(|known| **known).count(),
+            names: targets.into_iter().map(name).collect(),
+        })
+    }
+
+    /// Returns the purges in buckets that a requested one means.
+    fn targets(&self, purge: &Purge) -> Result<Vec<Target>, PlaceError> {
+        let place = |path: &str| Place {
+            path: path.to_owned(),
             host: purge.host.clone(),
         };
-        // In parallel: each takes effect in memory at once, and all wait for the disk together.
-        if purge.prefix {
-            let purges = self
-                .locate
-                .beginning(&place)?
-                .into_iter()
-                .map(|below| async move {
-                    let done = self.engine.purge_prefix(&below.source, &below.prefix);
-                    done.await.map(|()| below.prefix.clone())
+        match &purge.extent {
+            PurgeExtent::Path(path) => {
+                let objects = self.locate.objects(&place(path))?.into_iter();
+                let keys = objects.flat_map(|object| {
+                    let all = std::iter::once(object.key).chain(object.siblings);
+                    all.map(move |key| (object.source.clone(), PurgeTarget::Key(key)))
                 });
-            all_durable(join_all(purges).await)
-        } else {
-            let objects = self.locate.objects(&place)?.into_iter();
-            let keys = objects.flat_map(|object| {
-                let all = std::iter::once(object.key).chain(object.siblings);
-                all.map(move |key| (object.source.clone(), key))
-            });
-            let purges = keys.map(|(source, key)| async move {
-                let done = self.engine.purge_key(&source, &key);
-                done.await.map(|()| key.as_str().to_owned())
-            });
-            all_durable(join_all(purges).await)
+                Ok(keys.collect())
+            }
+            PurgeExtent::Prefix(path) => {
+                let all = self.locate.beginning(&place(path))?.into_iter();
+                let prefixes = all.map(|below| (below.source, PurgeTarget::Prefix(below.prefix)));
+                Ok(prefixes.collect())
+            }
+            PurgeExtent::Tag(tag) => {
+                let mut buckets = self.locate.beginning(&place("/"))?;
+                let mut seen = BTreeSet::new();
+                buckets.retain(|below| seen.insert(below.source.origin.id()));
+                let tags = buckets.into_iter();
+                let tags = tags.map(|below| (below.source, PurgeTarget::Tag(tag.clone())));
+                Ok(tags.collect())
+            }
         }
     }
 }
 
-/// Returns the names of all purges, or the error of the first that is not durable.
-fn all_durable(done: Vec<Result<String, impl fmt::Display>>) -> Result<Vec<String>, PurgeError> {
-    done.into_iter()
-        .map(|one| one.map_err(not_durable))
-        .collect()
-}
+/// A purge in a bucket.
+type Target = (Arc<ReadContext>, PurgeTarget);
 
 fn not_durable(error: impl fmt::Display) -> PurgeError {
     PurgeError::NotDurable(error.to_string())
@@ -104,7 +124,7 @@ impl Control for EngineControl {
         notes
     }
 
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
+    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
         Box::pin(self.purge_all(purge))
     }
 }

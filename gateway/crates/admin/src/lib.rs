@@ -63,7 +63,7 @@ mod warm;
 
 pub use control::EngineControl;
 pub use listen::{hosts, serve};
-pub use purge::{Purge, PurgeError};
+pub use purge::{Purge, PurgeError, PurgeExtent, Purged};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
 /// an answer.
@@ -80,8 +80,8 @@ pub trait Control: Send + Sync + 'static {
     /// Problems that do not prevent answers, one line each.
     fn notes(&self) -> Vec<String>;
 
-    /// Removes the objects that `purge` names, and returns their names. Durable when it returns.
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>>;
+    /// Purges the objects that `purge` names. Durable when it returns.
+    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
 }
 
 /// The state that the endpoints need.

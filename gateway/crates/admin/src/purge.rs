@@ -8,9 +8,12 @@
 //! `+`. A client that encodes its parameters sends `%2F` first, which is refused rather than misread: such a client
 //! sends JSON.
 //!
-//! `{"paths": ["/a", "/b"], "prefixes": ["/c/"], "host": …}` purges up to 10,000 at once. All are checked before the first is
-//! purged, and the answer comes when all are durable: `{"purged": 3, "no_route": []}` counts keys and prefixes in buckets,
-//! and names the paths that lead nowhere. It may be sent again.
+//! `{"paths": ["/a", "/b"], "prefixes": ["/c/"], "tags": ["post-17"], "host": …}` purges up to 10,000 at once. All are
+//! checked before the first is purged, and the answer comes when all are durable: `{"purged": 4, "known": 1, "no_route":
+//! []}` counts keys, prefixes and tags in buckets, then the keys of which anything was known, and names the paths that
+//! lead nowhere. It may be sent again.
+//!
+//! `"soft": true` makes stale what is otherwise removed.
 
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
@@ -22,6 +25,8 @@ use serde_json::json;
 use super::Admin;
 use super::ask::{self, Refusal};
 use super::place::{self, PlaceError};
+use tidegate_engine::PurgeKind;
+use tidegate_plan::tags::Tag;
 
 /// The longest body: ten thousand paths of ordinary length.
 pub(super) const MAX_BODY: usize = 8 << 20;
@@ -33,17 +38,44 @@ const MAX_PURGES: usize = 10_000;
 const AT_ONCE: usize = 1024;
 
 /// A requested purge.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
-    /// A URL path of the public listener, percent-encoded.
-    pub path: String,
-    /// Whether to remove everything that starts with the path, too.
-    #[serde(default)]
-    pub prefix: bool,
-    /// The host whose objects are removed; left out: all hosts.
-    #[serde(default)]
+    /// The objects that it covers.
+    pub extent: PurgeExtent,
+    /// The host whose objects are covered; left out: all hosts.
     pub host: Option<String>,
+    /// Whether they are removed or made stale.
+    pub kind: PurgeKind,
+}
+
+/// The objects that a requested purge covers. A path is a URL path of the public listener, percent-encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PurgeExtent {
+    /// The object of one path.
+    Path(String),
+    /// Every object whose path begins so.
+    Prefix(String),
+    /// Every object that has the tag, in the buckets of the host's routes.
+    Tag(Tag),
+}
+
+/// The result of a purge.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Purged {
+    /// The keys, prefixes and tags in buckets.
+    pub names: Vec<String>,
+    /// The number of keys of which anything was known: a version, that they are missing, or a name on a mount.
+    pub known: usize,
+}
+
+impl Purge {
+    /// Returns the path, the prefix or the tag.
+    fn name(&self) -> &str {
+        match &self.extent {
+            PurgeExtent::Path(path) | PurgeExtent::Prefix(path) => path,
+            PurgeExtent::Tag(tag) => tag.as_str(),
+        }
+    }
 }
 
 /// The reason why a purge removed nothing, or not everything.
@@ -63,6 +95,18 @@ enum Wanted {
     Many(Vec<Purge>),
 }
 
+/// One purge, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct One {
+    path: String,
+    #[serde(default)]
+    prefix: bool,
+    host: Option<String>,
+    #[serde(default)]
+    soft: bool,
+}
+
 /// The purges of one request, as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,27 +115,61 @@ struct Batch {
     paths: Vec<String>,
     #[serde(default)]
     prefixes: Vec<String>,
+    #[serde(default)]
+    tags: Vec<String>,
     host: Option<String>,
+    #[serde(default)]
+    soft: bool,
+}
+
+impl One {
+    fn purge(self) -> Result<Purge, String> {
+        Ok(Purge {
+            extent: extent(self.path, self.prefix)?,
+            host: self.host,
+            kind: kind(self.soft),
+        })
+    }
 }
 
 impl Batch {
     fn purges(self) -> Result<Vec<Purge>, String> {
-        let count = self.paths.len() + self.prefixes.len();
+        let count = self.paths.len() + self.prefixes.len() + self.tags.len();
         if !(1..=MAX_PURGES).contains(&count) {
-            return Err(format!("{count} paths: say from 1 to {MAX_PURGES}"));
+            let most = MAX_PURGES;
+            return Err(format!(
+                "{count} paths, prefixes and tags: say from 1 to {most}"
+            ));
         }
-        let host = self.host;
-        let purge = |prefix: bool| {
-            let host = host.clone();
-            move |path| Purge {
-                path,
-                prefix,
-                host: host.clone(),
-            }
+        let (host, kind) = (self.host, kind(self.soft));
+        let paths = self.paths.into_iter().map(|path| extent(path, false));
+        let prefixes = self.prefixes.into_iter().map(|path| extent(path, true));
+        let tags = self.tags.iter().map(|tag| match Tag::new(tag) {
+            Ok(tag) => Ok(PurgeExtent::Tag(tag)),
+            Err(error) => Err(error.to_string()),
+        });
+        let purge = |extent| Purge {
+            extent,
+            host: host.clone(),
+            kind,
         };
-        let paths = self.paths.into_iter().map(purge(false));
-        let prefixes = self.prefixes.into_iter().map(purge(true));
-        paths.chain(prefixes).map(checked).collect()
+        let extents = paths.chain(prefixes).chain(tags);
+        extents.map(|extent| extent.map(purge)).collect()
+    }
+}
+
+fn extent(path: String, prefix: bool) -> Result<PurgeExtent, String> {
+    place::checked(&path)?;
+    Ok(match prefix {
+        true => PurgeExtent::Prefix(path),
+        false => PurgeExtent::Path(path),
+    })
+}
+
+fn kind(soft: bool) -> PurgeKind {
+    match soft {
+        true => PurgeKind::Soft,
+        false => PurgeKind::Hard,
     }
 }
 
@@ -119,23 +197,26 @@ async fn purge_many(admin: &Admin, purges: Vec<Purge>) -> Response {
         }
     });
     let mut all = stream::iter(all).buffer_unordered(AT_ONCE);
-    let (mut purged, mut no_route) = (0, Vec::new());
+    let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
     while let Some((purge, done)) = all.next().await {
         match done {
-            Ok(names) => purged += names.len(),
-            Err(PurgeError::Place(PlaceError::NoRoute)) => no_route.push(purge.path),
+            Ok(done) => {
+                purged += done.names.len();
+                known += done.known;
+            }
+            Err(PurgeError::Place(PlaceError::NoRoute)) => no_route.push(purge.name().to_owned()),
             Err(error) => return refusal(&purge, &error),
         }
     }
-    tracing::info!(count, purged, "purged");
-    ask::json(&json!({ "purged": purged, "no_route": no_route }))
+    tracing::info!(count, purged, known, "purged");
+    ask::json(&json!({ "known": known, "no_route": no_route, "purged": purged }))
 }
 
 async fn purge_one(admin: &Admin, purge: Purge) -> Response {
     match admin.control.purge(&purge).await {
         Ok(purged) => {
-            tracing::info!(path = ?purge.path, prefix = purge.prefix, "purged");
-            ask::json(&serde_json::json!({ "purged": purged }))
+            tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
+            ask::json(&json!({ "known": purged.known, "purged": purged.names }))
         }
         Err(error) => refusal(&purge, &error),
     }
@@ -145,7 +226,7 @@ fn refusal(purge: &Purge, error: &PurgeError) -> Response {
     let status = match error {
         PurgeError::Place(error) => error.status(),
         PurgeError::NotDurable(_) => {
-            tracing::error!(path = ?purge.path, prefix = purge.prefix, %error, "purge failed");
+            tracing::error!(extent = ?purge.extent, %error, "purge failed");
             StatusCode::INTERNAL_SERVER_ERROR
         }
     };
@@ -156,7 +237,7 @@ fn refusal(purge: &Purge, error: &PurgeError) -> Response {
 async fn read(query: &str, request: Request) -> Result<Wanted, Refusal> {
     let body = ask::body(request).await?;
     let wanted = match (query.is_empty(), body.is_empty()) {
-        (false, true) => from_query(query).and_then(checked).map(Wanted::One),
+        (false, true) => from_query(query).map(Wanted::One),
         (true, false) => from_json(&body),
         _ => Err("say what to purge, in the query or as JSON".to_owned()),
     };
@@ -167,49 +248,54 @@ async fn read(query: &str, request: Request) -> Result<Wanted, Refusal> {
 fn from_json(body: &[u8]) -> Result<Wanted, String> {
     let wrong = |error: serde_json::Error| error.to_string();
     let value: serde_json::Value = serde_json::from_slice(body).map_err(wrong)?;
-    if ["paths", "prefixes"]
+    if ["paths", "prefixes", "tags"]
         .iter()
         .any(|list| value.get(list).is_some())
     {
         let batch: Batch = serde_json::from_value(value).map_err(wrong)?;
         return batch.purges().map(Wanted::Many);
     }
-    let purge = serde_json::from_value(value).map_err(wrong)?;
-    checked(purge).map(Wanted::One)
-}
-
-fn checked(purge: Purge) -> Result<Purge, String> {
-    place::checked(&purge.path)?;
-    Ok(purge)
+    let one: One = serde_json::from_value(value).map_err(wrong)?;
+    one.purge().map(Wanted::One)
 }
 
 fn from_query(query: &str) -> Result<Purge, String> {
-    let [path, prefix, host] = ask::values(query, ["path", "prefix", "host"])?;
-    Ok(Purge {
+    let [path, prefix, host, soft] = ask::values(query, ["path", "prefix", "host", "soft"])?;
+    let flag = |name: &str, value: Option<&str>| match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(format!("{name} is true or false")),
+    };
+    let one = One {
         path: path.ok_or("path is missing")?.to_owned(),
-        prefix: match prefix {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err("prefix is true or false".to_owned()),
-        },
+        prefix: flag("prefix", prefix)?,
         host: host.map(ask::host).transpose()?,
-    })
+        soft: flag("soft", soft)?,
+    };
+    one.purge()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_plan::tags::MAX_TAG;
 
     #[test]
     fn a_path_in_the_query_is_taken_as_it_stands() {
         let rows = [
-            ("path=/a%20b+c.jpg", "/a%20b+c.jpg", false),
-            ("prefix=true&path=/a/", "/a/", true),
-            ("path=/a=b&prefix=false", "/a=b", false),
+            ("path=/a%20b+c.jpg", "/a%20b+c.jpg", false, PurgeKind::Hard),
+            ("prefix=true&path=/a/", "/a/", true, PurgeKind::Hard),
+            (
+                "path=/a=b&prefix=false&soft=true",
+                "/a=b",
+                false,
+                PurgeKind::Soft,
+            ),
         ];
-        for (query, path, prefix) in rows {
+        for (query, path, prefix, kind) in rows {
             let purge = from_query(query).expect(query);
-            assert_eq!((purge.path.as_str(), purge.prefix), (path, prefix));
+            let extent = extent(path.to_owned(), prefix).expect("a path");
+            assert_eq!((purge.extent, purge.kind), (extent, kind), "{query}");
         }
     }
 
@@ -227,6 +313,13 @@ mod tests {
             r#"{"paths": ["/a"], "prefix": true}"#,
             r#"{"prefixes": "/a"}"#,
             r#"{"path": "/a", "paths": ["/b"]}"#,
+            r#"{"path": "/a", "soft": "yes"}"#,
+            r#"{"tags": []}"#,
+            r#"{"tags": ["a b"]}"#,
+            r#"{"tags": ["a", ""]}"#,
+            r#"{"tags": ["a\u0000"]}"#,
+            r#"{"tags": ["ä"]}"#,
+            r#"{"tag": "a"}"#,
             "[]",
         ] {
             assert!(read(bad).is_err(), "{bad}");
@@ -234,6 +327,15 @@ mod tests {
         let count = |count| json!({ "paths": vec!["/a"; count] }).to_string();
         assert_eq!(many(&count(MAX_PURGES)), MAX_PURGES);
         assert!(read(&count(MAX_PURGES + 1)).is_err());
+        let tags = |count, tag: &str| json!({ "tags": vec![tag; count], "soft": true }).to_string();
+        assert_eq!(many(&tags(MAX_PURGES, "a")), MAX_PURGES);
+        for (bad, why) in [
+            (tags(MAX_PURGES + 1, "a"), "10001 paths, prefixes and tags"),
+            (tags(1, &"x".repeat(MAX_TAG + 1)), "longer than 1024 bytes"),
+        ] {
+            let error = read(&bad).err().expect("refused");
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]
@@ -243,13 +345,14 @@ mod tests {
             "path=/a&path=/b",
             "path=/a&recursive=true",
             "path=/a&prefix=yes",
+            "path=/a&soft=1",
             "path=/a&host=%ff",
             "path=%2Fa",
             "path=a",
             "path=/a?ver=6.4",
         ];
         for query in bad {
-            assert!(from_query(query).and_then(checked).is_err(), "{query}");
+            assert!(from_query(query).is_err(), "{query}");
         }
     }
 }

@@ -47,13 +47,26 @@ impl Control for Told {
         self.notes.lock().expect("not poisoned").clone()
     }
 
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
+    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
         self.purged
             .lock()
             .expect("not poisoned")
             .push(purge.clone());
         let fails = self.fails.lock().expect("not poisoned").clone();
-        Box::pin(async move { fails.map_or_else(|| Ok(vec![purge.path.clone()]), Err) })
+        Box::pin(async move { fails.map_or_else(|| Ok(scripted(purge)), Err) })
+    }
+}
+
+/// Returns one name; each path is known.
+fn scripted(purge: &Purge) -> Purged {
+    let (name, known) = match &purge.extent {
+        PurgeExtent::Path(path) => (path.clone(), 1),
+        PurgeExtent::Prefix(path) => (path.clone(), 0),
+        PurgeExtent::Tag(tag) => (tag.to_string(), 0),
+    };
+    Purged {
+        names: vec![name],
+        known,
     }
 }
 

@@ -30,7 +30,7 @@ use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
 pub use error::StoreError;
-pub use meta::Meta;
+pub use meta::{Meta, PurgeEffect, PurgeScope};
 pub use pins::{PinId, Pinning};
 pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
@@ -232,8 +232,8 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 pub struct Record {
     /// The version that the origin reported last.
     pub version: Arc<Version>,
-    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation that held
-    /// when the origin was asked. The store accepts no other.
+    /// The address of its chunks: [`MetaStore::address`] of this version under the generation that held when the origin
+    /// was asked. The store accepts no other.
     pub id: VersionId,
     /// The time at which the origin last confirmed that this is the current version.
     pub confirmed: Timestamp,
@@ -283,22 +283,49 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// [`VersionId`], so that no chunk from before a purge can be addressed after it.
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
 
+    /// Returns the number of the last purge of a tag of the version, 0 if there is none. Never blocks.
+    fn tag_generation(&self, origin: OriginId, version: &Version) -> u64;
+
+    /// Returns the address of a version of a key, whose [`generation`](Self::generation) the caller has read.
+    fn address(&self, id: &ObjectId, version: &Version, generation: u64) -> VersionId {
+        let of_tags = self.tag_generation(id.origin, version);
+        VersionId::new(id, version, generation.max(of_tags))
+    }
+
+    /// Returns the time of the last soft purge that covers this record of the key, if the record was confirmed no later.
+    /// Never blocks.
+    fn softened(&self, id: &ObjectId, record: &Record) -> Option<Timestamp>;
+
     /// Returns the pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
     fn pin_of(&self, id: &ObjectId) -> PinId {
         let _ = id;
         PinId::NONE
     }
 
-    /// Forgets a key for good and gives it a new generation, durably.
-    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;
+    /// Purges what `scope` covers, in constant time and durably. From the moment of the call, `peek` and `load` return
+    /// none of the entries that a hard purge covers, and no negative entry that a soft one covers.
+    ///
+    /// # Errors
+    /// The purge could not be made durable; it still holds in memory.
+    fn purge<'a>(
+        &'a self,
+        scope: PurgeScope<'a>,
+        effect: PurgeEffect,
+    ) -> BoxFuture<'a, Result<(), MetaError>>;
 
-    /// Does the same for every key of a bucket that starts with `prefix`, in constant time, durably. From the
-    /// moment of the call, `peek` and `load` return none of the entries from before.
+    /// Forgets a key for good and gives it a new generation, durably.
+    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        self.purge(PurgeScope::Key(id), PurgeEffect::Remove)
+    }
+
+    /// Does the same for every key of a bucket that starts with `prefix`.
     fn purge_prefix<'a>(
         &'a self,
         origin: OriginId,
         prefix: &'a str,
-    ) -> BoxFuture<'a, Result<(), MetaError>>;
+    ) -> BoxFuture<'a, Result<(), MetaError>> {
+        self.purge(PurgeScope::Prefix(origin, prefix), PurgeEffect::Remove)
+    }
 
     /// Records durably that the key is about to be changed in the bucket. From the moment of the call, no
     /// version of the key is on disk, and none is written there before [`end_change`](Self::end_change),

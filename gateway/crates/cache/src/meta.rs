@@ -29,21 +29,22 @@ use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
-use self::batch::now_micros;
 use self::db::{Db, FileOpener, Opener};
 use self::durable::{await_durable, await_result};
 use self::entry_cache::EntryCache;
 use self::journal::Journal;
 use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
-use self::purges::{PurgeEdit, Purges};
+use self::purges::{PurgeEdit, PurgeSet};
+pub use self::purges::{PurgeEffect, PurgeScope};
 use self::queue::{ChangeQueue, RecordChange, Urgency};
 use self::reads::StoredRow;
 use self::record::{decode, row_key, unseal};
 use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private_files};
-use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings};
+use super::{StoreError, private_files};
+use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
 
 /// The shortest time between two writes of confirmations of an unchanged version. To write each 304
 /// through would wear the disk; a restart costs at most this much freshness.
@@ -98,7 +99,7 @@ impl Meta {
         metrics.register(registry);
         let Some(dir) = &settings.state else {
             return Ok(Self {
-                cache: Arc::new(EntryCache::new(settings.meta_memory, Purges::default())),
+                cache: cache_of(settings, PurgeSet::default()),
                 pins: SharedPins::default(),
                 journal: None,
                 metrics,
@@ -115,7 +116,7 @@ impl Meta {
         // Only now are the rows of those keys durably removed.
         let marks = Marks::start(MarkFile::create(&marks));
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
-        let cache = Arc::new(EntryCache::new(settings.meta_memory, purges));
+        let cache = cache_of(settings, purges);
         let pins = Arc::new(Pins::restore(&pins));
         let journal = Journal::new(db, marks, &cache, &pins, metrics.clone())
             .map_err(StoreError::io("start a thread for", dir))?;
@@ -203,8 +204,7 @@ impl Meta {
     }
 
     fn reload_pending(&self, id: &ObjectId, record: &Arc<Record>) -> Option<Entry> {
-        let generation = self.cache.generation(id);
-        let holds = VersionId::new(id, &record.version, generation) == record.id;
+        let holds = self.cache.holds(id, record);
         holds.then(|| Entry::Present(Arc::clone(record)))
     }
 
@@ -249,38 +249,50 @@ impl Meta {
         self.metrics.purges.set(count.unwrap_or(i64::MAX));
     }
 
-    /// Writes down a purge, after the cache has applied it.
-    fn record_purge<'a>(
+    /// Purges in memory, and writes that down.
+    fn record_purge(
         &self,
-        purge: impl FnOnce(&EntryCache) -> Vec<PurgeEdit>,
-        id: Option<&ObjectId>,
-        prefix: Option<(OriginId, &str)>,
-    ) -> BoxFuture<'a, Result<(), MetaError>> {
+        scope: PurgeScope<'_>,
+        effect: PurgeEffect,
+    ) -> BoxFuture<'static, Result<(), MetaError>> {
         // Purged chunks cannot be told from other chunks of a pin, so the pin gets a new number.
         let pins = |edits: &[PurgeEdit]| {
             self.count_purges();
             let all = edits.contains(&PurgeEdit::Clear);
-            self.pins.renew(|origin, own| {
-                let touches = |(of, prefix): (OriginId, &str)| {
-                    of == origin && (own.starts_with(prefix) || prefix.starts_with(own))
-                };
-                all || prefix.is_some_and(touches)
-            })
+            self.pins
+                .renew(|origin, own| all || touches(scope, effect, origin, own))
         };
         let Some(journal) = &self.journal else {
-            pins(&purge(&self.cache));
+            pins(&self.cache.purge(scope, effect));
             return Box::pin(std::future::ready(Ok(())));
         };
         let result = {
             let mut queue = journal.lock();
-            let edits = purge(&self.cache);
+            let edits = self.cache.purge(scope, effect);
             queue.pins.extend(pins(&edits));
-            if let Some(id) = id {
+            if let (PurgeScope::Key(id), PurgeEffect::Remove) = (scope, effect) {
                 journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
             }
             journal.push_purges(&mut queue, edits)
         };
         Box::pin(await_durable(result))
+    }
+}
+
+fn cache_of(settings: &Settings, purges: PurgeSet) -> Arc<EntryCache> {
+    let purges = purges.with_tags_header(settings.tags_header.clone());
+    Arc::new(EntryCache::new(settings.meta_memory, purges))
+}
+
+/// Returns whether a purge may cover chunks of a pin. The pin of a single key is released by the engine, which knows its
+/// version.
+fn touches(scope: PurgeScope<'_>, effect: PurgeEffect, origin: OriginId, pin: &str) -> bool {
+    match (effect, scope) {
+        (PurgeEffect::Soften(_), _) | (_, PurgeScope::Key(_)) => false,
+        (_, PurgeScope::Tag(of, _)) => of == origin,
+        (_, PurgeScope::Prefix(of, prefix)) => {
+            of == origin && (pin.starts_with(prefix) || prefix.starts_with(pin))
+        }
     }
 }
 
@@ -381,20 +393,20 @@ impl MetaStore for Meta {
         self.pins.covering(id)
     }
 
-    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.record_purge(|cache| cache.purge_key(id, now_micros()), Some(id), None)
+    fn tag_generation(&self, origin: OriginId, version: &Version) -> u64 {
+        self.cache.tag_generation(origin, version)
     }
 
-    fn purge_prefix<'a>(
+    fn softened(&self, id: &ObjectId, record: &Record) -> Option<Timestamp> {
+        self.cache.softened(id, record)
+    }
+
+    fn purge<'a>(
         &'a self,
-        origin: OriginId,
-        prefix: &'a str,
+        scope: PurgeScope<'a>,
+        effect: PurgeEffect,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.record_purge(
-            |cache| cache.purge_prefix(origin, prefix, now_micros()),
-            None,
-            Some((origin, prefix)),
-        )
+        self.record_purge(scope, effect)
     }
 
     fn notes(&self) -> Vec<String> {

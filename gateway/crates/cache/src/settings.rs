@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderName;
+
 use tidegate_plan::Geometry;
+use tidegate_plan::tags::DEFAULT_TAGS_HEADER;
 
 /// The settings of both stores. The default keeps everything in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Settings {
     /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; entries that do not fit
     /// are read from `state` again.
     pub meta_memory: u64,
+    /// The header that names an object's tags (`cache.tags_header`).
+    pub tags_header: HeaderName,
 }
 
 impl Default for Settings {
@@ -34,6 +39,7 @@ impl Default for Settings {
             state: None,
             state_size: 2 << 30,
             meta_memory: 32 << 20,
+            tags_header: HeaderName::from_static(DEFAULT_TAGS_HEADER),
         }
     }
 }

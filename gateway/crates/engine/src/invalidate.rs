@@ -4,6 +4,6 @@ mod change;
 pub(crate) mod change_observer;
 pub(crate) mod identities;
 pub(crate) mod pins;
-mod purge;
+pub(crate) mod purge;
 pub(crate) mod reported;
 pub(crate) mod subscribers;

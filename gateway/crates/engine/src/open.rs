@@ -75,7 +75,7 @@ impl Engine {
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
         let judge = |record: &Record| {
-            let judged = source.judge(record, now);
+            let judged = self.core.judge(source, &id, record, now);
             (judged.policy, judged.judgement)
         };
         let (mut policy, mut judgement) = judge(&record);
@@ -151,12 +151,12 @@ impl Engine {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
                 let now = self.core.now();
-                let age = now.since(source.confirmed(record.confirmed, now));
+                let age = self.core.judge(source, &id, &record, now).counted_age;
                 if !error.excuses_stale() || !policy.serves_on_error(age) {
                     return Err(error);
                 }
                 let generation = self.core.meta.generation(&id).await;
-                if !records::is_of(&record, &id, generation) {
+                if !records::is_of(&self.core, &record, &id, generation) {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
@@ -236,12 +236,13 @@ impl Engine {
         client: Client,
     ) -> Object {
         let age = now.since(source.confirmed(record.confirmed, now));
+        let counted_age = self.core.counted_age(&id, &record, &policy, age, now);
         let outcome = OpenOutcome {
             forward: None,
             collapsed: false,
             stored: policy.storable,
             age,
-            ttl_ms: millis(policy.lifetime) - millis(age),
+            ttl_ms: millis(policy.lifetime) - millis(counted_age),
         };
         let profile = source.profile.load();
         let options = FetchOptions::new(&profile, policy.storable, client);

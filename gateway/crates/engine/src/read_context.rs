@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 
 use tidegate_cache::Record;
 use tidegate_origin::Origin;
-use tidegate_plan::freshness::{EventProof, Judgement, Policy};
+use tidegate_plan::freshness::{EventProof, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Profile, Timestamp};
 
 /// An origin, and the rules for its objects here. Routes with the same origin share its cache
@@ -75,15 +75,6 @@ impl EventSpan {
     }
 }
 
-/// The freshness of a record under the rules of a [`ReadContext`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Judged {
-    pub(crate) policy: Policy,
-    pub(crate) judgement: Judgement,
-    /// The time since the version was last confirmed, by the bucket or by its events.
-    pub(crate) age: Duration,
-}
-
 impl ReadContext {
     /// Returns a context in which only the bucket's answers confirm a version.
     #[must_use]
@@ -124,19 +115,13 @@ impl ReadContext {
         now.since(self.confirmed(since, now)) < self.profile.load().negative_ttl
     }
 
-    /// Judges the freshness of a record at the time `now`.
-    pub(crate) fn judge(&self, record: &Record, now: Timestamp) -> Judged {
+    /// Returns the rules for the version of a record that counts as confirmed at `confirmed`; later than the bucket's own
+    /// word if events cover it.
+    pub(crate) fn policy(&self, record: &Record, confirmed: Timestamp) -> Policy {
         let profile = self.profile.load();
-        let confirmed = self.confirmed(record.confirmed, now);
-        let age = now.since(confirmed);
-        let policy = match confirmed > record.confirmed {
+        match confirmed > record.confirmed {
             true => Policy::covered(&record.version, &profile, confirmed),
             false => Policy::new(&record.version, &profile, confirmed),
-        };
-        Judged {
-            policy,
-            judgement: policy.judge(age, record.must_confirm),
-            age,
         }
     }
 }

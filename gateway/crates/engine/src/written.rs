@@ -119,7 +119,7 @@ impl Filing {
         records::supersede(core, |other| other == id);
         let generation = core.meta.generation(id).await;
         let record = Record {
-            id: VersionId::new(id, version, generation),
+            id: core.meta.address(id, version, generation),
             version: version.clone(),
             confirmed,
             must_confirm: false,
@@ -248,7 +248,7 @@ impl Core {
     /// Returns the current cache address of a version of an object.
     pub async fn version_id(&self, id: &ObjectId, version: &Version) -> VersionId {
         let generation = self.meta.generation(id).await;
-        VersionId::new(id, version, generation)
+        self.meta.address(id, version, generation)
     }
 }
 

@@ -352,27 +352,51 @@ fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
 impl InvalidationSubscriber for Files {
     /// Makes the kernel forget the purged names before the purge is answered.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let Some(kernel) = self.kernel.get().cloned() else {
-                return;
-            };
-            if origin != self.source.origin.id() {
-                return;
-            }
-            let nodes = self.nodes.covered(|key| scope.covers(key));
-            let told = tokio::task::spawn_blocking(move || {
-                for node in nodes {
+        Box::pin(self.drop_covered(origin, scope, true))
+    }
+
+    /// Makes the kernel ask for the names again. It keeps the pages of a version that is confirmed: an open drops those
+    /// of another one.
+    fn softened<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
+        Box::pin(self.drop_covered(origin, scope, false))
+    }
+}
+
+impl Files {
+    /// Makes the kernel forget the names in `scope`, and with `pages` their pages.
+    async fn drop_covered(&self, origin: OriginId, scope: &Scope, pages: bool) {
+        let Some(kernel) = self.kernel.get().cloned() else {
+            return;
+        };
+        if origin != self.source.origin.id() {
+            return;
+        }
+        let nodes = self.nodes.covered(|key| self.is_covered(scope, key));
+        let told = tokio::task::spawn_blocking(move || {
+            for node in nodes {
+                if pages {
                     kernel.drop_pages(node.ino);
-                    kernel.drop_name(node.parent(), &node.name());
                 }
-            });
-            if tokio::time::timeout(self.settings.deadline, told)
-                .await
-                .is_err()
-            {
-                tracing::warn!("the kernel is slow to drop purged pages");
+                kernel.drop_name(node.parent(), &node.name());
             }
-        })
+        });
+        if tokio::time::timeout(self.settings.deadline, told)
+            .await
+            .is_err()
+        {
+            tracing::warn!("the kernel is slow to drop purged pages");
+        }
+    }
+
+    /// Returns whether a purge may cover a key. A tag's purge covers no folder.
+    fn is_covered(&self, scope: &Scope, key: &str) -> bool {
+        match (scope, ObjectKey::new(key)) {
+            (Scope::Tag(_), Ok(key)) => {
+                !key.as_str().ends_with('/') && !self.engine.holds_fresh(&self.source, &key)
+            }
+            (Scope::Tag(_), Err(_)) => false,
+            _ => scope.covers(key),
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! The path is purged as the admin listener purges it: durably, with what lies beside it in other codings. With
 //! `X-Purge-Method: regex` a path that ends in `.*` means everything that begins with it; it is the one expression that
 //! those plugins send.
+//!
+//! `xkey`, `xkey-purge`, `xkey-softpurge` and `Surrogate-Key` name tags, as the libraries for Varnish's `xkey` and for
+//! Fastly send them; the path does not count then. `X-Purge-Method: soft` and `Fastly-Soft-Purge: 1` make stale.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,16 +26,30 @@ use crate::request::host;
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
 use tidegate_access::without_signature;
-use tidegate_engine::ReadContext;
-use tidegate_plan::ObjectKey;
+use tidegate_engine::{PurgeKind, PurgeTarget, ReadContext};
+use tidegate_plan::tags::{MAX_TAGS, Tag, split_tags};
 
-const PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
+static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
 
 /// The end of a path that means everything that begins with what is before it.
 const ANYTHING: &str = ".*";
 
-/// The keys or prefixes to purge, each in its bucket.
-type Purged<T> = Vec<(Arc<ReadContext>, T)>;
+/// A purge in a bucket.
+type Target = (Arc<ReadContext>, PurgeTarget);
+
+/// The headers that name tags: of libraries for Varnish's `xkey` (the first one means a soft purge), and Fastly's.
+static TAG_LISTS: [HeaderName; 4] = [
+    HeaderName::from_static("xkey-softpurge"),
+    HeaderName::from_static("xkey-purge"),
+    HeaderName::from_static("xkey"),
+    HeaderName::from_static("surrogate-key"),
+];
+
+/// Fastly's header for a soft purge.
+static SOFT_PURGE: HeaderName = HeaderName::from_static("fastly-soft-purge");
+
+const BAD_TAG: RequestError =
+    RequestError::Refused("a tag is up to 1024 bytes of visible ASCII without spaces and commas");
 
 impl Frontend {
     /// Returns whether `PURGE` is a method here.
@@ -68,25 +85,57 @@ impl Frontend {
         }
         let routes = self.routes.load();
         let (host, path) = (host(parts)?, parts.uri.path());
-        match wanted_prefix(&parts.headers, path)? {
-            Some(prefix) => {
-                let prefixes = prefixes(&routes, host, prefix)?;
-                let purges = prefixes.iter().map(|(source, prefix)| async {
-                    let done = self.engine.purge_prefix(source, prefix).await;
-                    done.map_err(|_| RequestError::PurgeLost)
-                });
-                Ok(try_join_all(purges).await?.len())
-            }
-            None => {
-                let keys = keys(&routes, host, path)?;
-                let purges = keys.iter().map(|(source, key)| async {
-                    let done = self.engine.purge_key(source, key).await;
-                    done.map_err(|_| RequestError::PurgeLost)
-                });
-                Ok(try_join_all(purges).await?.len())
-            }
+        let (targets, kind) = wanted(&routes, host, path, &parts.headers)?;
+        let purges = targets.iter().map(|(source, target)| async {
+            let done = self.engine.purge(source, target, kind).await;
+            done.map_err(|_| RequestError::PurgeLost)
+        });
+        Ok(try_join_all(purges).await?.len())
+    }
+}
+
+/// Returns the purges that a request means: of the tags that it names, else of its path.
+fn wanted(
+    routes: &RouteSet,
+    host: &str,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<(Vec<Target>, PurgeKind), RequestError> {
+    let tags = tags(headers)?;
+    let kind = match is_soft(headers) {
+        true => PurgeKind::Soft,
+        false => PurgeKind::Hard,
+    };
+    let targets = match wanted_prefix(headers, path)? {
+        _ if !tags.is_empty() => of_tags(routes, host, &tags)?,
+        Some(prefix) => prefixes(routes, host, prefix)?,
+        None => keys(routes, host, path)?,
+    };
+    Ok((targets, kind))
+}
+
+/// Returns the tags that a request names.
+fn tags(headers: &HeaderMap) -> Result<BTreeSet<Tag>, RequestError> {
+    let lists = TAG_LISTS.iter().flat_map(|name| headers.get_all(name));
+    let mut tags = BTreeSet::new();
+    for list in lists {
+        let list = list.to_str().map_err(|_| BAD_TAG)?;
+        for tag in split_tags(list) {
+            tags.insert(Tag::new(tag).map_err(|_| BAD_TAG)?);
+        }
+        if tags.len() > MAX_TAGS {
+            return Err(RequestError::Refused("there are more than 1000 tags"));
         }
     }
+    Ok(tags)
+}
+
+fn is_soft(headers: &HeaderMap) -> bool {
+    let says = |name: &HeaderName, value: &[u8]| {
+        let header = headers.get(name);
+        header.is_some_and(|found: &HeaderValue| found.as_bytes().eq_ignore_ascii_case(value))
+    };
+    says(&PURGE_METHOD, b"soft") || says(&SOFT_PURGE, b"1") || headers.contains_key(&TAG_LISTS[0])
 }
 
 /// Returns the prefix that a request purges; `None` if it purges one path.
@@ -106,23 +155,45 @@ fn wanted_prefix<'p>(headers: &HeaderMap, path: &'p str) -> Result<Option<&'p st
 }
 
 /// Returns the keys that requests for a path get.
-fn keys(routes: &RouteSet, host: &str, path: &str) -> Result<Purged<ObjectKey>, RequestError> {
+fn keys(routes: &RouteSet, host: &str, path: &str) -> Result<Vec<Target>, RequestError> {
     let (route, below) = routes.find(host, path).ok_or(RequestError::NoRoute)?;
     let key = route.settings.key(below)?;
     let mut all: Vec<_> = route.settings.siblings(&key).collect();
     all.push(key);
     let all = all.into_iter();
-    Ok(all.map(|key| (route.source.clone(), key)).collect())
+    Ok(all
+        .map(|key| (route.source.clone(), PurgeTarget::Key(key)))
+        .collect())
 }
 
 /// Returns the prefixes of the keys that requests get whose paths begin with this one.
-fn prefixes(routes: &RouteSet, host: &str, path: &str) -> Result<Purged<String>, RequestError> {
+fn prefixes(routes: &RouteSet, host: &str, path: &str) -> Result<Vec<Target>, RequestError> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (route, rest) in routes.under(host, path) {
         let prefix = route.settings.prefix(rest)?;
         if seen.insert((route.source.origin.id(), prefix.clone())) {
-            found.push((route.source.clone(), prefix));
+            found.push((route.source.clone(), PurgeTarget::Prefix(prefix)));
+        }
+    }
+    match found.is_empty() {
+        true => Err(RequestError::NoRoute),
+        false => Ok(found),
+    }
+}
+
+/// Returns the tags in each bucket of the host's routes.
+fn of_tags(
+    routes: &RouteSet,
+    host: &str,
+    tags: &BTreeSet<Tag>,
+) -> Result<Vec<Target>, RequestError> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for (route, _) in routes.under(host, "/") {
+        if seen.insert(route.source.origin.id()) {
+            let own = tags.iter().cloned().map(PurgeTarget::Tag);
+            found.extend(own.map(|target| (route.source.clone(), target)));
         }
     }
     match found.is_empty() {
@@ -146,10 +217,43 @@ fn done(purged: usize) -> Reply {
 mod tests {
     use super::*;
 
+    fn headers<const N: usize>(pairs: [(HeaderName, &str); N]) -> HeaderMap {
+        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).expect("a value");
+        let pairs = pairs.map(|(name, text)| (name, value(text)));
+        pairs.into_iter().collect()
+    }
+
+    #[test]
+    fn tags_come_from_the_headers_of_varnish_and_fastly() {
+        let [softpurge, purge, _, surrogate] = TAG_LISTS.clone();
+        let named = |headers: &HeaderMap| {
+            let tags = tags(headers).map(|tags| tags.iter().map(Tag::to_string).collect());
+            (tags, is_soft(headers))
+        };
+        let is = |tags: &[&str], soft| {
+            let tags: Vec<_> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            (Ok(tags), soft)
+        };
+        assert_eq!(named(&headers([])), is(&[], false));
+        assert_eq!(named(&headers([(purge, "b, a b")])), is(&["a", "b"], false));
+        assert_eq!(named(&headers([(softpurge, "a")])), is(&["a"], true));
+        let fastly = headers([(surrogate.clone(), "a b"), (SOFT_PURGE.clone(), "1")]);
+        assert_eq!(named(&fastly), is(&["a", "b"], true));
+        assert_eq!(
+            named(&headers([(PURGE_METHOD.clone(), "Soft")])),
+            is(&[], true)
+        );
+        let many: Vec<_> = (0..=MAX_TAGS).map(|tag| tag.to_string()).collect();
+        for bad in ["\u{e4}", &"x".repeat(1025), &many.join(" ")] {
+            let found = tags(&headers([(surrogate.clone(), bad)]));
+            assert!(matches!(found, Err(RequestError::Refused(_))));
+        }
+    }
+
     #[test]
     fn only_the_end_of_a_path_is_an_expression() {
         let regex = |path| {
-            let headers = [(PURGE_METHOD, HeaderValue::from_static("Regex"))];
+            let headers = [(PURGE_METHOD.clone(), HeaderValue::from_static("Regex"))];
             wanted_prefix(&headers.into_iter().collect(), path)
         };
         assert_eq!(regex("/.*"), Ok(Some("/")));

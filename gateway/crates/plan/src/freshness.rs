@@ -116,6 +116,16 @@ impl Policy {
         }
     }
 
+    /// Returns the age that counts for a version confirmed `age` ago. `softened` is the time since a soft purge of it,
+    /// which ended its lifetime then, however long that was.
+    #[must_use]
+    pub fn counted_age(&self, age: Duration, softened: Option<Duration>) -> Duration {
+        match softened {
+            None => age,
+            Some(softened) => age.max(self.lifetime.saturating_add(softened)),
+        }
+    }
+
     /// Returns whether a version confirmed `age` ago may be served because the origin fails.
     #[must_use]
     pub fn serves_on_error(&self, age: Duration) -> bool {

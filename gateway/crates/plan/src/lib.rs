@@ -21,7 +21,7 @@ pub use disk::{admission, meter, placement, tiering};
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
 pub use object::{Bucket, ChangeKind, ETag, KeyChange, Sequencer};
 pub use object::{KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
-pub use object::{folder, key, media_type, tree, version};
+pub use object::{folder, key, media_type, tags, tree, version};
 pub use profile::Profile;
 pub use request::{
     AcceptedCodings, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,

@@ -6,6 +6,7 @@ mod etag;
 pub mod folder;
 pub mod key;
 pub mod media_type;
+pub mod tags;
 pub mod tree;
 pub mod version;
 

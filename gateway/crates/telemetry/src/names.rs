@@ -152,7 +152,7 @@ metrics! {
     META_COMMITS = Counter("meta_commits", [],
         "Durable commits of the metadata database: one a second at most while objects are read, and more for purges, pins and the end");
     META_PURGES = Gauge("meta_purges", [],
-        "Purges on record. 200,000 single keys are kept by themselves, and 900,000 more by a short hash: all of them take up to 60 MiB of memory and 100 MiB of `state.path`, and hide 0.03 % of the other objects that are cached. Each one beyond that hides one object in two million, and takes nothing more beyond 20 MiB and 200 MiB. Of more than 50,000 prefixes the deepest give way to their folders");
+        "Purges on record. 200,000 single keys are kept by themselves, and 900,000 more by a short hash: all of them take up to 60 MiB of memory and 100 MiB of `state.path`, and hide 0.03 % of the other objects that are cached. Each one beyond that hides one object in two million, and takes nothing more beyond 20 MiB and 200 MiB. Of more than 50,000 prefixes the deepest give way to their folders. Soft purges, and purges of tags, are bounded in the same way by half of these numbers");
     META_COALESCED = Counter("meta_coalesced", [],
         "Confirmations not written because the last one is less than five minutes old");
     META_SWEPT = Counter("meta_swept", [],

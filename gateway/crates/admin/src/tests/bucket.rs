@@ -10,7 +10,6 @@ use tidegate_engine::{Assists, Budget, Engine, Open, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
-    VersionId,
 };
 
 /// The size of a chunk.
@@ -63,7 +62,9 @@ impl Bucket {
             headers: Vec::new(),
         };
         let record = Record {
-            id: VersionId::new(&id, &version, self.meta.generation(&id).await),
+            id: self
+                .meta
+                .address(&id, &version, self.meta.generation(&id).await),
             version: Arc::new(version),
             confirmed: Timestamp::from_secs(1_800_000_000),
             must_confirm: false,

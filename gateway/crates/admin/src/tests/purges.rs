@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use tidegate_engine::PurgeKind;
 
 #[tokio::test]
 async fn purges_from_query_or_json() {
@@ -11,20 +12,28 @@ async fn purges_from_query_or_json() {
         .ask("POST /purge?path=/a%20b&prefix=true", TOKEN, "")
         .await;
     assert!(
-        answer.ends_with("\r\n\r\n{\"purged\":[\"/a%20b\"]}\n"),
+        answer.ends_with("\r\n\r\n{\"known\":0,\"purged\":[\"/a%20b\"]}\n"),
         "{answer}"
     );
     assert!(answer.contains("\r\ncontent-type: application/json\r\n"));
     let body = r#"{"path": "/x+y", "host": "media.example"}"#;
     assert_eq!(t.status("POST /purge", TOKEN, body).await, 200);
-    let purge = |path: &str, prefix, host: Option<&str>| Purge {
-        path: path.to_owned(),
-        prefix,
+    let soft = r#"{"path": "/s", "soft": true}"#;
+    assert_eq!(t.status("POST /purge", TOKEN, soft).await, 200);
+    let purge = |extent, host: Option<&str>, kind| Purge {
+        extent,
         host: host.map(str::to_owned),
+        kind,
     };
+    let path = |path: &str| PurgeExtent::Path(path.to_owned());
     let asked = [
-        purge("/a%20b", true, None),
-        purge("/x+y", false, Some("media.example")),
+        purge(
+            PurgeExtent::Prefix("/a%20b".to_owned()),
+            None,
+            PurgeKind::Hard,
+        ),
+        purge(path("/x+y"), Some("media.example"), PurgeKind::Hard),
+        purge(path("/s"), None, PurgeKind::Soft),
     ];
     assert_eq!(t.purged(), asked);
 
@@ -57,11 +66,18 @@ fn said(answer: &str) -> (u64, Value) {
 async fn purges_many_at_once() {
     let t = start(Some("s3cret")).await;
     let paths: Vec<_> = (0..2000).map(|n| format!("/{n}")).collect();
-    let body = json!({ "paths": paths, "prefixes": ["/p/"], "host": "h" });
-    let answer = t.ask("POST /purge", TOKEN, &body.to_string()).await;
-    assert_eq!(said(&answer), (2001, json!([])));
+    let lists =
+        json!({ "paths": paths, "prefixes": ["/p/"], "tags": ["t"], "host": "h", "soft": true });
+    let answer = t.ask("POST /purge", TOKEN, &lists.to_string()).await;
+    assert_eq!(said(&answer), (2002, json!([])));
+    assert!(answer.contains("\"known\":2000"), "{answer}");
     let purged = t.purged();
-    assert_eq!(purged.iter().filter(|purge| purge.prefix).count(), 1);
+    let is_prefix = |purge: &&Purge| matches!(purge.extent, PurgeExtent::Prefix(_));
+    assert_eq!(purged.iter().filter(is_prefix).count(), 1);
+    let is_tag =
+        |purge: &&Purge| matches!(&purge.extent, PurgeExtent::Tag(tag) if tag.as_str() == "t");
+    assert_eq!(purged.iter().filter(is_tag).count(), 1);
+    assert!(purged.iter().all(|purge| purge.kind == PurgeKind::Soft));
     assert!(
         purged
             .iter()

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::batch::{Batch, Run, now_micros};
 use super::failure::DbFailure;
-use super::purges::{PurgeEdit, Purges};
+use super::purges::{PurgeEdit, PurgeSet};
 use super::sweep::Sweep;
 use super::tables::{PinRows, RECORDS_TABLE, StoredState, read_state, write};
 use crate::pins::PinRow;
@@ -72,7 +72,7 @@ impl Db {
         path: &Path,
         opener: Arc<dyn Opener>,
         changing: Option<&[Vec<u8>]>,
-    ) -> Result<(Self, Purges, PinRows), StoreError> {
+    ) -> Result<(Self, PurgeSet, PinRows), StoreError> {
         let open = || open_file(path, &*opener, changing);
         let (database, found, run) = match open() {
             Ok(opened) => opened,

@@ -11,6 +11,8 @@
 
 mod level;
 mod prefixes;
+mod scope;
+mod set;
 
 use std::collections::HashMap;
 
@@ -18,11 +20,14 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::level::PurgeLevel;
 use self::prefixes::PrefixPurges;
+pub use self::scope::{PurgeEffect, PurgeScope};
+pub(super) use self::set::PurgeSet;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The number of purges of single keys in each level, and the bits of a key's hash that it compares.
 #[derive(Debug, Clone, Copy)]
 struct PurgeLimits {
+    /// Also the number of tags.
     keys: usize,
     groups: (u32, usize),
     coarse: u32,
@@ -36,6 +41,14 @@ const PURGE_LIMITS: PurgeLimits = PurgeLimits {
     groups: (32, 900_000),
     coarse: 21,
     prefixes: 50_000,
+};
+
+/// The limits of soft purges, and of purges of tags.
+const OTHER_LIMITS: PurgeLimits = PurgeLimits {
+    keys: 100_000,
+    groups: (32, 400_000),
+    coarse: 20,
+    prefixes: 25_000,
 };
 
 /// All purges, except those that a later one makes superfluous.
@@ -56,7 +69,7 @@ pub(super) struct Purges {
     prefixes: PrefixPurges,
 }
 
-/// A change of the stored purges; only [`Purges::restore`] interprets the rows.
+/// A change of the stored purges; only [`PurgeSet::restore`] interprets the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PurgeEdit {
     /// Removes all rows.
@@ -96,15 +109,24 @@ impl Purges {
     pub(super) fn generation(&self, id: &ObjectId) -> u64 {
         let prefix = self.prefixes.covering(id.origin, id.key.as_str());
         let purged = self.floor.max(prefix.unwrap_or(0));
-        // A purge reaches the other levels only through the first, which is then never empty again.
-        if self.keys.is_empty() {
+        if !self.has_single() {
             return purged;
         }
-        let hash = hash(id);
+        purged.max(self.single(hash(id)))
+    }
+
+    /// Returns whether a single key or tag was ever purged.
+    fn has_single(&self) -> bool {
+        // A purge reaches the other levels only through the first, which is then never empty again.
+        !self.keys.is_empty()
+    }
+
+    /// Returns the number of the last purge of a single key or tag, by its hash; 0 if there is none.
+    fn single(&self, hash: u128) -> u64 {
         let key = self.keys.get(&hash).unwrap_or(0);
         let group = self.groups.get(&self.group(hash)).unwrap_or(0);
         let coarse = self.coarse.get(&self.coarse(hash)).copied().unwrap_or(0);
-        purged.max(key).max(group).max(coarse)
+        key.max(group).max(coarse)
     }
 
     /// Returns the largest number given out: as long as it stays, so does every generation.
@@ -121,8 +143,12 @@ impl Purges {
     /// Purges one object. `now` (microseconds since 1970) keeps numbers from being given out again after a
     /// failed write.
     pub(super) fn purge_key(&mut self, id: &ObjectId, now: u64) -> Vec<PurgeEdit> {
+        self.purge_single(hash(id), now)
+    }
+
+    /// Purges a single key or tag by its hash.
+    fn purge_single(&mut self, hash: u128, now: u64) -> Vec<PurgeEdit> {
         let number = self.next(now);
-        let hash = hash(id);
         let mut edits = vec![PurgeEdit::Set(key_row(hash), number)];
         self.keys.set(hash, number);
         if let Some((hash, number)) = self.keys.pop_beyond(self.limits.keys) {

@@ -6,7 +6,7 @@ use tracing::warn;
 
 use super::batch::{Batch, Run, now_micros};
 use super::failure::DbFailure;
-use super::purges::{PurgeEdit, Purges};
+use super::purges::{PurgeEdit, PurgeSet};
 use super::record::{seal, unseal};
 use super::sweep::Sweep;
 
@@ -14,7 +14,7 @@ pub(super) type RowTable = TableDefinition<'static, &'static [u8], &'static [u8]
 
 /// Records, by `row_key`.
 pub(super) const RECORDS_TABLE: RowTable = TableDefinition::new("records");
-/// Purges, as [`Purges::restore`] reads them.
+/// Purges, as [`PurgeSet::restore`] reads them.
 const PURGES_TABLE: RowTable = TableDefinition::new("purges");
 /// Pins, as [`crate::pins`] encodes them.
 const PINS_TABLE: RowTable = TableDefinition::new("pins");
@@ -28,7 +28,7 @@ pub(super) type PinRows = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The content of the file beside the records.
 pub(super) struct StoredState {
-    pub(super) purges: Purges,
+    pub(super) purges: PurgeSet,
     /// The rows of the pins.
     pub(super) pins: PinRows,
     /// The changes to write if purges were damaged.
@@ -41,7 +41,7 @@ pub(super) struct StoredState {
 pub(super) fn read_state(database: &Database) -> Result<StoredState, DbFailure> {
     // A write transaction, because reading a table that does not exist is an error.
     let transaction = database.begin_write()?;
-    let mut purges = Purges::default();
+    let mut purges = PurgeSet::default();
     let mut damaged = false;
     for row in transaction.open_table(PURGES_TABLE)?.iter()? {
         let (key, row) = row?;

@@ -45,7 +45,7 @@ pub(super) async fn put_version(store: &Meta, id: &ObjectId, tag: &str, confirme
         headers: Vec::new(),
     };
     let record = Record {
-        id: VersionId::new(id, &version, store.generation(id).await),
+        id: store.address(id, &version, store.generation(id).await),
         version: Arc::new(version),
         confirmed: Timestamp(confirmed),
         must_confirm: false,

@@ -1,5 +1,7 @@
 //! Memory, chunks and disks.
 
+use http::HeaderName;
+
 use super::super::problem::KeyPath;
 use super::super::{Cache, Disk};
 use super::Check;
@@ -7,6 +9,9 @@ use tidegate_plan::{ByteSize, Geometry};
 
 /// The fewest chunks: with fewer, readers would wait for each other's memory.
 const MIN_CHUNKS: u64 = 16;
+
+/// The names of headers that are an object's own metadata begin so.
+const METADATA: &str = "x-amz-meta-";
 
 impl Check<'_, '_> {
     pub(super) fn cache(&mut self, cache: &Cache) {
@@ -24,6 +29,14 @@ impl Check<'_, '_> {
                     self.error(&KeyPath::of("cache", key), message);
                 }
             }
+        }
+        let is_right = |name: HeaderName| name.as_str().starts_with(METADATA) && name != METADATA;
+        if !cache.tags_header.parse().is_ok_and(is_right) {
+            let message = format!(
+                "`{}` is no header that objects are kept with: say `x-amz-meta-…`",
+                cache.tags_header.escape_debug()
+            );
+            self.error(&KeyPath::of("cache", "tags_header"), message);
         }
         for (index, disk) in cache.disk.iter().enumerate() {
             self.disk(index, disk, &cache.disk[..index]);

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use tidegate_plan::ByteSize;
+use tidegate_plan::tags::DEFAULT_TAGS_HEADER;
 
 /// The sizes and disks of the cache.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -17,6 +18,8 @@ pub struct Cache {
     pub budget: ByteSize,
     /// Size of a chunk, a power of two from 4KiB to 16MiB; another one empties the disks.
     pub chunk: ByteSize,
+    /// The `x-amz-meta-*` header in which objects name their tags, for purges; separated by spaces or commas.
+    pub tags_header: String,
     /// Disks behind the memory; none: memory only; several: each takes one share of the chunks.
     pub disk: Vec<Disk>,
 }
@@ -27,6 +30,7 @@ impl Default for Cache {
             memory: ByteSize(512 << 20),
             budget: ByteSize(256 << 20),
             chunk: ByteSize(256 << 10),
+            tags_header: DEFAULT_TAGS_HEADER.to_owned(),
             disk: Vec::new(),
         }
     }

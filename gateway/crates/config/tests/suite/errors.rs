@@ -157,6 +157,18 @@ chunk = "300KiB""#,
             &["t.toml:2:9: `cache.chunk`: `300KiB` is no power of two from 4KiB to 16MiB"],
         ),
         (
+            "[cache]\ntags_header = \"surrogate-key\"\n",
+            &[
+                "t.toml:2:15: `cache.tags_header`: `surrogate-key` is no header that objects are kept with: say `x-amz-meta-…`",
+            ],
+        ),
+        (
+            "[cache]\ntags_header = \"x-amz-meta-a b\"\n",
+            &[
+                "t.toml:2:15: `cache.tags_header`: `x-amz-meta-a b` is no header that objects are kept with: say `x-amz-meta-…`",
+            ],
+        ),
+        (
             r#"[cache]
 budget = "1MiB""#,
             &["t.toml:2:10: `cache.budget`: `1MiB` is too little; 16 chunks of 256KiB need 4MiB"],

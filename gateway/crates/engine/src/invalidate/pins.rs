@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::Core;
-use tidegate_cache::{ChunkKey, Entry, PinId, Record};
+use tidegate_cache::{ChunkKey, PinId, Record};
 use tidegate_plan::ObjectId;
 
 /// Pins a chunk that was found on disk, if its object is pinned.
@@ -30,14 +30,4 @@ pub(crate) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
         };
         keeper.each_chunk(record.version.size, unpin).await;
     });
-}
-
-/// Unpins the chunks of a key's known version, which is about to be purged.
-pub(crate) async fn release_known(core: &Arc<Core>, id: &ObjectId) {
-    if core.meta.pin_of(id).is_none() {
-        return;
-    }
-    if let Some(Entry::Present(record)) = core.meta.load(id).await {
-        release(core, id, Some(record));
-    }
 }

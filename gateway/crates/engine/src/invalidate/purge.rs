@@ -1,69 +1,179 @@
-//! Purges: keys, and every key with a prefix, under all identities of their bucket.
+//! Purges of keys, of every key with a prefix, and of every version with a tag, under all identities of their bucket.
+//!
+//! A hard purge removes: nothing cached before is served afterwards. A soft purge makes stale, as if the lifetime had
+//! just ended: `stale_while_revalidate` and `stale_if_error` count from it.
 
 use futures_util::future::join_all;
 
 use super::pins;
-use super::subscribers::Scope;
+use super::subscribers::{PurgeKind, Scope};
 use crate::open::records;
 use crate::{Engine, ReadContext};
-use tidegate_cache::MetaError;
+use tidegate_cache::{Entry, MetaError, PurgeEffect, PurgeScope};
+use tidegate_plan::freshness::Judgement;
+use tidegate_plan::tags::Tag;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
-impl Engine {
-    /// Removes a key under every identity of the bucket. The removal is durable on return, and nothing cached before is
-    /// served afterwards.
-    ///
-    /// # Errors
-    /// If the removal could not be made durable; it still holds in memory.
-    pub async fn purge_key(&self, source: &ReadContext, key: &ObjectKey) -> Result<(), MetaError> {
-        let ids = self.core.everywhere(&source.object(key));
-        let supersede = || {
-            records::supersede(&self.core, |other| ids.contains(other));
-            for id in &ids {
-                self.core.names.purge_key(id.origin, key.as_str());
-            }
+/// The objects of a bucket that a purge covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PurgeTarget {
+    /// One key.
+    Key(ObjectKey),
+    /// Every key that starts with a text.
+    Prefix(String),
+    /// Every version that has a tag.
+    Tag(Tag),
+}
+
+impl PurgeTarget {
+    fn covers(&self, origins: &[OriginId], id: &ObjectId) -> bool {
+        let is_covered = match self {
+            Self::Key(key) => id.key == *key,
+            Self::Prefix(prefix) => id.key.as_str().starts_with(prefix),
+            // Its tags are known only when it is answered.
+            Self::Tag(_) => true,
         };
-        supersede();
-        for id in &ids {
-            pins::release_known(&self.core, id).await;
-        }
-        let purged = join_all(ids.iter().map(|id| self.core.meta.purge_key(id))).await;
-        // Again, for requests that read the old generation in between.
-        supersede();
-        let scope = Scope::Key(key.clone());
-        join_all(
-            ids.iter()
-                .map(|id| self.core.report_purge(id.origin, &scope)),
-        )
-        .await;
-        purged.into_iter().collect()
+        is_covered && origins.contains(&id.origin)
     }
 
-    /// Removes every key that starts with `prefix`, in constant time; otherwise like [`Engine::purge_key`].
+    fn scope(&self) -> Scope {
+        match self {
+            Self::Key(key) => Scope::Key(key.clone()),
+            Self::Prefix(prefix) => Scope::Prefix(prefix.as_str().into()),
+            Self::Tag(tag) => Scope::Tag(tag.clone()),
+        }
+    }
+}
+
+impl Engine {
+    /// Purges in constant time, whatever the target covers. The purge is durable on return. Returns whether anything was
+    /// known of the key, under any identity; `false` for prefixes and tags, whose objects are not counted.
     ///
     /// # Errors
-    /// If the removal could not be made durable; it still holds in memory.
-    pub async fn purge_prefix(&self, source: &ReadContext, prefix: &str) -> Result<(), MetaError> {
+    /// If the purge could not be made durable; it still holds in memory.
+    pub async fn purge(
+        &self,
+        source: &ReadContext,
+        target: &PurgeTarget,
+        kind: PurgeKind,
+    ) -> Result<bool, MetaError> {
         let origins = self.core.identities.all(source.origin.id());
-        let covered =
-            |id: &ObjectId| origins.contains(&id.origin) && id.key.as_str().starts_with(prefix);
-        let supersede = || {
-            records::supersede(&self.core, covered);
-            for origin in &origins {
-                self.core.names.purge_prefix(*origin, prefix);
-            }
+        let is_known = match target {
+            PurgeTarget::Key(key) => self.prepare(&origins, key, kind).await,
+            PurgeTarget::Prefix(_) | PurgeTarget::Tag(_) => false,
         };
-        supersede();
-        let purge = |origin: &OriginId| self.core.meta.purge_prefix(*origin, prefix);
-        let purged = join_all(origins.iter().map(purge)).await;
-        supersede();
-        let scope = Scope::Prefix(prefix.into());
-        join_all(
-            origins
-                .iter()
-                .map(|origin| self.core.report_purge(*origin, &scope)),
-        )
-        .await;
-        purged.into_iter().collect()
+        let effect = match kind {
+            PurgeKind::Hard => PurgeEffect::Remove,
+            PurgeKind::Soft => PurgeEffect::Soften(self.core.now()),
+        };
+        self.supersede(&origins, target, kind);
+        let purges = origins
+            .iter()
+            .map(|origin| self.record_purge(*origin, target, effect));
+        let purged = join_all(purges).await;
+        // Again, for requests that read the old generation in between.
+        self.supersede(&origins, target, kind);
+        let scope = target.scope();
+        let reports = origins
+            .iter()
+            .map(|origin| self.core.report_purge_of(*origin, &scope, kind));
+        join_all(reports).await;
+        purged.into_iter().collect::<Result<(), _>>()?;
+        Ok(is_known)
+    }
+
+    /// Removes a key: a hard purge of it.
+    ///
+    /// # Errors
+    /// As [`Engine::purge`].
+    pub async fn purge_key(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+    ) -> Result<bool, MetaError> {
+        let target = PurgeTarget::Key(key.clone());
+        self.purge(source, &target, PurgeKind::Hard).await
+    }
+
+    /// Removes every key that starts with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Engine::purge`].
+    pub async fn purge_prefix(&self, source: &ReadContext, prefix: &str) -> Result<(), MetaError> {
+        let target = PurgeTarget::Prefix(prefix.to_owned());
+        self.purge(source, &target, PurgeKind::Hard)
+            .await
+            .map(|_| ())
+    }
+
+    /// Returns whether memory holds a fresh version of the key.
+    #[must_use]
+    pub fn holds_fresh(&self, source: &ReadContext, key: &ObjectKey) -> bool {
+        let id = source.object(key);
+        let Some(Entry::Present(record)) = self.core.meta.peek(&id) else {
+            return false;
+        };
+        let judged = self.core.judge(source, &id, &record, self.core.now());
+        judged.judgement == Judgement::Fresh
+    }
+
+    /// Returns whether anything is known of a key, and unpins the chunks that a hard purge hides.
+    async fn prepare(&self, origins: &[OriginId], key: &ObjectKey, kind: PurgeKind) -> bool {
+        let mut is_known = false;
+        for origin in origins {
+            let id = object(*origin, key);
+            let entry = self.core.meta.load(&id).await;
+            is_known |= entry.is_some() || self.core.names.knows(*origin, key.as_str());
+            if let (PurgeKind::Hard, Some(Entry::Present(record))) = (kind, entry) {
+                pins::release(&self.core, &id, Some(record));
+            }
+        }
+        is_known
+    }
+
+    /// Supersedes the resolves begun so far, and the answers about names.
+    fn supersede(&self, origins: &[OriginId], target: &PurgeTarget, kind: PurgeKind) {
+        records::supersede(&self.core, |id| target.covers(origins, id));
+        let names = &self.core.names;
+        for origin in origins {
+            match (target, kind) {
+                (PurgeTarget::Key(key), PurgeKind::Hard) => names.purge_key(*origin, key.as_str()),
+                (PurgeTarget::Key(key), PurgeKind::Soft) => names.soften_key(*origin, key.as_str()),
+                (PurgeTarget::Prefix(prefix), PurgeKind::Hard) => {
+                    names.purge_prefix(*origin, prefix);
+                }
+                (PurgeTarget::Prefix(prefix), PurgeKind::Soft) => {
+                    names.soften_prefix(*origin, prefix);
+                }
+                // Names have no tags.
+                (PurgeTarget::Tag(_), _) => {}
+            }
+        }
+    }
+
+    async fn record_purge(
+        &self,
+        origin: OriginId,
+        target: &PurgeTarget,
+        effect: PurgeEffect,
+    ) -> Result<(), MetaError> {
+        let meta = &self.core.meta;
+        match target {
+            PurgeTarget::Key(key) => {
+                let id = object(origin, key);
+                meta.purge(PurgeScope::Key(&id), effect).await
+            }
+            PurgeTarget::Prefix(prefix) => {
+                meta.purge(PurgeScope::Prefix(origin, prefix), effect).await
+            }
+            PurgeTarget::Tag(tag) => meta.purge(PurgeScope::Tag(origin, tag), effect).await,
+        }
+    }
+}
+
+fn object(origin: OriginId, key: &ObjectKey) -> ObjectId {
+    ObjectId {
+        origin,
+        key: key.clone(),
     }
 }

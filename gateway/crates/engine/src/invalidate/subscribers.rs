@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use futures_util::future::{BoxFuture, join_all};
 
 use crate::{Core, Engine};
+use tidegate_plan::tags::Tag;
 use tidegate_plan::{ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -17,23 +18,42 @@ pub enum Scope {
     Key(ObjectKey),
     /// Every key with this prefix.
     Prefix(Arc<str>),
+    /// Every object that has this tag. Only versions have tags, and a subscriber that does not know them takes every
+    /// object for covered whose version is not fresh now ([`Engine::holds_fresh`]).
+    Tag(Tag),
 }
 
 impl Scope {
-    /// Returns whether a key is covered.
+    /// Returns whether a key may be covered.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
         match self {
             Self::Key(one) => one.as_str() == key,
             Self::Prefix(prefix) => key.starts_with(&**prefix),
+            Self::Tag(_) => true,
         }
     }
+}
+
+/// The kind of a purge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PurgeKind {
+    /// Nothing cached before is served afterwards.
+    #[default]
+    Hard,
+    /// What is cached is stale.
+    Soft,
 }
 
 /// A subscriber to purges. A purge returns when all subscribers are done, so a slow one delays it.
 pub trait InvalidationSubscriber: Send + Sync + fmt::Debug {
     /// Reports a purge of the bucket's keys in `scope`.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()>;
+
+    /// Reports a soft purge: what the subscriber caches must be confirmed before its next use.
+    fn softened<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
+        self.purged(origin, scope)
+    }
 }
 
 /// The subscribers that still live.
@@ -75,5 +95,16 @@ impl Core {
     pub async fn report_purge(&self, origin: OriginId, scope: &Scope) {
         let subscribers = self.subscribers.all_live();
         join_all(subscribers.iter().map(|one| one.purged(origin, scope))).await;
+    }
+
+    /// Tells all subscribers of a purge of a kind under one identity.
+    pub(super) async fn report_purge_of(&self, origin: OriginId, scope: &Scope, kind: PurgeKind) {
+        match kind {
+            PurgeKind::Hard => self.report_purge(origin, scope).await,
+            PurgeKind::Soft => {
+                let subscribers = self.subscribers.all_live();
+                join_all(subscribers.iter().map(|one| one.softened(origin, scope))).await;
+            }
+        }
     }
 }

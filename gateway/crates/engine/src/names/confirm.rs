@@ -23,9 +23,9 @@ impl Engine {
         if record.confirmed < since {
             return None;
         }
-        let judged = source.judge(&record, self.core.now());
+        let judged = self.core.judge(source, &id, &record, self.core.now());
         let fresh = judged.judgement == Judgement::Fresh;
-        let left = judged.policy.lifetime.saturating_sub(judged.age);
+        let left = judged.policy.lifetime.saturating_sub(judged.counted_age);
         let facts = self.core.facts(&id, &record.version);
         // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();

@@ -20,7 +20,7 @@ mod purge;
 mod walk;
 
 use folders::Folders;
-use purge::{MAX_PURGES, Purge};
+use purge::Purge;
 
 /// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
 /// usual size, and never more than 32 MiB.
@@ -60,6 +60,8 @@ struct KnownName {
     own: bool,
     /// The time at which a listed object was written, according to the bucket.
     stored: Option<Timestamp>,
+    /// Whether a soft purge came since: the name is asked for anew.
+    softened: bool,
 }
 
 /// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
@@ -94,15 +96,19 @@ impl Table {
     pub(super) fn get(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let mut names = self.lock();
         let missing = names.folders.missing(asked, path);
-        let Some(KnownName { meaning, since, .. }) = names.current(asked.origin, path) else {
+        let Some(known) = names.current(asked.origin, path) else {
             return missing;
         };
+        let KnownName { meaning, since, .. } = known;
         let ttl = match meaning {
             Meaning::Missing => asked.negative_ttl,
             Meaning::File(_) | Meaning::Folder => asked.ttl,
             Meaning::Unknown => return None,
         };
-        let left = ttl.saturating_sub(asked.age(since));
+        let left = match known.softened {
+            true => Duration::ZERO,
+            false => ttl.saturating_sub(asked.age(since)),
+        };
         match (left.is_zero(), &meaning) {
             (true, Meaning::Missing) => missing,
             (true, _) => None,
@@ -139,7 +145,7 @@ impl Table {
         path: &str,
     ) -> Option<(Facts, Timestamp, Timestamp)> {
         let known = self.lock().current(asked.origin, path)?;
-        let fresh = asked.age(known.since) < asked.ttl;
+        let fresh = asked.age(known.since) < asked.ttl && !known.softened;
         match (known.meaning, known.stored) {
             (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
                 Some((facts, known.since, stored))
@@ -204,29 +210,6 @@ impl Table {
         }
         names.set((origin, path), Meaning::Unknown, Timestamp(0), epoch);
     }
-
-    /// Forgets the answers that a purge of the key may make wrong: the key's, a folder's of its name, and that a folder
-    /// on its path is missing.
-    pub(crate) fn purge_key(&self, origin: OriginId, key: &str) {
-        let mut names = self.lock();
-        names.note_purge(self.begin_epoch(), origin, key);
-        names.remove(origin, key.trim_end_matches('/'));
-        names.forget_missing(origin, key);
-        names.folders.doubt(origin, key);
-    }
-
-    /// Like [`Table::purge_key`], for every key that begins with `prefix`.
-    pub(crate) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
-        let mut names = self.lock();
-        names.note_purge(self.begin_epoch(), origin, prefix);
-        let bare = prefix.trim_end_matches('/');
-        let covered = |of: OriginId, path: &str| of == origin && path.starts_with(bare);
-        names.young.retain(|(of, path), _| !covered(*of, path));
-        names.old.retain(|(of, path), _| !covered(*of, path));
-        names.forget_missing(origin, prefix);
-        names.folders.doubt(origin, prefix);
-        names.folders.retain(|of, path| !covered(of, path));
-    }
 }
 
 impl NameGenerations {
@@ -248,6 +231,7 @@ impl NameGenerations {
                 epoch: asked.epoch,
                 own: false,
                 stored,
+                softened: false,
             };
             self.insert((asked.origin, path.into()), known);
         }
@@ -258,26 +242,6 @@ impl NameGenerations {
         let known = self.find(asked.origin, path).filter(|known| known.own);
         let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
         changed <= asked.epoch && !self.is_purged_since(asked, path)
-    }
-
-    /// Returns whether a purge after the request may have changed the meaning of the path.
-    fn is_purged_since(&self, asked: &NameRequest, path: &str) -> bool {
-        let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
-        let mut since = since.filter(|it| it.origin == asked.origin);
-        self.forgotten > asked.epoch || since.any(|it| it.touches(path))
-    }
-
-    fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
-        if self.purges.len() == MAX_PURGES
-            && let Some(oldest) = self.purges.pop_front()
-        {
-            self.forgotten = self.forgotten.max(oldest.epoch);
-        }
-        self.purges.push_back(Purge {
-            epoch,
-            origin,
-            prefix: prefix.trim_end_matches('/').to_owned(),
-        });
     }
 
     /// See [`Table::record_change`]. An existing name proves the folders on its path.
@@ -317,6 +281,7 @@ impl NameGenerations {
             epoch,
             own: true,
             stored: None,
+            softened: false,
         };
         self.insert((origin, path.into()), known);
     }
@@ -408,16 +373,6 @@ impl NameGenerations {
         let key = (origin, Arc::from(path));
         self.young.remove(&key);
         self.old.remove(&key);
-    }
-
-    fn forget_missing(&mut self, origin: OriginId, key: &str) {
-        for (at, _) in key.match_indices('/') {
-            let path = &key[..at];
-            let known = self.find(origin, path);
-            if known.is_some_and(|known| known.meaning.is_missing()) {
-                self.remove(origin, path);
-            }
-        }
     }
 }
 

@@ -79,8 +79,9 @@ impl Engine {
                 Some(Stat::Missing { age, left })
             }
             Entry::Present(record) => {
-                let judged = source.judge(&record, now);
-                let freshness = Freshness::new(&judged.policy, judged.age, record.must_confirm);
+                let judged = self.core.judge(source, &id, &record, now);
+                let counted_age = judged.counted_age;
+                let freshness = Freshness::new(&judged.policy, counted_age, record.must_confirm);
                 Some(Stat::Present(Box::new(
                     self.locate_all(&record, judged.age, freshness).await,
                 )))

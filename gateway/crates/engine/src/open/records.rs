@@ -4,10 +4,12 @@
 //! began.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::Core;
+use crate::{Core, ReadContext};
 use tidegate_cache::{Entry, Record};
-use tidegate_plan::{ObjectId, VersionId};
+use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::{ObjectId, Timestamp};
 
 /// Supersedes every matching resolve begun so far: those will install nothing.
 pub fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
@@ -71,7 +73,54 @@ pub(crate) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed
     }
 }
 
-/// Returns whether no purge has covered the key since the record was made.
-pub fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
-    record.id == VersionId::new(id, &record.version, generation)
+/// Returns whether no hard purge has covered the version since the record was made.
+pub fn is_of(core: &Core, record: &Record, id: &ObjectId, generation: u64) -> bool {
+    record.id == core.meta.address(id, &record.version, generation)
+}
+
+/// The freshness of a record under the rules of a [`ReadContext`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judged {
+    pub(crate) policy: Policy,
+    pub(crate) judgement: Judgement,
+    /// The time since the version was last confirmed, by the bucket or by its events.
+    pub(crate) age: Duration,
+    /// The age that counts for the freshness: a soft purge ended the lifetime.
+    pub(crate) counted_age: Duration,
+}
+
+impl Core {
+    /// Judges the freshness of a record at the time `now`.
+    pub(crate) fn judge(
+        &self,
+        source: &ReadContext,
+        id: &ObjectId,
+        record: &Record,
+        now: Timestamp,
+    ) -> Judged {
+        let confirmed = source.confirmed(record.confirmed, now);
+        let age = now.since(confirmed);
+        let policy = source.policy(record, confirmed);
+        let counted_age = self.counted_age(id, record, &policy, age, now);
+        Judged {
+            policy,
+            judgement: policy.judge(counted_age, record.must_confirm),
+            age,
+            counted_age,
+        }
+    }
+
+    /// Returns the age of a record that counts for its freshness: a soft purge ended its lifetime.
+    pub(crate) fn counted_age(
+        &self,
+        id: &ObjectId,
+        record: &Record,
+        policy: &Policy,
+        age: Duration,
+        now: Timestamp,
+    ) -> Duration {
+        let softened = self.meta.softened(id, record);
+        let softened = softened.map(|softened| now.since(softened));
+        policy.counted_age(age, softened)
+    }
 }

@@ -22,7 +22,7 @@ use tidegate_cache::{Entry, Record};
 use tidegate_origin::OriginError;
 use tidegate_origin::client::run_for_client;
 use tidegate_plan::freshness::Policy;
-use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp, VersionId};
+use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp};
 
 type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 
@@ -79,7 +79,11 @@ impl ResolveRequest {
     fn ended_result(&self) -> Option<Result<Resolution, Error>> {
         let entry = self.core.meta.peek(&self.id);
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
-            Entry::Present(record) if record.must_confirm => None,
+            Entry::Present(record)
+                if record.must_confirm || self.core.meta.softened(&self.id, &record).is_some() =>
+            {
+                None
+            }
             Entry::Present(record) => Some(Ok(Resolution {
                 forward: forward(false, self.known_record().map(Arc::as_ref), &record),
                 record,
@@ -205,7 +209,7 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
     } = request;
     let generation = core.meta.generation(&id).await;
     // A confirmation must not carry a version from before a purge into the time after it.
-    let known = known.filter(|record| is_of(record, &id, generation));
+    let known = known.filter(|record| is_of(&core, record, &id, generation));
     let (first, charge) = pay(&core, first, quiet).await?.unzip();
     let asked = core.now();
     let known_version = known.as_deref().filter(|_| !certain);
@@ -225,7 +229,7 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         OriginVersion::Same(record) => return Ok(confirm(&entry, *record, asked)),
         OriginVersion::Version(version, content) => (version, content),
     };
-    let vid = VersionId::new(&id, &version, generation);
+    let vid = core.meta.address(&id, &version, generation);
     let record = Arc::new(Record {
         version: version.clone(),
         id: vid,

@@ -9,6 +9,7 @@ mod flights;
 mod folder_prefetch;
 mod freshness;
 mod names;
+mod purges;
 mod reference_model;
 mod stress;
 #[expect(dead_code, reason = "suites of other crates ask more of it")]

@@ -4,7 +4,7 @@
 //! The model is the history of every key: its bytes, from when to when. A correct answer is, byte
 //! for byte, the one range of one version that was current at some moment. That moment lies between
 //! the beginning of the open, less the allowed staleness, and its end. A purge moves the earliest
-//! moment forward. An error is correct only while the origin misbehaves, or if the object changed
+//! moment forward; a soft one does so once the allowed staleness has passed since. An error is correct only while the origin misbehaves, or if the object changed
 //! under the reader. Every operation ends within bounded time.
 
 use std::time::Duration;
@@ -67,6 +67,8 @@ enum Op {
     During(Vec<(usize, Range, How)>, Vec<Op>),
     Purge(usize),
     PurgePrefix(&'static str),
+    Soften(usize),
+    SoftenPrefix(&'static str),
     Restart,
     Evict,
     Disk(Disk),
@@ -157,6 +159,7 @@ struct Was {
 struct Past {
     was: Vec<Was>,
     purged: Option<Instant>,
+    softened: Option<Instant>,
 }
 
 impl Past {

@@ -4,8 +4,43 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
-use tidegate_cache::{Entry, MetaError, MetaStore};
-use tidegate_plan::{ObjectId, OriginId};
+use http::HeaderName;
+use tidegate_cache::{Entry, MetaError, MetaStore, PurgeEffect, PurgeScope, Record};
+use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag, tags_of};
+use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
+
+static TAGS: HeaderName = HeaderName::from_static(DEFAULT_TAGS_HEADER);
+
+/// The objects that a purge covers.
+#[derive(Debug, Clone)]
+enum OwnScope {
+    Key(ObjectId),
+    Prefix(OriginId, String),
+    Tag(OriginId, Tag),
+}
+
+impl OwnScope {
+    fn of(scope: PurgeScope<'_>) -> Self {
+        match scope {
+            PurgeScope::Key(id) => Self::Key(id.clone()),
+            PurgeScope::Prefix(origin, prefix) => Self::Prefix(origin, prefix.to_owned()),
+            PurgeScope::Tag(origin, tag) => Self::Tag(origin, tag.clone()),
+        }
+    }
+
+    fn covers(&self, id: &ObjectId, version: Option<&Version>) -> bool {
+        match self {
+            Self::Key(own) => own == id,
+            Self::Prefix(origin, prefix) => {
+                *origin == id.origin && id.key.as_str().starts_with(prefix)
+            }
+            Self::Tag(origin, tag) => {
+                let mut tags = version.into_iter().flat_map(|it| tags_of(it, &TAGS));
+                *origin == id.origin && tags.any(|own| own == tag.as_str())
+            }
+        }
+    }
+}
 
 /// Entries and purges in memory. It survives a restart of the engine, which hands it on.
 #[derive(Debug, Default)]
@@ -28,6 +63,8 @@ pub(crate) struct Inner {
     /// The purges by key, with their numbers.
     keys: HashMap<ObjectId, u64>,
     prefixes: Vec<(OriginId, String, u64)>,
+    tags: Vec<(OriginId, Tag, u64)>,
+    soft: Vec<(OwnScope, Timestamp)>,
     purges: u64,
     /// Whether marks fail to become durable.
     pub(crate) refuses_marks: bool,
@@ -37,6 +74,29 @@ pub(crate) struct Inner {
     pub(crate) changing: usize,
     /// Whether it was closed in order.
     pub(crate) is_closed: bool,
+}
+
+impl Inner {
+    fn purge(&mut self, scope: OwnScope, effect: PurgeEffect) {
+        let covers = |id: &ObjectId, entry: &Entry| match entry {
+            Entry::Present(record) => scope.covers(id, Some(&record.version)),
+            Entry::Missing { .. } => scope.covers(id, None),
+        };
+        if let PurgeEffect::Soften(at) = effect {
+            self.entries
+                .retain(|id, entry| matches!(entry, Entry::Present(_)) || !covers(id, entry));
+            self.soft.push((scope, at));
+            return;
+        }
+        self.purges += 1;
+        let number = self.purges;
+        self.entries.retain(|id, entry| !covers(id, entry));
+        match scope {
+            OwnScope::Key(id) => drop(self.keys.insert(id, number)),
+            OwnScope::Prefix(origin, prefix) => self.prefixes.push((origin, prefix, number)),
+            OwnScope::Tag(origin, tag) => self.tags.push((origin, tag, number)),
+        }
+    }
 }
 
 impl MapMeta {
@@ -112,35 +172,29 @@ impl MetaStore for MapMeta {
         })
     }
 
-    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
-        Box::pin(async move {
-            {
-                let mut inner = self.lock();
-                inner.purges += 1;
-                let number = inner.purges;
-                inner.entries.remove(id);
-                inner.keys.insert(id.clone(), number);
-            }
-            tokio::task::yield_now().await;
-            Ok(())
-        })
+    fn tag_generation(&self, origin: OriginId, version: &Version) -> u64 {
+        let inner = self.lock();
+        let tags = inner.tags.iter().filter(|(of, tag, _)| {
+            *of == origin && tags_of(version, &TAGS).any(|own| own == tag.as_str())
+        });
+        tags.map(|(_, _, number)| *number).max().unwrap_or(0)
     }
 
-    fn purge_prefix<'a>(
+    fn softened(&self, id: &ObjectId, record: &Record) -> Option<Timestamp> {
+        let inner = self.lock();
+        let soft = inner.soft.iter();
+        let own = soft.filter(|(scope, _)| scope.covers(id, Some(&record.version)));
+        let last = own.map(|(_, at)| *at).max()?;
+        (last >= record.confirmed).then_some(last)
+    }
+
+    fn purge<'a>(
         &'a self,
-        origin: OriginId,
-        prefix: &'a str,
+        scope: PurgeScope<'a>,
+        effect: PurgeEffect,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
         Box::pin(async move {
-            {
-                let mut inner = self.lock();
-                inner.purges += 1;
-                let number = inner.purges;
-                let covered =
-                    |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
-                inner.entries.retain(|id, _| !covered(id));
-                inner.prefixes.push((origin, prefix.to_owned(), number));
-            }
+            self.lock().purge(OwnScope::of(scope), effect);
             tokio::task::yield_now().await;
             Ok(())
         })

@@ -173,3 +173,30 @@ proptest! {
         prop_assert!(policy.lifetime <= secs(60) || cc.contains("immutable"));
     }
 }
+
+#[test]
+fn a_soft_purge_ends_the_lifetime_when_it_comes() {
+    let policy = under("max-age=40");
+    let judge = |age, softened: Option<u64>| {
+        policy.judge(policy.counted_age(secs(age), softened.map(secs)), false)
+    };
+    assert_eq!(judge(10, None), Judgement::Fresh);
+    assert_eq!(judge(10, Some(0)), Judgement::WhileRevalidating);
+    assert_eq!(judge(610, Some(599)), Judgement::WhileRevalidating);
+    assert_eq!(judge(611, Some(600)), Judgement::Stale);
+    // A version that was stale before gains nothing.
+    assert_eq!(judge(640, Some(0)), Judgement::Stale);
+    let counted = |age, softened| policy.counted_age(secs(age), Some(secs(softened)));
+    assert!(policy.serves_on_error(counted(100, 86_399)));
+    assert!(!policy.serves_on_error(counted(100, 86_400)));
+    for cache_control in ["no-cache", "max-age=40, must-revalidate"] {
+        let policy = under(cache_control);
+        let counted = policy.counted_age(secs(10), Some(Duration::ZERO));
+        assert_eq!(
+            policy.judge(counted, false),
+            Judgement::Stale,
+            "{cache_control}"
+        );
+        assert!(!policy.serves_on_error(counted), "{cache_control}");
+    }
+}

@@ -222,7 +222,7 @@ impl Drafts {
             return None;
         };
         let generation = core.meta.generation(id).await;
-        if !records::is_of(&record, id, generation) {
+        if !records::is_of(core, &record, id, generation) {
             return None;
         }
         let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);

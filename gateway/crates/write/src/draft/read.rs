@@ -11,8 +11,8 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use tidegate_cache::Record;
 use tidegate_engine::{Error, Object};
+use tidegate_plan::ByteRange;
 use tidegate_plan::upload::{ByteSource, GonePart};
-use tidegate_plan::{ByteRange, VersionId};
 use tidegate_plan::{Client, freshness::Policy};
 
 impl SharedDraft {
@@ -111,7 +111,7 @@ impl SharedDraft {
         let generation = self.inner.core.meta.generation(&id).await;
         let now = self.inner.core.now();
         let record = Record {
-            id: VersionId::new(&id, &base.version, generation),
+            id: self.inner.core.meta.address(&id, &base.version, generation),
             version: base.version.clone(),
             confirmed: now,
             must_confirm: false,

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use http::{HeaderName, HeaderValue};
 use tempfile::TempDir;
-use tidegate_cache::{Entry, MetaStore};
-use tidegate_plan::{ObjectId, OriginId, Timestamp};
+use tidegate_cache::{Entry, Meta, MetaStore, PurgeEffect, PurgeScope, Record};
+use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag};
+use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
 
-use super::fixture::{ORIGIN, id, open, put, record, settings};
+use super::fixture::{ORIGIN, id, open, put, record, settings, version};
 
 /// Checks the contract that the engine relies on, for any store.
 pub(crate) async fn conforms(store: &dyn MetaStore) {
@@ -94,4 +96,74 @@ async fn in_memory() {
 async fn on_disk() {
     let dir = TempDir::new().expect("a directory");
     conforms(&open(&settings(Some(dir.path())))).await;
+}
+
+/// A version of `key` with tags, as the engine puts it.
+async fn put_tagged(store: &dyn MetaStore, key: &str, tags: &str, confirmed: u64) -> Record {
+    let header = HeaderName::from_static(DEFAULT_TAGS_HEADER);
+    let mut version = Version::clone(&version(1));
+    let tags = HeaderValue::from_str(tags).expect("a value");
+    version.headers.push((header, tags));
+    let generation = store.generation(&id(key)).await;
+    let record = Record {
+        id: store.address(&id(key), &version, generation),
+        version: Arc::new(version),
+        confirmed: Timestamp(confirmed),
+        must_confirm: false,
+    };
+    store.put(&id(key), Entry::Present(Arc::new(record.clone())));
+    record
+}
+
+#[tokio::test]
+async fn a_purged_tag_hides_every_version_that_has_it() {
+    let dir = TempDir::new().expect("a folder");
+    let settings = settings(Some(dir.path()));
+    let store = open(&settings);
+    let tag = |tag| Tag::new(tag).expect("a tag");
+    let early = put_tagged(&store, "a", "red big", 1000).await;
+    put_tagged(&store, "b", "blue,big", 1000).await;
+    put_tagged(&store, "c", "", 1000).await;
+    assert!(store.load(&id("a")).await.is_some());
+    let red = tag("red");
+    let hard = store.purge(PurgeScope::Tag(ORIGIN, &red), PurgeEffect::Remove);
+    hard.await.expect("durable");
+    assert_eq!(store.load(&id("a")).await, None);
+    assert!(store.load(&id("b")).await.is_some());
+    assert!(store.load(&id("c")).await.is_some());
+    store.put(&id("a"), Entry::Present(Arc::new(early.clone())));
+    assert_eq!(
+        store.load(&id("a")).await,
+        None,
+        "it was made before the purge"
+    );
+    let late = put_tagged(&store, "a", "red big", 2000).await;
+    assert_ne!(late.id, early.id, "its chunks have other addresses");
+
+    let big = tag("big");
+    let soften = PurgeEffect::Soften(Timestamp(3000));
+    let soft = store.purge(PurgeScope::Tag(ORIGIN, &big), soften);
+    soft.await.expect("durable");
+    let softened = |store: &Meta, key: &'static str| match store.peek(&id(key)) {
+        Some(Entry::Present(record)) => store.softened(&id(key), &record),
+        found => panic!("{key}: {found:?}"),
+    };
+    assert_eq!(softened(&store, "a"), Some(Timestamp(3000)));
+    assert_eq!(softened(&store, "b"), Some(Timestamp(3000)));
+    assert_eq!(softened(&store, "c"), None);
+    put_tagged(&store, "b", "blue,big", 3001).await;
+    assert_eq!(softened(&store, "b"), None, "it is confirmed");
+
+    store.close().await;
+    drop(store);
+    let store = open(&settings);
+    for key in ["a", "b", "c"] {
+        assert!(store.load(&id(key)).await.is_some(), "{key}");
+    }
+    assert_eq!(softened(&store, "a"), Some(Timestamp(3000)));
+    assert_eq!(softened(&store, "c"), None);
+    let other = OriginId(ORIGIN.0 + 1);
+    let elsewhere = store.purge(PurgeScope::Tag(other, &big), PurgeEffect::Remove);
+    elsewhere.await.expect("durable");
+    assert!(store.load(&id("a")).await.is_some(), "another bucket");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tidegate_cache::{Entry, MetaStore};
+use tidegate_cache::{Entry, MetaStore, PurgeEffect, PurgeScope};
 use tidegate_plan::Timestamp;
 
 use super::fixture::{ORIGIN, flush, id, open, put, record, settings};
@@ -19,6 +19,9 @@ enum Op {
     Remove(u8),
     PurgeKey(u8),
     PurgePrefix(u8),
+    /// A soft purge of a key, at the present time or the time of its last confirmation.
+    SoftenKey(u8),
+    SoftenPrefix(u8),
     Restart,
     Kill,
 }
@@ -34,8 +37,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => key.clone().prop_map(Op::Late),
         1 => key.clone().prop_map(Op::Missing),
         1 => key.clone().prop_map(Op::Remove),
-        2 => key.prop_map(Op::PurgeKey),
-        2 => prefix.prop_map(Op::PurgePrefix),
+        2 => key.clone().prop_map(Op::PurgeKey),
+        2 => prefix.clone().prop_map(Op::PurgePrefix),
+        2 => key.prop_map(Op::SoftenKey),
+        2 => prefix.prop_map(Op::SoftenPrefix),
         1 => Just(Op::Restart),
         1 => Just(Op::Kill),
     ];
@@ -49,9 +54,20 @@ struct Model {
     generations: HashMap<&'static str, u64>,
     /// The generation of a key that no purge covers.
     floor: u64,
+    softened: HashMap<&'static str, Timestamp>,
 }
 
 impl Model {
+    /// Notes a soft purge, which forgets negative entries.
+    fn soften(&mut self, at: Timestamp, covers: impl Fn(&str) -> bool) {
+        for key in KEYS.into_iter().filter(|key| covers(key)) {
+            self.softened.insert(key, at);
+            if let Some(Entry::Missing { .. }) = self.entries.get(key) {
+                self.entries.remove(key);
+            }
+        }
+    }
+
     async fn purged(&mut self, store: &dyn MetaStore, covers: impl Fn(&str) -> bool) {
         for key in KEYS.into_iter().filter(|key| covers(key)) {
             self.entries.remove(key);
@@ -74,6 +90,11 @@ impl Model {
             // The store may forget negative entries at any time.
             if found.is_some() || !matches!(expected, Some(Entry::Missing { .. })) {
                 assert_eq!(found.as_ref(), expected, "{key}");
+            }
+            if let Some(Entry::Present(record)) = &found {
+                let expected = self.softened.get(key).copied();
+                let expected = expected.filter(|at| *at >= record.confirmed);
+                assert_eq!(store.softened(&id(key), record), expected, "{key}");
             }
             let generation = self.generations.get(key).copied().unwrap_or(self.floor);
             assert_eq!(store.generation(&id(key)).await, generation, "{key}");
@@ -127,6 +148,20 @@ async fn run(ops: Vec<Op>, front: u64) {
                 let prefix = PREFIXES[usize::from(prefix)];
                 store.purge_prefix(ORIGIN, prefix).await.expect("durable");
                 model.purged(&store, |key| key.starts_with(prefix)).await;
+            }
+            Op::SoftenKey(key) => {
+                let (key, at) = (KEYS[usize::from(key)], Timestamp(confirmed));
+                let id = id(key);
+                let purge = store.purge(PurgeScope::Key(&id), PurgeEffect::Soften(at));
+                purge.await.expect("durable");
+                model.soften(at, |other| other == key);
+            }
+            Op::SoftenPrefix(prefix) => {
+                let (prefix, at) = (PREFIXES[usize::from(prefix)], Timestamp(confirmed));
+                let scope = PurgeScope::Prefix(ORIGIN, prefix);
+                let purge = store.purge(scope, PurgeEffect::Soften(at));
+                purge.await.expect("durable");
+                model.soften(at, |key| key.starts_with(prefix));
             }
             Op::Restart => {
                 store.close().await;

@@ -61,6 +61,8 @@ fn during() -> impl Strategy<Value = Op> {
         1 => (0..2usize).prop_map(Op::Delete),
         3 => (0..2usize).prop_map(Op::Purge),
         1 => Just(Op::PurgePrefix("a/")),
+        2 => (0..2usize).prop_map(Op::Soften),
+        1 => Just(Op::SoftenPrefix("a/")),
         1 => Just(Op::Evict),
         8 => prop::sample::select(vec![0, 1, 20, 100, 320, 1000]).prop_map(Op::Pass),
     ];
@@ -85,6 +87,8 @@ pub(super) fn op(storms: bool) -> impl Strategy<Value = Op> {
         8 => during(),
         3 => key().prop_map(Op::Purge),
         2 => prop::sample::select(vec!["a/", "b", "", "a/one"]).prop_map(Op::PurgePrefix),
+        3 => key().prop_map(Op::Soften),
+        2 => prop::sample::select(vec!["a/", "b", "", "a/one"]).prop_map(Op::SoftenPrefix),
         1 => Just(Op::Restart),
         3 => Just(Op::Evict),
         2 => disk().prop_map(Op::Disk),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate_engine::{Clock, Error, Open, OpenOutcome, Reader};
+use tidegate_engine::{Clock, Error, Open, OpenOutcome, PurgeKind, PurgeTarget, Reader};
 use tidegate_plan::{ByteRange, ETag};
 use tokio::time::Instant;
 
@@ -169,6 +169,19 @@ impl Model {
                 self.world.purge_prefix(prefix).await;
                 self.purged(prefix);
             }
+            Op::Soften(key) => {
+                self.world.soften(KEYS[*key]).await;
+                self.pasts.borrow_mut()[*key].softened = Some(Instant::now());
+            }
+            Op::SoftenPrefix(prefix) => {
+                let target = PurgeTarget::Prefix((*prefix).to_owned());
+                self.world.purge_by(target, PurgeKind::Soft).await;
+                for (key, past) in KEYS.iter().zip(self.pasts.borrow_mut().iter_mut()) {
+                    if key.starts_with(prefix) {
+                        past.softened = Some(Instant::now());
+                    }
+                }
+            }
             Op::Evict => self.world.store.evict_memory(),
             Op::Disk(disk) => self.world.store.set(disk.faults()),
             Op::Origin(weather) => self.turn(*weather).await,
@@ -233,7 +246,10 @@ impl Model {
         how: How,
     ) -> Result<Result<(OpenOutcome, Option<Begun>), Error>, String> {
         let began = Instant::now();
-        let purged = self.pasts.borrow()[key].purged;
+        let (purged, softened) = {
+            let past = &self.pasts.borrow()[key];
+            (past.purged, past.softened)
+        };
         let size_now = self.pasts.borrow()[key]
             .now()
             .map_or(SMALL, |bytes| bytes.len() as u64);
@@ -246,7 +262,10 @@ impl Model {
         };
         let object = match self.world.open(KEYS[key], open).await {
             Ok(object) => object,
-            Err(error) => return self.judge_error(key, how, (began, purged), error).map(Err),
+            Err(error) => {
+                let purged = purged.max(softened);
+                return self.judge_error(key, how, (began, purged), error).map(Err);
+            }
         };
         // The greatest age of an answer. Restarts and faults do not change it.
         let stale = match how {
@@ -254,8 +273,13 @@ impl Model {
             _ if self.excused() => TTL + IF_ERROR,
             _ => TTL + WHILE_REVALIDATING,
         };
-        let since = began.checked_sub(stale).max(purged);
         let pasts = self.pasts.borrow();
+        // A later soft purge, while the object was opened, begins that time anew.
+        let softened = softened.filter(|softened| {
+            let served = stale.saturating_sub(TTL);
+            began.duration_since(*softened) >= served && pasts[key].softened == Some(*softened)
+        });
+        let since = began.checked_sub(stale).max(purged).max(softened);
         let possible: Vec<_> = pasts[key].since(since).flatten().collect();
         let version = object.version();
         let tag_of = |bytes: &&&Bytes| ETag::of_bytes([&bytes[..]]) == version.etag;

@@ -1,0 +1,74 @@
+//! Purges by the admin listener and the command line.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::gateway::{Whole, send};
+use crate::world::{World, sample};
+use crate::{AUTH, eventually, read, tidegate};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
+    let world = World::new().await;
+    for n in 0..3 {
+        world.put(&format!("s/{n}"), &sample(1000, n)).await;
+    }
+    let profile = "ttl = \"1h\"\nstale_while_revalidate = \"1h\"";
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    let get = async |gateway: &Whole, n: usize| gateway.get(&format!("/s/{n}"), &[]).await.body;
+    for n in 0..2 {
+        assert_eq!(get(&gateway, n).await, sample(1000, n));
+    }
+    let purge = async |gateway: &Whole, body: Value| {
+        let body = body.to_string();
+        send(gateway.admin, Method::POST, "/purge", &[AUTH], &body).await
+    };
+    world.put("s/0", &sample(1000, 10)).await;
+    let paths = json!({ "paths": ["/s/0", "/s/2"], "soft": true });
+    let answer = read(&purge(&gateway, paths).await);
+    assert_eq!(answer, json!({ "purged": 2, "known": 1, "no_route": [] }));
+    assert_eq!(get(&gateway, 0).await, sample(1000, 0), "once more");
+    eventually("confirmed", async || {
+        get(&gateway, 0).await == sample(1000, 10)
+    })
+    .await;
+
+    // It holds after a restart.
+    let prefix = json!({ "path": "/s/", "prefix": true, "soft": true });
+    let answer = read(&purge(&gateway, prefix).await);
+    assert_eq!(answer, json!({ "purged": ["s/"], "known": 0 }));
+    gateway.stop().await;
+    world.put("s/1", &sample(1000, 11)).await;
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    assert_eq!(get(&gateway, 1).await, sample(1000, 1), "once more");
+    eventually("confirmed", async || {
+        get(&gateway, 1).await == sample(1000, 11)
+    })
+    .await;
+
+    let (code, out, err) = tidegate(&world, &gateway, &["purge", "--tag", "a", "--tag", "b"]);
+    assert_eq!((code, out.as_str()), (0, "purged 2\n"), "{err}");
+    let (code, out, err) = tidegate(&world, &gateway, &["purge", "--soft", "/s/0"]);
+    assert_eq!(
+        (code, &*out),
+        (0, "{\"known\":1,\"purged\":[\"s/0\"]}\n"),
+        "{err}"
+    );
+    let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
+    assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
+    for (body, why) in [
+        (json!({ "tags": vec!["t"; 10_001] }), "10001 paths"),
+        (json!({ "tags": ["a\u{7}"] }), "visible ASCII"),
+        (json!({ "tags": ["x".repeat(1 << 20)] }), "longer than"),
+    ] {
+        let got = purge(&gateway, body).await;
+        assert!(
+            got.status == 400 && got.text().contains(why),
+            "{}",
+            got.text()
+        );
+    }
+    gateway.stop().await;
+}
