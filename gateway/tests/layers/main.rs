@@ -18,7 +18,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
     ("config", &["plan", "access"]),
-    ("socket", &["plan"]),
+    ("tls", &["telemetry"]),
+    ("socket", &["plan", "tls"]),
     ("origin", &["plan", "telemetry"]),
     ("cache", &["plan", "telemetry"]),
     ("engine", &["plan", "telemetry", "origin", "cache"]),
@@ -43,12 +44,15 @@ const HOMES: &[(&str, &[&str])] = &[
     ("governor", &["access"]),
     ("hmac", &["access"]),
     ("redb", &["cache"]),
+    ("rustls", &["tls"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),
     ("tikv_jemalloc", &["tidegate::app::allocator"]),
+    ("tokio_rustls", &["tls"]),
     ("toml", &["config"]),
     ("tower_http", &["admin"]),
+    ("x509_parser", &["tls"]),
 ];
 
 /// Names that no rule of `plan` needs: time and chance are its arguments.
