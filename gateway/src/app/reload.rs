@@ -1,7 +1,7 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
 //! Routes, profiles, accesses, limits and the sizes of tiers are exchanged while requests are answered; secrets in files
-//! are read again. A request that has begun ends on the routes that it began with. Keys that need a restart are named,
+//! and certificates are read again. A request that has begun ends on the routes that it began with. Keys that need a restart are named,
 //! and keep their old values until then; a route that needs a changed origin is refused with the whole file.
 
 use std::path::{Path, PathBuf};
@@ -15,13 +15,15 @@ use super::locate::Locator;
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use crate::doctor::Origins;
+use crate::tls;
 use tidegate_admin::reload::{Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_http::Routes;
+use tidegate_tls::{Prepared, Tls};
 
 /// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 4] = ["route", "profile", "access", "limits"];
+const LIVE_SECTIONS: [&str; 5] = ["route", "profile", "access", "limits", "tls"];
 
 /// The parts of a running gateway that a reload changes.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Reloader {
     locator: Arc<Locator>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
+    /// `None`: no listener has TLS.
+    tls: Option<Arc<Tls>>,
     /// Held during a reload.
     present: Mutex<InForce>,
 }
@@ -82,7 +86,12 @@ impl Reload for Reloader {
 
 impl Reloader {
     /// Makes it for a gateway of these parts, with its routes in force.
-    pub(super) fn new(loaded: Loaded, env: &Environment, parts: &GatewayParts) -> Self {
+    pub(super) fn new(
+        loaded: Loaded,
+        env: &Environment,
+        parts: &GatewayParts,
+        tls: Option<Arc<Tls>>,
+    ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
         let mounts = mounts.map(|mount| MountedRoute::new(&loaded.config, mount));
@@ -94,6 +103,7 @@ impl Reloader {
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
             mounts,
+            tls,
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
@@ -106,13 +116,7 @@ impl Reloader {
         let file = present.loaded.file.clone();
         let file =
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
-        let env = self.env.clone();
-        let loaded = spawn_blocking(move || {
-            let loaded = tidegate_config::load(Some(&file), &env).map_err(wrong)?;
-            loaded.config.require_origin().map_err(wrong)?;
-            Ok(loaded)
-        });
-        let loaded: Loaded = loaded.await.map_err(wrong)??;
+        let (loaded, certificates) = self.read(file).await?;
         let old = &present.loaded;
         self.require_origins(&old.config, &loaded.config)?;
         let config = with_old_sizes(&old.config, loaded.config.clone());
@@ -120,6 +124,9 @@ impl Reloader {
         let parts = parts.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
         self.resize(&old.config, &loaded.config).await?;
+        if let (Some(tls), Some(certificates)) = (&self.tls, certificates) {
+            tls.replace(certificates);
+        }
         parts.apply_profiles();
         self.locator.replace(&config, &parts.routes, &self.origins);
         self.routes.replace(parts.routes.clone());
@@ -142,6 +149,7 @@ impl Reloader {
                     profile: loaded.config.profile,
                     access: loaded.config.access,
                     limits: loaded.config.limits,
+                    tls: loaded.config.tls,
                     ..old.config.clone()
                 },
                 ..loaded
@@ -149,6 +157,22 @@ impl Reloader {
             parts,
         };
         Ok(report)
+    }
+
+    /// Reads the configuration, and the certificates if a listener has TLS.
+    async fn read(&self, file: PathBuf) -> Result<(Loaded, Option<Prepared>), ReloadError> {
+        let (env, has_tls) = (self.env.clone(), self.tls.is_some());
+        let read = spawn_blocking(move || {
+            let loaded = tidegate_config::load(Some(&file), &env).map_err(wrong)?;
+            loaded.config.require_origin().map_err(wrong)?;
+            let certificates = match has_tls {
+                true => tls::prepare(&loaded.config, &env),
+                false => Ok(None),
+            };
+            let certificates = certificates.map_err(|error| wrong(format!("{error:#}")))?;
+            Ok((loaded, certificates))
+        });
+        read.await.map_err(wrong)?
     }
 
     /// Returns what a reload has changed, and what it could not.
@@ -278,6 +302,7 @@ mod tests {
             ("profile.web.ttl", true),
             ("access.members.tokens.alice", true),
             ("limits.fair.requests", true),
+            ("tls.certificates[0].key.file", true),
             ("cache.memory", true),
             ("cache.disk[1].capacity", true),
             ("cache.disk[1].path", false),

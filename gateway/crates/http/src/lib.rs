@@ -228,7 +228,10 @@ impl Handler for Frontend {
             }
             true => Box::pin(self.write(&parts, sent, address.counted)).await,
             _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
-            false => self.read(&parts, record.started(), address).await,
+            false => {
+                self.read(&parts, record.started(), (address, peer.names()))
+                    .await
+            }
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

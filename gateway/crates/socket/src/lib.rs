@@ -142,14 +142,16 @@ impl Accepted {
     /// # Errors
     /// If the client is slow or does not agree; the connection is closed then.
     pub async fn open(self, limit: Duration) -> Result<(Stream, Peer), HandshakeError> {
-        let address = self.address;
+        let peer = |certificate| Peer {
+            address: self.address,
+            certificate,
+        };
         let Some(acceptor) = self.tls else {
-            let names = None;
-            return Ok((self.stream, Peer { address, names }));
+            return Ok((self.stream, peer(None)));
         };
         // Boxed, so that a connection without TLS has no room for a handshake.
         let (stream, names) = Box::pin(acceptor.accept(self.stream, limit)).await?;
-        Ok((Stream::Tls(Box::new(stream)), Peer { address, names }))
+        Ok((Stream::Tls(Box::new(stream)), peer(names)))
     }
 }
 
@@ -158,8 +160,16 @@ impl Accepted {
 pub struct Peer {
     /// Its IP address; `None` on a Unix socket.
     pub address: Option<IpAddr>,
-    /// The names in the certificate that it has shown; `None`: it has shown none.
-    pub names: Option<ClientNames>,
+    /// The certificate that it has shown, if any.
+    certificate: Option<ClientNames>,
+}
+
+impl Peer {
+    /// Returns the names in the verified certificate that it has shown; empty if it has shown none.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        self.certificate.as_ref().map_or(&[], ClientNames::all)
+    }
 }
 
 async fn clear_stale(path: &Path) -> io::Result<()> {
