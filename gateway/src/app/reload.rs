@@ -1,8 +1,9 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
 //! Routes, profiles, accesses, limits and the sizes of tiers are exchanged while requests are answered; secrets in files
-//! and certificates are read again. A request that has begun ends on the routes that it began with. Keys that need a restart are named,
-//! and keep their old values until then; a route that needs a changed origin is refused with the whole file.
+//! and certificates are read again. A request that has begun ends on the routes that it began with. Keys that need a
+//! restart are named, and keep their old values until then; a route that needs a changed origin is refused with the whole
+//! file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -19,8 +19,9 @@ const STREAM_SHARE: u64 = 16 << 10;
 /// the budget.
 const CONNECTION_SHARE: u64 = 32 << 10;
 
-/// The same where clients may connect with TLS: beside the connection, what waits for the client in encrypted form.
-const TLS_CONNECTION_SHARE: u64 = 64 << 10;
+/// The same where clients may connect with TLS. Beside the connection there are its keys and buffers, 11 KiB, and up to 32
+/// KiB that wait for the client in encrypted form.
+const TLS_CONNECTION_SHARE: u64 = 80 << 10;
 
 /// Returns the settings of the public listener, for a memory budget of `budget`.
 pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {

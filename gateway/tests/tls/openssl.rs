@@ -32,22 +32,16 @@ async fn openssl_agrees_on_new_versions_alone_and_resumes() {
     let session = session.to_str().expect("text").to_owned();
     let asked = tokio::task::spawn_blocking(move || {
         let ask = |options: &[&str]| s_client(address, &root, options);
-        // Level 0, or openssl itself refuses to ask for them.
+        // Level 0, or openssl itself refuses to ask for them. Alert 40: the server finds no agreement.
         for old in ["-tls1", "-tls1_1"] {
             let (agreed, said) = ask(&[old, "-cipher", "ALL:@SECLEVEL=0"]);
             assert!(!agreed, "{said}");
-            assert!(
-                said.contains("SSL alert number"),
-                "the server refuses: {said}"
-            );
+            assert!(said.contains("SSL alert number 40"), "{said}");
         }
         // Without forward secrecy, or with a broken cipher.
         for weak in ["AES128-SHA", "AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-SHA"] {
             let (agreed, said) = ask(&["-tls1_2", "-cipher", &format!("{weak}:@SECLEVEL=0")]);
-            assert!(
-                !agreed && said.contains("alert handshake failure"),
-                "{said}"
-            );
+            assert!(!agreed && said.contains("SSL alert number 40"), "{said}");
         }
         for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
             let (agreed, said) = ask(&[version, "-showcerts", "-alpn", "h2,http/1.1"]);

@@ -57,6 +57,7 @@ impl ResolvesServerCert for NameTable {
         let schemes = hello.signature_schemes();
         let found = self.find(hello.server_name());
         let usable = |one: &&Arc<CertifiedKey>| one.key.choose_scheme(schemes).is_some();
-        found.iter().find(usable).cloned()
+        // With one that the client cannot use, it is told so: there is no agreement.
+        found.iter().find(usable).or(found.first()).cloned()
     }
 }

@@ -29,7 +29,7 @@ pub struct Access {
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "alice": { "file": "/etc/tidegate/alice", "expires": "2030-01-01" } }]))]
     pub tokens: BTreeMap<String, AccessToken>,
-    /// Names in clients' certificates: the common name, or an alternative name that is a host or an address of e-mail.
+    /// Names in clients' certificates: the common name, or an alternative name (a host, an address of e-mail).
     ///
     /// The certificate is one that an authority of `tls.client_ca` has signed. Names are compared letter by letter.
     #[schemars(extend("examples" = [["alice", "player@example.org"]]))]

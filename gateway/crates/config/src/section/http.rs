@@ -14,7 +14,7 @@ pub struct Http {
     pub listen: Listeners,
     /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
     ///
-    /// If an address has TLS, never more than one for each 64 KiB.
+    /// If an address has TLS, never more than one for each 80 KiB.
     pub max_connections: u32,
     /// The time for a client to send a request's headers.
     pub header_timeout: Period,

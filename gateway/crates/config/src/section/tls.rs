@@ -11,7 +11,7 @@ use crate::Secret;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// A certificate and its key. The first is also for clients that name no server, or one that no certificate has.
+    /// A certificate and its key. The first is also for clients that name no server, or an unknown one.
     #[serde(skip_serializing)]
     pub certificates: Vec<Certificate>,
     /// A file with the certificates (PEM) of the authorities that sign clients' certificates.
