@@ -68,8 +68,10 @@ pub(crate) fn encrypt(
     Ok(Some(tls))
 }
 
-/// Registers the metrics, and looks at the files until `stop`.
-pub(crate) fn watch(tls: &Arc<Tls>, registry: &mut Registry, stop: CancellationToken) {
-    tls.register(registry);
-    tokio::spawn(tls.clone().watch(stop));
+/// Registers the metrics, and looks at the files until `stop`, if a listener has TLS.
+pub(crate) fn watch(tls: Option<&Arc<Tls>>, registry: &mut Registry, stop: CancellationToken) {
+    if let Some(tls) = tls {
+        tls.register(registry);
+        tokio::spawn(tls.clone().watch(stop));
+    }
 }

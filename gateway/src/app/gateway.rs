@@ -135,9 +135,7 @@ impl Gateway {
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, settings, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
-        if let Some(tls) = &tls {
-            tls::watch(tls, &mut registry, stop.clone());
-        }
+        tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let exposition = exposition(&engine, registry);
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
