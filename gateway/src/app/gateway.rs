@@ -227,10 +227,10 @@ fn tiers_and_pins(
 /// Logs the addresses of the listeners.
 fn announce(sockets: &Sockets) -> anyhow::Result<()> {
     for listener in &sockets.http {
-        tracing::info!(address = %listener.address()?, tls = listener.has_tls(), "serving");
+        tracing::info!(tls = listener.has_tls(), address = %listener.address()?, "serving");
     }
     let admin = &sockets.admin;
-    tracing::info!(address = %admin.address()?, tls = admin.has_tls(), "admin listener");
+    tracing::info!(tls = admin.has_tls(), address = %admin.address()?, "admin listener");
     Ok(())
 }
 
