@@ -271,10 +271,10 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
             show::print(&reload::set(&load()?.config, env, key, Some(value))?)
         }
         Command::Unset { key } => show::print(&reload::set(&load()?.config, env, key, None)?),
-        Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
-        Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
-        Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),
-        Command::Warm(args) => show::print(&warm::warm(&load()?.config.admin, env, args)?),
+        Command::Purge(args) => show::print(&purge::purge(&load()?.config, env, args)?),
+        Command::Pin(args) => show::print(&pin::pin(&load()?.config, env, args)?),
+        Command::Stat(args) => show::print(&stat::stat(&load()?.config, args)?),
+        Command::Warm(args) => show::print(&warm::warm(&load()?.config, env, args)?),
         Command::Sign(args) => show::print(&sign::sign(&load()?.config, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),

@@ -11,3 +11,4 @@ pub mod demo;
 pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
+mod tls;

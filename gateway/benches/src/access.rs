@@ -42,6 +42,7 @@ fn request<'r>(path: &'r str, query: Option<&'r str>, headers: &'r HeaderMap) ->
         query,
         headers,
         address: None,
+        certificate: &[],
     }
 }
 

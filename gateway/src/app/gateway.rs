@@ -17,6 +17,7 @@ use super::mounts::{self, Mounts};
 use super::parts::{GatewayParts, assemble};
 use super::reload::Reloader;
 use super::{hooks, locate, pins, settings, tiers, writing};
+use crate::tls;
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
@@ -70,10 +71,10 @@ impl Sockets {
             listener.with_context(|| format!("cannot listen on {address}"))
         };
         let mut http = Vec::new();
-        for address in &config.http.listen.0 {
-            http.push(bind(address, PUBLIC_SOCKET_MODE).await?);
+        for one in &config.http.listen.0 {
+            http.push(bind(&one.address, PUBLIC_SOCKET_MODE).await?);
         }
-        let admin = bind(&config.admin.listen, ADMIN_SOCKET_MODE).await?;
+        let admin = bind(&config.admin.listen.address, ADMIN_SOCKET_MODE).await?;
         if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
@@ -113,10 +114,11 @@ impl Gateway {
     pub async fn start(
         loaded: Loaded,
         env: &Environment,
-        sockets: Sockets,
+        mut sockets: Sockets,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
         let token = admin_token(config, env)?;
+        let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
@@ -125,7 +127,7 @@ impl Gateway {
         // The last step that can fail.
         let started = mounts::start(config, env, &config.mount, &mut parts).await;
         let (mounts, writers) = parts.close_on_error(deadline, started).await?;
-        let reloader = Arc::new(Reloader::new(loaded, env, &parts));
+        let reloader = Arc::new(Reloader::new(loaded, env, &parts, tls.clone()));
         let GatewayParts {
             engine,
             write_path,
@@ -140,6 +142,7 @@ impl Gateway {
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, settings, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let exposition = exposition(&engine, registry);
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
@@ -248,9 +251,10 @@ fn tiers_and_pins(
 /// Logs the addresses of the listeners.
 fn announce(sockets: &Sockets) -> anyhow::Result<()> {
     for listener in &sockets.http {
-        tracing::info!(address = %listener.address()?, "serving");
+        tracing::info!(tls = listener.has_tls(), address = %listener.address()?, "serving");
     }
-    tracing::info!(address = %sockets.admin.address()?, "admin listener");
+    let admin = &sockets.admin;
+    tracing::info!(tls = admin.has_tls(), address = %admin.address()?, "admin listener");
     Ok(())
 }
 
@@ -289,8 +293,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let mut config = Config::default();
-        config.http.listen.0 = vec![Listen::Unix(path("http.sock"))];
-        config.admin.listen = Listen::Unix(path("admin.sock"));
+        config.http.listen.0 = vec![Listen::Unix(path("http.sock")).into()];
+        config.admin.listen = Listen::Unix(path("admin.sock")).into();
         let _sockets = Sockets::bind(&config).await.expect("free");
         let mode = |name| path(name).metadata().expect("bound").permissions().mode() & 0o777;
         assert_eq!((mode("http.sock"), mode("admin.sock")), (0o660, 0o600));

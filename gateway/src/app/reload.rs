@@ -1,8 +1,8 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
 //! Routes, profiles, accesses, limits, origins, the level of the log and the sizes of tiers are exchanged while requests
-//! are answered; secrets in files are read again. A request that has begun ends on the routes and the origin that it
-//! began with. Keys that need a restart are named, and keep their old values until then.
+//! are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
+//! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use super::origins::LiveOrigins;
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::settings;
+use crate::tls;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
@@ -24,9 +25,10 @@ use tidegate_engine::Engine;
 use tidegate_http::Routes;
 use tidegate_origin::Metrics;
 use tidegate_plan::{Bucket, OriginId};
+use tidegate_tls::{Prepared, Tls};
 
 /// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 5] = ["origin", "route", "profile", "access", "limits"];
+const LIVE_SECTIONS: [&str; 6] = ["origin", "route", "profile", "access", "limits", "tls"];
 
 /// The single keys that are applied while the gateway runs.
 const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
@@ -43,6 +45,8 @@ pub(super) struct Reloader {
     locator: Arc<Locator>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
+    /// `None`: no listener has TLS.
+    tls: Option<Arc<Tls>>,
     /// Held during a reload.
     present: Mutex<InForce>,
 }
@@ -114,7 +118,12 @@ impl Reload for Reloader {
 
 impl Reloader {
     /// Makes it for a gateway of these parts, with its routes in force.
-    pub(super) fn new(loaded: Loaded, env: &Environment, parts: &GatewayParts) -> Self {
+    pub(super) fn new(
+        loaded: Loaded,
+        env: &Environment,
+        parts: &GatewayParts,
+        tls: Option<Arc<Tls>>,
+    ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
         let mounts = mounts.map(|mount| MountedRoute::new(&loaded.config, mount));
@@ -128,6 +137,7 @@ impl Reloader {
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
             mounts,
+            tls,
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
@@ -165,7 +175,7 @@ impl Reloader {
         present: &mut InForce,
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
-        let loaded = self.load(present, overrides).await?;
+        let (loaded, certificates) = self.load(present, overrides).await?;
         let old = &present.loaded;
         let config = with_old_sizes(&old.config, loaded.config.clone());
         let words = |error: anyhow::Error| wrong(format!("{error:#}"));
@@ -184,6 +194,9 @@ impl Reloader {
         let live = prepared.apply();
         self.engine
             .set_origins(origins.clone().into_iter().collect());
+        if let (Some(tls), Some(certificates)) = (&self.tls, certificates) {
+            tls.replace(certificates);
+        }
         parts.apply_profiles();
         self.locator.replace(&config, &parts.routes, &origins);
         self.routes.replace(parts.routes.clone());
@@ -211,6 +224,7 @@ impl Reloader {
                         format: old.config.log.format,
                         ..loaded.config.log
                     },
+                    tls: loaded.config.tls,
                     ..old.config.clone()
                 },
                 ..loaded
@@ -221,16 +235,16 @@ impl Reloader {
         Ok(report)
     }
 
-    /// Reads and checks the configuration.
+    /// Reads and checks the configuration, and the certificates if a listener has TLS.
     async fn load(
         &self,
         present: &InForce,
         overrides: Option<Overrides>,
-    ) -> Result<Loaded, ReloadError> {
+    ) -> Result<(Loaded, Option<Prepared>), ReloadError> {
         let file = present.loaded.file.clone();
         let file =
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
-        let env = self.env.clone();
+        let (env, has_tls) = (self.env.clone(), self.tls.is_some());
         let state = present.loaded.config.state_path();
         let loaded = spawn_blocking(move || {
             let loaded = tidegate_config::load_with(Some(&file), overrides.as_ref(), &env);
@@ -244,7 +258,12 @@ impl Reloader {
                     "an override cannot move the state folder, which it lies in",
                 ));
             }
-            Ok(loaded)
+            let certificates = match has_tls {
+                true => tls::prepare(&loaded.config, &env),
+                false => Ok(None),
+            };
+            let certificates = certificates.map_err(|error| wrong(format!("{error:#}")))?;
+            Ok((loaded, certificates))
         });
         loaded.await.map_err(wrong)?
     }
@@ -359,6 +378,7 @@ mod tests {
             ("profile.web.ttl", true),
             ("access.members.tokens.alice", true),
             ("limits.fair.requests", true),
+            ("tls.certificates[0].key.file", true),
             ("cache.memory", true),
             ("cache.disk[1].capacity", true),
             ("cache.disk[1].path", false),

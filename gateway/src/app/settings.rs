@@ -20,6 +20,10 @@ const STREAM_SHARE: u64 = 16 << 10;
 /// the budget.
 const CONNECTION_SHARE: u64 = 32 << 10;
 
+/// The same where clients may connect with TLS. Beside the connection there are its keys and buffers, 11 KiB, and up to 32
+/// KiB that wait for the client in encrypted form.
+const TLS_CONNECTION_SHARE: u64 = 80 << 10;
+
 /// Returns the settings of the public listener, for a memory budget of `budget`.
 pub(super) fn logging(log: &tidegate_config::Log) -> Logging {
     let format = match log.format {
@@ -37,9 +41,13 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
     let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     let share = |of: u64| bytes(ByteSize(budget.0 / of));
     let connections = usize::try_from(http.max_connections).unwrap_or(usize::MAX);
+    let connection = match http.listen.0.iter().any(|one| one.tls) {
+        true => TLS_CONNECTION_SHARE,
+        false => CONNECTION_SHARE,
+    };
     tidegate_http::Settings {
         streams: share(STREAM_SHARE),
-        connections: connections.min(share(CONNECTION_SHARE)),
+        connections: connections.min(share(connection)),
         header_timeout: http.header_timeout.into(),
         idle_timeout: http.idle_timeout.into(),
         stall_timeout: http.write_timeout.into(),
@@ -70,6 +78,7 @@ pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result
     Ok(Rules {
         networks: access.networks.clone(),
         tokens: tokens?,
+        clients: access.clients.clone(),
         keys: signing_keys(access, env)?,
         skew: access
             .signed

@@ -2,23 +2,27 @@
 
 use std::fmt::Write;
 
+use crate::tls;
 use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, Problem, Problems, Route, Secret,
     ValueLocation,
 };
 use tidegate_plan::Token;
+use tidegate_tls::{Prepared, TlsError};
 
 /// Returns the summary of a configuration that is right.
 ///
 /// # Errors
-/// If there is no origin, or a token is too short.
+/// If there is no origin, a token is too short, or a certificate and its key do not fit.
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
     let secrets = secrets(config);
-    let short = short_tokens(config, env, &secrets);
-    if !short.is_empty() {
-        return Err(Problems(short));
+    let mut wrong = short_tokens(config, env, &secrets);
+    let certificates = certificates(config, env);
+    wrong.extend(certificates.as_ref().err().cloned());
+    if !wrong.is_empty() {
+        return Err(Problems(wrong));
     }
     let mut text = String::new();
     let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
@@ -27,6 +31,9 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     }
     for odd in odd_secrets(&secrets, env) {
         line(format!("warning: {odd}"));
+    }
+    for found in certificates.iter().flatten() {
+        line(format!("warning: {found}"));
     }
     for found in mount_warnings(config) {
         line(format!("warning: {found}"));
@@ -80,6 +87,27 @@ fn route(route: &Route) -> String {
         "route  {host}{} -> {}/{}, {}{access}",
         route.path, route.origin, route.key_prefix, route.profile
     )
+}
+
+/// Reads the certificates. Returns a warning if a file is missing now, over which `serve` would end on the machine that
+/// serves.
+///
+/// # Errors
+/// If a file is there and no certificate, or the key is that of another one.
+fn certificates(config: &Config, env: &Environment) -> Result<Option<String>, Problem> {
+    // Keys that cannot be read are among the odd secrets.
+    let Ok(settings) = tls::settings(config, env) else {
+        return Ok(None);
+    };
+    match Prepared::read(settings) {
+        Ok(_) | Err(TlsError::Empty) => Ok(None),
+        Err(error @ TlsError::File { .. }) => Ok(Some(format!("`tls`: {error}"))),
+        Err(error) => Err(Problem {
+            location: ValueLocation::Nowhere,
+            path: KeyPath::default().key("tls"),
+            message: error.to_string(),
+        }),
+    }
 }
 
 /// Warns of mount points beneath which programs can write, or have written.
@@ -173,6 +201,10 @@ fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
         secrets.extend(key.map(|secret| (path.key("secret_access_key"), secret)));
         let token = origin.session_token.iter();
         secrets.extend(token.map(|secret| (path.key("session_token"), secret)));
+    }
+    for (index, one) in config.tls.certificates.iter().enumerate() {
+        let path = KeyPath::of("tls", "certificates").index(index);
+        secrets.push((path.key("key"), &one.key));
     }
     for (index, route) in config.route.iter().enumerate() {
         let path = KeyPath::nth("route", index).key("write_token");

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -17,8 +18,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use tidegate_config::{Admin, Environment};
+use tidegate_config::{Config, Environment};
 use tidegate_plan::Listen;
+use tidegate_tls::pinned;
 
 /// The time that one answer may take: a few writes to disk, or one request to an origin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,6 +38,8 @@ const MAX_LINE: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Client<'a> {
     listen: &'a Listen,
+    /// The certificates that the gateway may show; `None`: its listener has no TLS.
+    certificates: Option<Vec<PathBuf>>,
     bearer: Option<HeaderValue>,
     /// The action, as in "cannot … through".
     verb: &'static str,
@@ -52,9 +56,13 @@ pub(super) struct AdminRequest {
 
 impl<'a> Client<'a> {
     /// Returns a client that only reads.
-    pub(super) fn new(admin: &'a Admin, verb: &'static str) -> Self {
+    pub(super) fn new(config: &'a Config, verb: &'static str) -> Self {
+        let certificates = config.tls.certificates.iter();
+        let certificates = certificates.map(|one| one.certificate.clone());
+        let listen = &config.admin.listen;
         Self {
-            listen: &admin.listen,
+            listen: &listen.address,
+            certificates: listen.tls.then(|| certificates.collect()),
             bearer: None,
             verb,
         }
@@ -65,12 +73,12 @@ impl<'a> Client<'a> {
     /// # Errors
     /// If there is no token, or it cannot be read.
     pub(super) fn with_token(
-        admin: &'a Admin,
+        config: &'a Config,
         env: &Environment,
         verb: &'static str,
         what: &'static str,
     ) -> anyhow::Result<Self> {
-        let Some(token) = &admin.token else {
+        let Some(token) = &config.admin.token else {
             bail!("`admin.token` is not set, so nothing can be {what}");
         };
         let token = token.resolve(env).context("`admin.token`")?;
@@ -81,7 +89,7 @@ impl<'a> Client<'a> {
         bearer.set_sensitive(true);
         Ok(Self {
             bearer: Some(bearer),
-            ..Self::new(admin, verb)
+            ..Self::new(config, verb)
         })
     }
 
@@ -171,9 +179,32 @@ impl<'a> Client<'a> {
         let request = self.request(request)?;
         match self.listen {
             Listen::Tcp(address) => {
-                exchange(TcpStream::connect(dialed_address(*address)).await?, request).await
+                let stream = TcpStream::connect(dialed_address(*address)).await?;
+                self.exchange(stream, request).await
             }
-            Listen::Unix(path) => exchange(UnixStream::connect(path).await?, request).await,
+            Listen::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                self.exchange(stream, request).await
+            }
+        }
+    }
+
+    /// Sends a request on a connection, after the handshake if the listener has TLS.
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(Response<Incoming>, AbortHandle)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        match &self.certificates {
+            None => exchange(stream, request).await,
+            Some(files) => {
+                let stream = pinned::connect(stream, files).await;
+                let stream = stream.context("no TLS with the certificate of `tls.certificates`")?;
+                exchange(stream, request).await
+            }
         }
     }
 }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::PinArgs;
 use super::client::{AdminRequest, Client, check_path, escape_query, run};
 use super::stat::plain;
-use tidegate_config::{Admin, Environment};
+use tidegate_config::{Config, Environment};
 use tidegate_plan::ByteSize;
 
 /// Pins, unpins or lists, and returns the result as text.
-pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::Result<String> {
+pub(super) fn pin(config: &Config, env: &Environment, args: &PinArgs) -> anyhow::Result<String> {
     if args.list {
-        let client = Client::new(admin, "ask");
+        let client = Client::new(config, "ask");
         let body = run(client.send(AdminRequest {
             method: Method::GET,
             target: "/pins".to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::R
         }))?;
         return list(&body);
     }
-    let client = Client::with_token(admin, env, "pin", "pinned")?;
+    let client = Client::with_token(config, env, "pin", "pinned")?;
     let path = args.remove.as_ref().or(args.path.as_ref());
     let path = path.context("say which PATH, or --list, or --remove PATH")?;
     check_path(path)?;

@@ -12,15 +12,19 @@ use serde_json::{Value, json};
 use super::PurgeArgs;
 use super::client::{AdminRequest, Client, check_path, run};
 use super::lines::{lines, open};
-use tidegate_config::{Admin, Environment};
+use tidegate_config::{Config, Environment};
 use tidegate_plan::tags::Tag;
 
 /// Paths, prefixes or tags in one request.
 const BATCH_SIZE: usize = 1000;
 
 /// Purges, and returns the purged names, or for a list their number.
-pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyhow::Result<String> {
-    let client = Client::with_token(admin, env, "purge", "purged")?;
+pub(super) fn purge(
+    config: &Config,
+    env: &Environment,
+    args: &PurgeArgs,
+) -> anyhow::Result<String> {
+    let client = Client::with_token(config, env, "purge", "purged")?;
     match (&args.path, &args.from_list) {
         (Some(path), None) => {
             check_path(path)?;

@@ -14,7 +14,7 @@ use tidegate_config::{Config, Environment};
 /// # Errors
 /// The configuration is wrong, or the gateway cannot be asked. Then nothing has changed.
 pub(super) fn reload(config: &Config, env: &Environment) -> anyhow::Result<String> {
-    let client = Client::with_token(&config.admin, env, "reload", "reloaded")?;
+    let client = Client::with_token(config, env, "reload", "reloaded")?;
     let answer = run(client.send(AdminRequest {
         method: Method::POST,
         target: "/reload".to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn set(
     key: &str,
     value: Option<&str>,
 ) -> anyhow::Result<String> {
-    let client = Client::with_token(&config.admin, env, "set a key", "set")?;
+    let client = Client::with_token(config, env, "set a key", "set")?;
     let answer = run(client.send(AdminRequest {
         method: Method::POST,
         target: "/overrides".to_owned(),

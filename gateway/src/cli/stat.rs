@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use super::StatArgs;
 use super::client::{AdminRequest, Client, check_path, escape_query, run};
-use tidegate_config::Admin;
+use tidegate_config::Config;
 
 /// Runs of bytes that are shown to people.
 const MAX_SHOWN_RUNS: usize = 20;
 
 /// Asks, and returns the answer as text for people or for programs.
-pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
+pub(super) fn stat(config: &Config, args: &StatArgs) -> anyhow::Result<String> {
     let (path, host) = path_and_host(&args.object, args.host.as_deref())?;
     let mut target = format!("/stat?path={}", escape_query(&path));
     if let Some(host) = host {
         write!(target, "&host={}", escape_query(&host))?;
     }
-    let client = Client::new(admin, "ask");
+    let client = Client::new(config, "ask");
     let body = run(client.send(AdminRequest {
         method: Method::GET,
         target,

@@ -130,10 +130,9 @@ fn purged(
 ) -> (anyhow::Result<String>, String) {
     let env = Environment::from_iter([("TOKEN", "s3cret")]);
     let text = format!("[admin]\nlisten = \"{listen}\"\ntoken = {{ env = \"TOKEN\" }}\n");
-    let admin = tidegate_config::parse("t.toml", &text, &env)
+    let config = tidegate_config::parse("t.toml", &text, &env)
         .expect("it is right")
-        .config
-        .admin;
+        .config;
     let args = PurgeArgs {
         path: Some(path.to_owned()),
         from_list: None,
@@ -143,7 +142,7 @@ fn purged(
         soft: true,
         host: None,
     };
-    let answer = purge::purge(&admin, &env, &args);
+    let answer = purge::purge(&config, &env, &args);
     (answer, server.join().expect("the server answered"))
 }
 
@@ -197,27 +196,27 @@ fn a_purge_that_cannot_be_asked_for_says_why() {
         soft: false,
         host: None,
     };
-    let why = |admin: &tidegate_config::Admin, path: &str| {
-        let error = purge::purge(admin, &env, &args(path)).expect_err("nobody listens");
+    let why = |config: &tidegate_config::Config, path: &str| {
+        let error = purge::purge(config, &env, &args(path)).expect_err("nobody listens");
         format!("{error:#}")
     };
-    let mut admin = tidegate_config::Admin::default();
+    let mut config = tidegate_config::Config::default();
     assert_eq!(
-        why(&admin, "/a"),
+        why(&config, "/a"),
         "`admin.token` is not set, so nothing can be purged"
     );
-    admin.token = Some(tidegate_config::Secret::Env("TOKEN".into()));
+    config.admin.token = Some(tidegate_config::Secret::Env("TOKEN".into()));
     assert_eq!(
-        why(&admin, "/a"),
+        why(&config, "/a"),
         "`admin.token`: the environment variable TOKEN is not set"
     );
-    admin.token = Some(tidegate_config::Secret::Literal("s3cret".into()));
+    config.admin.token = Some(tidegate_config::Secret::Literal("s3cret".into()));
     assert_eq!(
-        why(&admin, "a"),
+        why(&config, "a"),
         "`a` does not begin with `/`: give the path as it stands in the URL"
     );
-    admin.listen = Listen::Unix("/nowhere/admin.sock".into());
-    let said = why(&admin, "/a");
+    config.admin.listen = Listen::Unix("/nowhere/admin.sock".into()).into();
+    let said = why(&config, "/a");
     assert!(
         said.starts_with("cannot purge through unix:/nowhere/admin.sock: "),
         "{said}"

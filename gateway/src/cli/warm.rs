@@ -15,7 +15,7 @@ use self::source::Paths;
 use super::WarmArgs;
 use super::client::{AdminRequest, Client, run};
 use super::stat::plain;
-use tidegate_config::{Admin, Environment};
+use tidegate_config::{Config, Environment};
 
 mod progress;
 mod source;
@@ -30,8 +30,8 @@ const MAX_SHOWN_FAILURES: u64 = 20;
 ///
 /// # Errors
 /// If it cannot go on, or could not warm everything.
-pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
-    let client = Client::with_token(admin, env, "warm", "warmed")?;
+pub(super) fn warm(config: &Config, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
+    let client = Client::with_token(config, env, "warm", "warmed")?;
     let mut paths = Paths::from_args(args)?;
     let mut warming = Warming {
         client,

@@ -35,6 +35,7 @@ fn rules() -> Rules {
             token: Token::new("token-of-alice").expect("a token"),
             expires: Some(Timestamp((NOW + 100) * 1000)),
         }],
+        clients: Vec::new(),
         keys: vec![key()],
         skew: Duration::from_secs(10),
         referers: None,

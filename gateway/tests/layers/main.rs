@@ -19,7 +19,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("access", &["plan", "telemetry"]),
     ("config", &["plan", "access"]),
     ("events", &["plan", "telemetry"]),
-    ("socket", &["plan"]),
+    ("tls", &["telemetry"]),
+    ("socket", &["plan", "tls"]),
     ("origin", &["plan", "telemetry"]),
     ("cache", &["plan", "telemetry"]),
     ("engine", &["plan", "telemetry", "origin", "cache"]),
@@ -47,12 +48,15 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hmac", &["access"]),
     ("hyper_rustls", &["hooks::client"]),
     ("redb", &["cache"]),
+    ("rustls", &["tls"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),
     ("tikv_jemalloc", &["tidegate::app::allocator"]),
+    ("tokio_rustls", &["tls"]),
     ("toml", &["config"]),
     ("tower_http", &["admin"]),
+    ("x509_parser", &["tls"]),
 ];
 
 /// Names that no rule of `plan` needs: time and chance are its arguments.

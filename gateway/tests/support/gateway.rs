@@ -40,8 +40,10 @@ impl Whole {
         let mut loaded = loaded.expect("a right configuration");
         let config = &mut loaded.config;
         let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
-        config.http.listen.0 = vec![any.clone()];
-        config.admin.listen = any;
+        // TLS stays as it is configured.
+        config.http.listen.0.truncate(1);
+        config.http.listen.0[0].address = any.clone();
+        config.admin.listen.address = any;
         let sockets = Sockets::bind(config).await.expect("free ports");
         let (http, admin) = (bound(&sockets.http[0]), bound(&sockets.admin));
         Ok(Self {

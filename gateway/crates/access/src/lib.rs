@@ -1,6 +1,7 @@
 //! Decides which requests a route admits (`[access.NAME]`). No I/O and no clock: the time is an argument.
 //!
-//! Networks, tokens and signed links are alternatives: one of them admits a request. Referers must hold as well.
+//! Networks, tokens, clients' certificates and signed links are alternatives: one of them admits a request. Referers must
+//! hold as well.
 //! [`Access::check`] returns the reason of a refusal, and the path that a request means without its signature.
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use core::net::IpAddr;
 use http::{HeaderMap, Method};
 use tidegate_plan::{Network, Timestamp};
 
+mod clients;
 pub mod date;
 pub mod limits;
 mod networks;
@@ -20,6 +22,7 @@ pub use referers::{Referers, WrongReferer};
 pub use signed::{KeyError, MAX_PRESIGNED, MIN_SECRET, SigningKey, without_signature};
 pub use tokens::NamedToken;
 
+use clients::Clients;
 use networks::Networks;
 use signed::Signed;
 use tokens::Tokens;
@@ -31,6 +34,8 @@ pub struct Rules {
     pub networks: Vec<Network>,
     /// The tokens that admit a request.
     pub tokens: Vec<NamedToken>,
+    /// The names in clients' certificates that admit a request.
+    pub clients: Vec<String>,
     /// The keys whose signatures admit a request.
     pub keys: Vec<SigningKey>,
     /// The most that the clock of a link's maker may differ from ours.
@@ -39,12 +44,13 @@ pub struct Rules {
     pub referers: Option<Referers>,
 }
 
-/// The compiled rules of one access. Without networks, tokens and keys it admits all requests whose referer holds;
-/// without referers as well it admits none.
+/// The compiled rules of one access. Without networks, tokens, clients and keys it admits all requests whose referer
+/// holds; without referers as well it admits none.
 #[derive(Debug)]
 pub struct Access {
     networks: Networks,
     tokens: Tokens,
+    clients: Clients,
     signed: Signed,
     referers: Option<Referers>,
 }
@@ -66,6 +72,8 @@ pub struct Request<'r> {
     pub headers: &'r HeaderMap,
     /// The client's address; `None` on a Unix socket whose peer names none.
     pub address: Option<IpAddr>,
+    /// The names in the verified certificate of the client at the other end of the connection; empty: it has shown none.
+    pub certificate: &'r [String],
 }
 
 /// The decision on one request.
@@ -75,7 +83,8 @@ pub enum Verdict<'r, 'a> {
     Admitted {
         /// [`Request::below`] without the signature, if one was its first segment.
         below: &'r str,
-        /// The id of the key, or the name of the token, that admitted it; `None`: its network, or all are admitted.
+        /// The id of the key, or the name of the token or of the certificate, that admitted it; `None`: its network, or
+        /// all are admitted.
         by: Option<&'a str>,
     },
     /// The request is refused.
@@ -157,6 +166,7 @@ impl Access {
         Self {
             networks: Networks::new(rules.networks),
             tokens: Tokens::new(rules.tokens),
+            clients: Clients::new(rules.clients),
             signed: Signed::new(rules.keys, rules.skew),
             referers: rules.referers,
         }
@@ -168,8 +178,8 @@ impl Access {
         !self.tokens.is_empty()
     }
 
-    /// Decides on a GET or HEAD request at the time `now`. A right signature wins over a wrong token, and the reason of
-    /// a refusal is that of the signature, if there is one, else that of the token.
+    /// Decides on a GET or HEAD request at the time `now`. A right certificate or signature wins over a wrong token, and the
+    /// reason of a refusal is that of the signature, if there is one, else that of the token.
     #[must_use]
     pub fn check<'r>(&self, request: &Request<'r>, now: Timestamp) -> Verdict<'r, '_> {
         let (segment, below) = match self.signed.is_empty() {
@@ -184,6 +194,9 @@ impl Access {
         let admitted = |by| Verdict::Admitted { below, by };
         if self.has_referers_alone() || self.networks.contain(request.address) {
             return admitted(None);
+        }
+        if let Some(name) = self.clients.find(request.certificate) {
+            return admitted(Some(name));
         }
         let token = match self.tokens.check(request.headers, now) {
             Finding::Admits(name) => return admitted(Some(name)),
@@ -202,9 +215,10 @@ impl Access {
         let ways_in = [
             self.networks.is_empty(),
             self.tokens.is_empty(),
+            self.clients.is_empty(),
             self.signed.is_empty(),
         ];
-        self.referers.is_some() && ways_in == [true; 3]
+        self.referers.is_some() && ways_in == [true; 4]
     }
 }
 

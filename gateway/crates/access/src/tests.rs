@@ -16,6 +16,7 @@ fn all() -> Rules {
     Rules {
         networks: vec!["10.0.0.0/8".parse().expect("a network")],
         tokens: vec![token("alice")],
+        clients: vec!["player@example.org".to_owned(), "carol".to_owned()],
         keys: vec![SigningKey::new("k1", "a secret of ours").expect("a key")],
         skew: Duration::from_secs(60),
         referers: None,
@@ -28,6 +29,8 @@ struct Asked {
     bearer: Option<&'static str>,
     signed: Option<&'static str>,
     referer: Option<&'static str>,
+    /// The names in the client's certificate.
+    certificate: &'static [&'static str],
 }
 
 const NOTHING: Asked = Asked {
@@ -35,6 +38,7 @@ const NOTHING: Asked = Asked {
     bearer: None,
     signed: None,
     referer: None,
+    certificate: &[],
 };
 
 fn check(rules: Rules, asked: &Asked) -> Result<(String, Option<String>), Refusal> {
@@ -52,6 +56,7 @@ fn check(rules: Rules, asked: &Asked) -> Result<(String, Option<String>), Refusa
         None => "a".to_owned(),
     };
     let path = format!("/m/{below}");
+    let certificate: Vec<_> = asked.certificate.iter().map(ToString::to_string).collect();
     let request = Request {
         method: &Method::GET,
         host: "media.example",
@@ -60,6 +65,7 @@ fn check(rules: Rules, asked: &Asked) -> Result<(String, Option<String>), Refusa
         query: None,
         headers: &headers,
         address: asked.address.map(|text| text.parse().expect("an address")),
+        certificate: &certificate,
     };
     match Access::new(rules).check(&request, Timestamp::from_secs(1_800_000_000)) {
         Verdict::Admitted { below, by } => Ok((below.to_owned(), by.map(str::to_owned))),
@@ -92,6 +98,31 @@ fn one_of_the_alternatives_is_enough() {
             ..NOTHING
         };
         assert_eq!(check(all(), &asked), expected, "{nth}");
+    }
+}
+
+#[test]
+fn a_name_in_the_client_s_certificate_admits() {
+    let cases: [(&'static [&'static str], Option<&str>); 5] = [
+        (&["carol"], Some("carol")),
+        (&["x", "player@example.org"], Some("player@example.org")),
+        (&["Carol"], None),
+        (&["carol.example.org", ""], None),
+        (&[], None),
+    ];
+    for (certificate, admitted) in cases {
+        let asked = Asked {
+            certificate,
+            bearer: Some("token of bob"),
+            ..NOTHING
+        };
+        let expected = admitted.map(|name| ("a".to_owned(), Some(name.to_owned())));
+        assert_eq!(check(all(), &asked), expected.ok_or(Refusal::Token));
+        let others = Rules {
+            clients: Vec::new(),
+            ..all()
+        };
+        assert_eq!(check(others, &asked), Err(Refusal::Token));
     }
 }
 
@@ -143,6 +174,10 @@ fn rules_without_a_way_in_admit_nothing() {
         Asked {
             bearer: Some("token of alice"),
             referer: Some("https://example.org/"),
+            ..NOTHING
+        },
+        Asked {
+            certificate: &["carol"],
             ..NOTHING
         },
         NOTHING,

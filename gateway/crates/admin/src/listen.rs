@@ -1,4 +1,4 @@
-//! The admin listener's accept loop: plain HTTP/1.1 for few clients, every wait bounded.
+//! The admin listener's accept loop: HTTP/1.1 for few clients, every wait bounded.
 //!
 //! `axum::serve` installs no timer, so that a client that sends half a header would hold its
 //! connection for ever.
@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use tidegate_socket::{Listener, Stream};
+use tidegate_socket::{Accepted, Listener};
 
 pub mod hosts;
 
@@ -42,7 +42,7 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) 
     let next = || accept(&listener, &slots);
     while let Some(accepted) = server.stop.run_until_cancelled(next()).await {
         match accepted {
-            Ok((io, slot)) => server.spawn(io, slot),
+            Ok((accepted, slot)) => server.spawn(accepted, slot),
             Err(error) => {
                 tracing::warn!(%error, "admin listener cannot accept");
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
@@ -56,13 +56,12 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) 
 async fn accept(
     listener: &Listener,
     slots: &Arc<Semaphore>,
-) -> io::Result<(Stream, OwnedSemaphorePermit)> {
+) -> io::Result<(Accepted, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots)
         .acquire_owned()
         .await
         .expect("the semaphore is never closed");
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
+    Ok((listener.accept().await?, slot))
 }
 
 struct Server {
@@ -72,18 +71,25 @@ struct Server {
 }
 
 impl Server {
-    fn spawn(&self, io: Stream, slot: OwnedSemaphorePermit) {
+    fn spawn(&self, accepted: Accepted, slot: OwnedSemaphorePermit) {
         let stop = self.stop.clone();
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(64 << 10)
-            .serve_connection(
-                TokioIo::new(io),
-                TowerToHyperService::new(self.router.clone()),
-            );
+        let router = self.router.clone();
         self.tasks.spawn(async move {
             let _slot = slot;
+            let handshake = accepted.open(HEADER_TIMEOUT);
+            let opened = match stop.run_until_cancelled(handshake).await {
+                Some(Ok((stream, _))) => stream,
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "no handshake on the admin listener");
+                    return;
+                }
+                None => return,
+            };
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .max_buf_size(64 << 10)
+                .serve_connection(TokioIo::new(opened), TowerToHyperService::new(router));
             let mut connection = std::pin::pin!(connection);
             let end = tokio::time::timeout(CONNECTION_LIFETIME, stop.cancelled());
             // Errors here are clients that left or sent no HTTP: they need no action.

@@ -17,6 +17,7 @@ mod mounts;
 mod origins;
 mod profiles;
 mod routes;
+mod tls;
 
 /// The findings.
 #[derive(Debug, Default)]
@@ -82,6 +83,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
         found: Findings::default(),
     };
     check.listeners(config);
+    check.tls(config);
     check.hosts(&config.admin.hosts);
     check.token(&KeyPath::of("admin", "token"), config.admin.token.as_ref());
     check.limits(config);
@@ -125,22 +127,28 @@ impl Check<'_, '_> {
             .filter(|later| {
                 listen[..*later]
                     .iter()
-                    .any(|one| one.collides(&listen[*later]))
+                    .any(|one| one.address.collides(&listen[*later].address))
             })
             .collect();
         for index in twice {
             self.error(
                 &path.index(index),
-                format!("`{}` is listed before", listen[index]),
+                format!("`{}` is listed before", listen[index].address),
             );
         }
         let admin = KeyPath::of("admin", "listen");
-        if let Some(shared) = listen.iter().find(|one| one.collides(&config.admin.listen)) {
+        if let Some(shared) = listen
+            .iter()
+            .find(|one| one.address.collides(&config.admin.listen.address))
+        {
             let (path, other) = match self.document.has(&admin) {
                 true => (&admin, "http.listen"),
                 false => (&path, "admin.listen"),
             };
-            self.error(path, format!("`{shared}` is the place of `{other}` too"));
+            self.error(
+                path,
+                format!("`{}` is the place of `{other}` too", shared.address),
+            );
         }
     }
 

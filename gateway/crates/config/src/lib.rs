@@ -39,9 +39,10 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Events, EventsKind,
-    Heartbeat, Hook, HookEach, HookEvent, Http, Limits, Listeners, Log, LogFormat, Mount, Mtime,
-    Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Umask,
+    Access, AccessToken, Admin, ByteRate, Cache, Certificate, CommitName, Cors, Disk, Events,
+    EventsKind, Heartbeat, Hook, HookEach, HookEvent, Http, Limits, ListenOn, Listeners, Log,
+    LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
+    Spool, State, Tls, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -58,6 +59,10 @@ pub struct Config {
     pub http: Http,
     /// The private listener: health, metrics, purge. Keep it out of reach of the public.
     pub admin: Admin,
+    /// The certificates of the listeners that say `tls = true`: `listen = { address = "0.0.0.0:443", tls = true }`.
+    ///
+    /// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. Files are looked at every 5 s, and read again when they have changed.
+    pub tls: Tls,
     /// The log. It goes to standard error.
     pub log: Log,
     /// The cache: its sizes and disks. The process takes `memory` plus `budget` plus up to 64 MiB.
@@ -77,7 +82,7 @@ pub struct Config {
     pub route: Vec<Route>,
     /// The requests that a route admits; routes name it as their `access`.
     ///
-    /// It governs GET and HEAD. One of `networks`, `tokens` and `signed` is enough; `referers` must hold as well.
+    /// It governs GET and HEAD. One of `networks`, `tokens`, `clients` and `signed` is enough; `referers` must hold as well.
     #[schemars(extend("x-name" = "members"))]
     pub access: BTreeMap<String, Access>,
     /// The share of a client in GET and HEAD; routes name it as their `limits`.

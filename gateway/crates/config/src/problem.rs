@@ -32,7 +32,9 @@ impl KeyPath {
         self.then(Step::Key(key.to_owned()))
     }
 
-    pub(super) fn index(&self, index: usize) -> Self {
+    /// Returns the entry `index` of this list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
         self.then(Step::Index(index))
     }
 

@@ -54,6 +54,17 @@ impl Secret {
         (mode & 0o004 != 0).then_some(path)
     }
 
+    /// Returns the path of the secret's file; `None` if it is in no file.
+    ///
+    /// # Errors
+    /// If the path names the folder of credentials, and there is none.
+    pub fn path(&self, env: &Environment) -> Result<Option<PathBuf>, SecretError> {
+        match self {
+            Self::File(path) => file_path(path, env).map(Some),
+            Self::Literal(_) | Self::Env(_) => Ok(None),
+        }
+    }
+
     /// Reads the secret.
     ///
     /// # Errors

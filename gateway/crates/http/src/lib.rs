@@ -32,7 +32,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
-use tidegate_socket::Listener;
+use tidegate_socket::{Listener, Peer};
 use tidegate_write::WritePath;
 
 mod body;
@@ -172,7 +171,8 @@ impl Frontend {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::run(Arc::new(self.context()), stream, None, Shutdown::default()).await;
+        let peer = Peer::default();
+        connection::run(Arc::new(self.context()), stream, peer, Shutdown::default()).await;
     }
 
     fn context(self) -> ConnectionContext<Self> {
@@ -208,12 +208,12 @@ impl Handler for Frontend {
         self: Arc<Self>,
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
-        peer: Option<IpAddr>,
+        peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
-        let address = client_address(peer, &parts.headers, trusted);
+        let address = client_address(peer.address, &parts.headers, trusted);
         let mut record = RequestRecord::begin(
             activity,
             address.counted,
@@ -228,7 +228,10 @@ impl Handler for Frontend {
             }
             true => Box::pin(self.write(&parts, sent, address.counted)).await,
             _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
-            false => self.read(&parts, record.started(), address).await,
+            false => {
+                self.read(&parts, record.started(), (address, peer.names()))
+                    .await
+            }
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

@@ -44,12 +44,12 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timing");
 
 impl Frontend {
-    /// Answers one request that does not write.
+    /// Answers one request that does not write, of a client with this address and these names in its certificate.
     pub(crate) async fn read(
         &self,
         parts: &Parts,
         started: Instant,
-        address: ClientAddress,
+        (address, names): (ClientAddress, &[String]),
     ) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let routes = self.routes.load();
@@ -72,8 +72,8 @@ impl Frontend {
         }
         if !route.settings.is_open() {
             // Boxed, so that an open route does not carry its state.
-            return Box::pin(self.read_closed((&routes, route), below, parts, (started, address)))
-                .await;
+            let client = (started, address, names);
+            return Box::pin(self.read_closed((&routes, route), below, parts, client)).await;
         }
         let times = (started, address.counted.into());
         let answer = self.answer_object(route, below, parts, times).await;

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::{ConnectionContext, Handler, Shutdown};
 use crate::metrics::Metrics;
-use tidegate_socket::Listener;
+use tidegate_socket::{Accepted, Listener};
 
 /// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -70,13 +70,13 @@ impl<H: Handler> Server<H> {
     async fn accept(self: Arc<Self>, listener: Listener, tasks: TaskTracker, shutdown: Shutdown) {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => {
+                Ok(accepted) => {
                     // While no slot is free, this connection waits here, and the next ones in the kernel's queue. If
                     // the slot were taken first, an idle listener would keep one from the others.
                     let slot = self.slots.clone().acquire_owned().await;
                     let slot = slot.expect("the semaphore is never closed");
                     let open = OpenConnection::new(self.context.metrics.clone(), slot);
-                    let run = connection::run(self.context.clone(), stream, peer, shutdown.clone());
+                    let run = open_and_run(self.context.clone(), accepted, shutdown.clone());
                     tasks.spawn(async move {
                         run.await;
                         drop(open);
@@ -91,6 +91,22 @@ impl<H: Handler> Server<H> {
                 }
             }
         }
+    }
+}
+
+/// Serves a connection after its handshake, if the listener has TLS. A client that has not finished its handshake when the
+/// process ends has sent no request: it is cut.
+async fn open_and_run<H: Handler>(
+    context: Arc<ConnectionContext<H>>,
+    accepted: Accepted,
+    shutdown: Shutdown,
+) {
+    let handshake = accepted.open(context.settings.header_timeout);
+    match shutdown.drain.run_until_cancelled(handshake).await {
+        Some(Ok((stream, peer))) => connection::run(context, stream, peer, shutdown).await,
+        // Scanners are many: the metric tells of them.
+        Some(Err(error)) => tracing::debug!(%error, "no handshake"),
+        None => {}
     }
 }
 

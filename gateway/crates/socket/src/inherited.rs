@@ -69,7 +69,7 @@ impl InheritedSockets {
                 ListenerKind::Inherited(listener, address)
             }
         };
-        Ok(Some(Listener(kind)))
+        Ok(Some(Listener::plain(kind)))
     }
 
     /// Returns the address of a socket that was not taken.

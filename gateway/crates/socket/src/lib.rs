@@ -1,7 +1,8 @@
 //! The sockets that connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
 //! Both listeners of the gateway accept connections here, and handle them by themselves. A socket is bound here,
-//! or [`InheritedSockets`] from a supervisor.
+//! or [`InheritedSockets`] from a supervisor. A listener with TLS shakes hands after it has accepted: the caller does so
+//! beside its accept loop.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,11 +10,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use tidegate_plan::Listen;
+use tidegate_tls::{Acceptor, ClientNames, HandshakeError, TlsStream};
 
 mod inherited;
 
@@ -22,7 +25,11 @@ pub use inherited::InheritedSockets;
 /// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener is
 /// dropped.
 #[derive(Debug)]
-pub struct Listener(ListenerKind);
+pub struct Listener {
+    kind: ListenerKind,
+    /// `None`: connections are not encrypted.
+    tls: Option<Acceptor>,
+}
 
 #[derive(Debug)]
 enum ListenerKind {
@@ -58,7 +65,22 @@ impl Listener {
                 ListenerKind::Unix(listener, file)
             }
         };
-        Ok(Self(kind))
+        Ok(Self::plain(kind))
+    }
+
+    fn plain(kind: ListenerKind) -> Self {
+        Self { kind, tls: None }
+    }
+
+    /// Encrypts the connections that it accepts from now on.
+    pub fn set_tls(&mut self, tls: Acceptor) {
+        self.tls = Some(tls);
+    }
+
+    /// Returns whether the connections that it accepts are encrypted.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Takes a TCP socket that listens already, as a supervisor hands it over; it must not block.
@@ -66,7 +88,7 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
-        TcpListener::from_std(listener).map(|listener| Self(ListenerKind::Tcp(listener)))
+        TcpListener::from_std(listener).map(|listener| Self::plain(ListenerKind::Tcp(listener)))
     }
 
     /// Returns the address that it listens on, with the chosen port if port 0 was requested.
@@ -74,30 +96,79 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<Listen> {
-        Ok(match &self.0 {
+        Ok(match &self.kind {
             ListenerKind::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
             ListenerKind::Unix(_, file) => Listen::Unix(file.0.clone()),
             ListenerKind::Inherited(_, address) => address.clone(),
         })
     }
 
-    /// Accepts the next connection, and returns its peer's IP address if it has one.
+    /// Accepts the next connection. It waits for nothing that the client must send.
     ///
     /// # Errors
     /// Those of the system; the next call may succeed.
-    pub async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
-        match &self.0 {
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        let (stream, address) = match &self.kind {
             ListenerKind::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Without it, the last piece of an answer waits for an acknowledgement.
                 stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
+                (Stream::Tcp(stream), Some(peer.ip().to_canonical()))
             }
             ListenerKind::Unix(listener, _) | ListenerKind::Inherited(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), None))
+                (Stream::Unix(stream), None)
             }
-        }
+        };
+        Ok(Accepted {
+            stream,
+            address,
+            tls: self.tls.clone(),
+        })
+    }
+}
+
+/// A connection that was accepted; with TLS, the handshake is yet to come.
+#[derive(Debug)]
+pub struct Accepted {
+    stream: Stream,
+    address: Option<IpAddr>,
+    tls: Option<Acceptor>,
+}
+
+impl Accepted {
+    /// Shakes hands, in at most `limit`, if the listener has TLS; returns the connection, and its peer.
+    ///
+    /// # Errors
+    /// If the client is slow or does not agree; the connection is closed then.
+    pub async fn open(self, limit: Duration) -> Result<(Stream, Peer), HandshakeError> {
+        let peer = |certificate| Peer {
+            address: self.address,
+            certificate,
+        };
+        let Some(acceptor) = self.tls else {
+            return Ok((self.stream, peer(None)));
+        };
+        // Boxed, so that a connection without TLS has no room for a handshake.
+        let (stream, names) = Box::pin(acceptor.accept(self.stream, limit)).await?;
+        Ok((Stream::Tls(Box::new(stream)), peer(names)))
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    /// Its IP address; `None` on a Unix socket.
+    pub address: Option<IpAddr>,
+    /// The certificate that it has shown, if any.
+    certificate: Option<ClientNames>,
+}
+
+impl Peer {
+    /// Returns the names in the verified certificate that it has shown; empty if it has shown none.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        self.certificate.as_ref().map_or(&[], ClientNames::all)
     }
 }
 
@@ -120,21 +191,24 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connection of either kind.
+/// A connection of any kind.
 #[derive(Debug)]
 pub enum Stream {
     /// A TCP connection.
     Tcp(TcpStream),
     /// A connection from this machine.
     Unix(UnixStream),
+    /// An encrypted connection over one of the others.
+    Tls(Box<TlsStream<Stream>>),
 }
 
-/// Calls the same method on either kind of stream.
-macro_rules! on_either {
+/// Calls the same method on any kind of stream.
+macro_rules! on_any {
     ($self:ident, $method:ident ( $($argument:expr),* )) => {
         match $self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).$method($($argument),*),
             Self::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            Self::Tls(stream) => Pin::new(&mut **stream).$method($($argument),*),
         }
     };
 }
@@ -145,7 +219,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        on_either!(self, poll_read(cx, buf))
+        on_any!(self, poll_read(cx, buf))
     }
 }
 
@@ -155,7 +229,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        on_either!(self, poll_write(cx, buf))
+        on_any!(self, poll_write(cx, buf))
     }
 
     fn poll_write_vectored(
@@ -163,7 +237,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_either!(self, poll_write_vectored(cx, bufs))
+        on_any!(self, poll_write_vectored(cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -171,11 +245,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_either!(self, poll_flush(cx))
+        on_any!(self, poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_either!(self, poll_shutdown(cx))
+        on_any!(self, poll_shutdown(cx))
     }
 }
 

@@ -126,6 +126,7 @@ mod tests {
             query: Some(query),
             headers: &headers,
             address: None,
+            certificate: &[],
         };
         let split = split_signature(query).expect("a signature");
         if remember {

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::super::problem::{KeyPath, suggestion};
 use super::super::section::AccessToken;
-use super::super::{Access, Config, Route, Secret};
+use super::super::{Access, Config, ListenOn, Route, Secret};
 use super::Check;
 use tidegate_access::{MIN_SECRET, Referers, SigningKey};
-use tidegate_plan::{Listen, Network, Period};
+use tidegate_plan::{Network, Period};
 
 /// The largest difference of clocks that is allowed for.
 const MAX_SKEW: Period = Period::secs(3600);
@@ -47,19 +47,20 @@ impl Check<'_, '_> {
         let Access {
             networks: _,
             tokens,
+            clients: _,
             signed,
             referers,
             hide: _,
         } = access;
-        let rules = ["networks", "tokens", "signed", "referers"];
+        let rules = ["networks", "tokens", "clients", "signed", "referers"];
         if !rules.iter().any(|key| self.document.has(&path.key(key))) {
-            let message =
-                "is empty, and admits nothing: it needs networks, tokens, signed or referers";
+            let message = "is empty, and admits nothing: it needs networks, tokens, clients, signed or referers";
             self.error(path, message);
         }
         let hints = [
             ("networks", "to admit no client by its address"),
             ("tokens", "for no tokens"),
+            ("clients", "to admit no client by its certificate"),
         ];
         for (key, hint) in hints {
             self.not_empty(&path.key(key), hint);
@@ -85,7 +86,7 @@ impl Check<'_, '_> {
             }
         }
         self.referers(&path.key("referers"), referers);
-        let ways_in = ["networks", "tokens", "signed"];
+        let ways_in = ["networks", "tokens", "clients", "signed"];
         let is_written = |key: &&str| self.document.has(&path.key(key));
         if !referers.is_empty() && !ways_in.iter().any(is_written) {
             let message =
@@ -131,12 +132,12 @@ impl Check<'_, '_> {
     }
 
     /// Warns of tokens that cross a network in the clear: an eavesdropper could read from then on.
-    fn tokens_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[Listen]) {
-        let exposed = listen.iter().find(|address| address.is_exposed());
+    fn tokens_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenOn]) {
+        let exposed = listen.iter().find(|one| one.is_in_the_clear());
         if let Some(address) = exposed.filter(|_| !access.tokens.is_empty()) {
             let message = format!(
                 "the tokens cross the network unencrypted: `http.listen` names {address}; \
-                 listen on loopback or a Unix socket, behind a proxy with TLS"
+                 say `tls = true` there, or listen on loopback behind a proxy with TLS"
             );
             self.warn(&path.key("tokens"), message);
         }

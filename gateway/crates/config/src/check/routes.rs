@@ -5,9 +5,9 @@ use percent_encoding::percent_decode_str;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::super::problem::{KeyPath, suggestion};
-use super::super::{Config, Cors, Origin, Route};
+use super::super::{Config, Cors, ListenOn, Origin, Route};
 use super::{Check, profiles};
-use tidegate_plan::{Listen, ObjectKey};
+use tidegate_plan::ObjectKey;
 
 /// Headers that describe an answer; one that is added by a route would make it wrong.
 const ANSWER_HEADERS: [&str; 17] = [
@@ -140,12 +140,12 @@ impl Check<'_, '_> {
     }
 
     /// Warns of tokens that cross a network in the clear: an eavesdropper could write from then on.
-    fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[Listen]) {
-        let exposed = listen.iter().find(|address| address.is_exposed());
+    fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[ListenOn]) {
+        let exposed = listen.iter().find(|one| one.is_in_the_clear());
         if let Some(address) = exposed.filter(|_| route.writable) {
             let message = format!(
                 "the token crosses the network unencrypted: `http.listen` names {address}; \
-                 listen on loopback or a Unix socket, behind a proxy with TLS"
+                 say `tls = true` there, or listen on loopback behind a proxy with TLS"
             );
             self.warn(&path.key("writable"), message);
         }

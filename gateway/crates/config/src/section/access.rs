@@ -12,7 +12,8 @@ use crate::Secret;
 use tidegate_access::date;
 use tidegate_plan::{Network, Period, Timestamp};
 
-/// The requests that a route admits. One of `networks`, `tokens` and `signed` is enough; `referers` must hold as well.
+/// The requests that a route admits. One of `networks`, `tokens`, `clients` and `signed` is enough; `referers` must hold as
+/// well.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
@@ -28,6 +29,11 @@ pub struct Access {
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "alice": { "file": "/etc/tidegate/alice", "expires": "2030-01-01" } }]))]
     pub tokens: BTreeMap<String, AccessToken>,
+    /// Names in clients' certificates: the common name, or an alternative name (a host, an address of e-mail).
+    ///
+    /// The certificate is one that an authority of `tls.client_ca` has signed. Names are compared letter by letter.
+    #[schemars(extend("examples" = [["alice", "player@example.org"]]))]
+    pub clients: Vec<String>,
     /// Links that expire: SigV4 presigned URLs and signed prefixes, as `tidegate sign` makes them.
     ///
     /// `keys` has the secrets by the ids of the keys. `skew` is the most that the clock of a link's maker may differ

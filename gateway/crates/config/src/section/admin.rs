@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Secret;
+use crate::{ListenOn, Secret};
 use tidegate_plan::Listen;
 
 /// The private listener: health, metrics, purge. Never on the public listener.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// Address and port, or `unix:/path`; keep it out of reach of the public.
-    pub listen: Listen,
+    /// Address and port, or `unix:/path`; `{ address = "…", tls = true }` encrypts. Keep it from the public.
+    pub listen: ListenOn,
     /// Hosts that it answers to beside addresses, `localhost` and the machine's own name.
     #[schemars(extend("examples" = [["ops.example.org"]]))]
     pub hosts: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Admin {
 impl Default for Admin {
     fn default() -> Self {
         Self {
-            listen: Listen::Tcp(([127, 0, 0, 1], 8081).into()),
+            listen: Listen::Tcp(([127, 0, 0, 1], 8081).into()).into(),
             hosts: Vec::new(),
             token: None,
         }

@@ -10,9 +10,11 @@ use tidegate_plan::{ByteSize, Listen, Network, Period};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Address and port, or `unix:/path`; a list for several.
+    /// Address and port, or `unix:/path`; `{ address = "0.0.0.0:443", tls = true }` encrypts; a list for several.
     pub listen: Listeners,
     /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
+    ///
+    /// If an address has TLS, never more than one for each 80 KiB.
     pub max_connections: u32,
     /// The time for a client to send a request's headers.
     pub header_timeout: Period,
@@ -45,7 +47,7 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Self {
         Self {
-            listen: Listeners(vec![Listen::Tcp(([127, 0, 0, 1], 8080).into())]),
+            listen: Listeners(vec![Listen::Tcp(([127, 0, 0, 1], 8080).into()).into()]),
             max_connections: 8192,
             header_timeout: Period::secs(10),
             idle_timeout: Period::secs(75),

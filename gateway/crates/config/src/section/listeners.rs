@@ -1,17 +1,95 @@
-//! Addresses in a configuration: text, or a list if several are allowed.
+//! Addresses in a configuration: text, or a table that says `tls` as well; or a list of these if several are allowed.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use tidegate_plan::Listen;
 
+/// One address to listen on, and whether its connections are encrypted: `"127.0.0.1:80"` or
+/// `{ address = "0.0.0.0:443", tls = true }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenOn {
+    /// The address.
+    pub address: Listen,
+    /// Whether it speaks TLS, with the certificates of `[tls]`.
+    pub tls: bool,
+}
+
 /// One address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listeners(pub Vec<Listen>);
+pub struct Listeners(pub Vec<ListenOn>);
+
+impl From<Listen> for ListenOn {
+    fn from(address: Listen) -> Self {
+        let tls = false;
+        Self { address, tls }
+    }
+}
+
+impl fmt::Display for ListenOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)?;
+        match self.tls {
+            true => f.write_str(" (TLS)"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl ListenOn {
+    /// Returns whether bytes that are sent here may cross a network in the clear.
+    #[must_use]
+    pub fn is_in_the_clear(&self) -> bool {
+        !self.tls && self.address.is_exposed()
+    }
+}
+
+/// The table form.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListenTable {
+    address: Listen,
+    #[serde(default)]
+    tls: bool,
+}
+
+impl From<ListenTable> for ListenOn {
+    fn from(ListenTable { address, tls }: ListenTable) -> Self {
+        Self { address, tls }
+    }
+}
+
+impl<'de> Deserialize<'de> for ListenOn {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct ListenVisitor;
+
+        impl<'de> Visitor<'de> for ListenVisitor {
+            type Value = ListenOn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<ListenOn, E> {
+                let address: Listen = text.parse().map_err(E::custom)?;
+                Ok(address.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ListenOn, A::Error> {
+                let table = ListenTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(table.into())
+            }
+        }
+
+        input.deserialize_any(ListenVisitor)
+    }
+}
 
 impl<'de> Deserialize<'de> for Listeners {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
@@ -25,7 +103,13 @@ impl<'de> Deserialize<'de> for Listeners {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Listeners, E> {
-                Ok(Listeners(vec![text.parse().map_err(E::custom)?]))
+                let address: Listen = text.parse().map_err(E::custom)?;
+                Ok(Listeners(vec![address.into()]))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Listeners, A::Error> {
+                let table = ListenTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Listeners(vec![table.into()]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Listeners, A::Error> {
@@ -41,12 +125,54 @@ impl<'de> Deserialize<'de> for Listeners {
     }
 }
 
+impl Serialize for ListenOn {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        match self.tls {
+            false => self.address.serialize(output),
+            true => {
+                let pairs = [
+                    ("address", Value::from(self.address.to_string())),
+                    ("tls", Value::from(true)),
+                ];
+                output.collect_map(pairs)
+            }
+        }
+    }
+}
+
 impl Serialize for Listeners {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
         match &self.0[..] {
             [one] => one.serialize(output),
             several => several.serialize(output),
         }
+    }
+}
+
+/// Returns the schema of the table form.
+fn table() -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": { "address": { "type": "string" }, "tls": { "type": "boolean" } },
+        "required": ["address"],
+        "additionalProperties": false,
+    })
+}
+
+impl JsonSchema for ListenOn {
+    fn schema_name() -> Cow<'static, str> {
+        "ListenOn".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "string" }, table()],
+            "x-kind": "address",
+        })
     }
 }
 
@@ -60,10 +186,13 @@ impl JsonSchema for Listeners {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "array"],
-            "items": { "type": "string" },
+        let list = json_schema!({
+            "type": "array",
+            "items": { "anyOf": [{ "type": "string" }, table()] },
             "minItems": 1,
+        });
+        json_schema!({
+            "anyOf": [{ "type": "string" }, table(), list],
             "x-kind": "address or list of addresses",
         })
     }

@@ -9,6 +9,7 @@ mod hooks;
 mod limits;
 mod origins;
 mod routes;
+mod tls;
 
 /// A bucket, so that the configuration serves something.
 const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";
@@ -248,7 +249,7 @@ fn variables_are_named() {
     assert_eq!(
         told(&[("TIDEGATE_HTTP__LISTEN__X", "x")]),
         [
-            "TIDEGATE_HTTP__LISTEN__X: `http.listen.x`: invalid type: table, expected an address or a list of addresses",
+            "TIDEGATE_HTTP__LISTEN__X: `http.listen.x`: unknown field `x`, expected `address` or `tls`",
         ]
     );
     assert_eq!(
@@ -275,7 +276,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `mount`, `hook`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `tls`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `mount`, `hook`, `profile`",
         ]
     );
 }

@@ -75,7 +75,10 @@ fn keys_of_schema(schema: &Value, path: &str, all: &mut BTreeSet<String>) {
     }
     keys_of_schema(&schema["items"], path, all);
     keys_of_schema(&schema["additionalProperties"], &format!("{path}*."), all);
-    // An optional table. A secret is a choice of two tables, and is described as one value.
+    // An optional table. A value with a kind of its own, such as an address, is described as one value.
+    if schema["x-kind"].is_string() {
+        return;
+    }
     let any = schema["anyOf"].as_array().into_iter().flatten();
     let mut tables = any.filter(|one| one["properties"].is_object());
     if let (Some(only), None) = (tables.next(), tables.next()) {

@@ -33,9 +33,9 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &str,
         parts: &Parts,
-        (started, address): (Instant, ClientAddress),
+        (started, address, names): (Instant, ClientAddress, &[String]),
     ) -> Reply {
-        let admission = match self.admit((routes, route), below, parts, address) {
+        let admission = match self.admit((routes, route), below, parts, (address, names)) {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };
@@ -58,7 +58,7 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
         parts: &'p Parts,
-        address: ClientAddress,
+        (address, names): (ClientAddress, &'p [String]),
     ) -> Result<Admission<'p>, RequestError> {
         let client = address.counted;
         let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
@@ -72,20 +72,23 @@ impl Frontend {
         let early = early.transpose()?;
         let (below, by) = match &route.settings.access {
             None => (below, None),
-            Some(access) => self.check_access((routes, route), access, (below, parts), address)?,
+            Some(access) => {
+                let client = (address, names);
+                self.check_access((routes, route), access, (below, parts), client)?
+            }
         };
         let late = late.map(|limits| self.enter(limits, (client, by)));
         let share = early.or(late.transpose()?);
         Ok(Admission { below, share })
     }
 
-    /// Returns the path below the route that a request means, and the name of the key or token that admits it.
+    /// Returns the path below the route that a request means, and the name of the key, token or certificate that admits it.
     fn check_access<'p, 's>(
         &self,
         (routes, route): (&RouteSet, &RouteState),
         access: &'s RouteAccess,
         (below, parts): (&'p str, &'p Parts),
-        address: ClientAddress,
+        (address, names): (ClientAddress, &'p [String]),
     ) -> Result<(&'p str, Option<&'s str>), RequestError> {
         let request = Request {
             method: &parts.method,
@@ -95,6 +98,7 @@ impl Frontend {
             query: parts.uri.query(),
             headers: &parts.headers,
             address: address.admitting(&parts.headers),
+            certificate: names,
         };
         let refusal = match access.rules.check(&request, self.engine.now()) {
             Verdict::Refused(refusal) => refusal,

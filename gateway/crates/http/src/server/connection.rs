@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +23,7 @@ use super::streams::{CountedBytes, StreamExecutor};
 use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use tidegate_socket::Peer;
 
 /// The two stages of the process's end: first graceful, then not.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
         self: Arc<Self>,
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
-        peer: Option<IpAddr>,
+        peer: Peer,
     ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
 }
 
@@ -97,7 +97,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
 pub(crate) async fn run<H: Handler, S>(
     context: Arc<ConnectionContext<H>>,
     stream: S,
-    peer: Option<IpAddr>,
+    peer: Peer,
     shutdown: Shutdown,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -109,7 +109,7 @@ pub(crate) async fn run<H: Handler, S>(
     };
     let service = service_fn(|request| {
         let handler = context.handler.clone();
-        handler.answer(request, activity.clone(), peer)
+        handler.answer(request, activity.clone(), peer.clone())
     });
     let io = TokioIo::new(watched);
     let mut connection = pin!(context.protocol.serve_connection(io, service));

@@ -1,5 +1,4 @@
 use std::convert::Infallible;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
@@ -22,6 +21,7 @@ use crate::record::RequestRecord;
 use crate::server::timeouts::ConnectionActivity;
 use crate::settings::Settings;
 use tidegate_plan::Listen;
+use tidegate_socket::Peer;
 
 /// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);
@@ -47,12 +47,12 @@ impl Handler for FakeHandler {
         self: Arc<Self>,
         request: Request<Incoming>,
         activity: Arc<ConnectionActivity>,
-        peer: Option<IpAddr>,
+        peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
         let (parts, _) = request.into_parts();
         let mut record = RequestRecord::begin(
             activity,
-            peer,
+            peer.address,
             parts.method,
             parts.uri.clone(),
             parts.version == Version::HTTP_2,

@@ -34,6 +34,7 @@ fn check(path: &str, query: Option<&str>, cookies: &[&str], now: u64) -> Result<
         query,
         headers: &headers,
         address: None,
+        certificate: &[],
     };
     match access().check(&request, Timestamp(now.saturating_mul(1000))) {
         Verdict::Admitted { below, .. } => Ok(below.to_owned()),
@@ -301,6 +302,7 @@ fn the_log_has_no_spelling_of_a_signature_that_is_admitted() {
                 query: None,
                 headers: &headers,
                 address: None,
+                certificate: &[],
             };
             let access = access();
             let verdict = access.check(&request, Timestamp::from_secs(NOW as i64));
@@ -338,6 +340,7 @@ proptest! {
             query: Some(&text),
             headers: &headers,
             address: None,
+            certificate: &[],
         };
         let access = access();
         let verdict = access.check(&request, Timestamp::from_secs(NOW as i64));

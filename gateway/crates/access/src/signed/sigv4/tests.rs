@@ -67,6 +67,7 @@ impl Sent {
             query: Some(&self.query),
             headers: &self.headers,
             address: None,
+            certificate: &[],
         };
         let time = Timestamp(now.saturating_mul(1000));
         let [first, second] = [(); 2].map(|()| match access.check(&request, time) {

@@ -10,7 +10,7 @@ fn an_access_admits_something_and_not_all() {
         (
             "[access.a]\n",
             &[
-                "t.toml:4:1: `access.a`: is empty, and admits nothing: it needs networks, tokens, signed or referers",
+                "t.toml:4:1: `access.a`: is empty, and admits nothing: it needs networks, tokens, clients, signed or referers",
             ],
         ),
         (
@@ -152,7 +152,7 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
         warnings,
         [
             "t.toml:7:17: `route[0].cache_control`: lets shared caches answer in our place, and they do not know the route's `access`",
-            "t.toml:11:10: `access.a.tokens`: the tokens cross the network unencrypted: `http.listen` names 0.0.0.0:80; listen on loopback or a Unix socket, behind a proxy with TLS",
+            "t.toml:11:10: `access.a.tokens`: the tokens cross the network unencrypted: `http.listen` names 0.0.0.0:80; say `tls = true` there, or listen on loopback behind a proxy with TLS",
             "t.toml:12:1: `access.b`: no route names it",
             "t.toml:13:13: `access.b.networks[0]`: `::1/128` is the address of every client behind a proxy on this machine, unless `http.trusted_proxies` has it",
         ]

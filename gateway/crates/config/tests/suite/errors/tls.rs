@@ -1,0 +1,89 @@
+//! TLS: addresses with it, certificates, and clients that show one.
+
+use super::{MEDIA, tell_behind_media};
+use tidegate_config::{Environment, parse};
+
+const CERTIFICATE: &str =
+    "[[tls.certificates]]\ncertificate = \"/c.pem\"\nkey = { file = \"/c.key\" }\n";
+
+/// A route whose access is `a`.
+const CLOSED: &str = "[[route]]\norigin = \"media\"\naccess = \"a\"\n";
+
+fn warned(text: &str) -> Vec<String> {
+    let text = format!("{MEDIA}{text}");
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    loaded.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_listener_with_tls_needs_certificates() {
+    tell_behind_media(&[
+        (
+            "[http]\nlisten = [\"127.0.0.1:80\", { address = \"127.0.0.1:443\", tls = true }]\n\
+             [admin]\nlisten = { address = \"127.0.0.1:444\", tls = true }\n",
+            &[
+                "t.toml:5:10: `http.listen`: says `tls = true`, and `tls.certificates` names none",
+                "t.toml:7:10: `admin.listen`: says `tls = true`, and `tls.certificates` names none",
+            ],
+        ),
+        (
+            "[http]\nlisten = { adress = \"127.0.0.1:443\" }\n[admin]\nlisten = { tls = 1 }\n",
+            &[
+                "t.toml:5:12: `http.listen.adress`: unknown field `adress`, expected `address` or `tls`",
+                "t.toml:7:18: `admin.listen.tls`: invalid type: integer `1`, expected a boolean",
+            ],
+        ),
+        (
+            "[[tls.certificates]]\ncertificate = \"/c.pem\"\n",
+            &[
+                r#"t.toml:4:1: `tls.certificates[0].key`: is missing; for example key = {"file":"/etc/tidegate/privkey.pem"}"#,
+            ],
+        ),
+    ]);
+    let listen = "[http]\nlisten = { address = \"0.0.0.0:443\", tls = true }\n";
+    let members = "[access.a]\ntokens = { b = { env = \"B\" } }\n";
+    let right = format!("{CLOSED}{listen}{members}{CERTIFICATE}");
+    assert_eq!(warned(&right), Vec::<String>::new());
+    assert_eq!(
+        warned(CERTIFICATE),
+        [
+            "t.toml:4:1: `tls.certificates`: no listener says `tls = true`: `listen = { address = \"…\", tls = true }`",
+        ]
+    );
+}
+
+#[test]
+fn clients_are_asked_for_the_certificates_that_admit_them() {
+    let members = |clients: &str| format!("{CLOSED}[access.a]\nclients = [{clients}]\n");
+    tell_behind_media(&[
+        (
+            &members("\"alice\""),
+            &[
+                "t.toml:8:11: `access.a.clients`: needs `tls.client_ca`: clients are not asked for certificates",
+            ],
+        ),
+        (
+            &members(""),
+            &[
+                "t.toml:8:11: `access.a.clients`: is empty; leave it out to admit no client by its certificate",
+            ],
+        ),
+        (
+            &(members("\"\"") + "[tls]\nclient_ca = \"/ca.pem\"\n"),
+            &["t.toml:8:12: `access.a.clients[0]`: is empty: it needs a name in a certificate"],
+        ),
+    ]);
+    let ca = "[tls]\nclient_ca = \"/ca.pem\"\n";
+    assert_eq!(
+        warned(&(members("\"alice\"") + ca)),
+        [
+            "t.toml:8:11: `access.a.clients`: admits no client: no address of `http.listen` says `tls = true`",
+        ]
+    );
+    assert_eq!(
+        warned(ca),
+        [
+            "t.toml:5:13: `tls.client_ca`: asks clients for certificates, and no access has `clients`",
+        ]
+    );
+}
