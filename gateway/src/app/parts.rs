@@ -51,7 +51,9 @@ impl GatewayParts {
 pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<GatewayParts> {
     let mut registry = Registry::with_prefix(exposition::PREFIX);
     let origins = connect(config, env, &mut registry).await?;
-    let routes = routes::routes(config, env, &origins)?;
+    let auth = tidegate_auth::Metrics::default();
+    auth.register(&mut registry);
+    let routes = routes::routes(config, env, &origins, &auth)?;
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;

@@ -37,9 +37,9 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, ByteRate, Cache, CommitName, Cors, Disk, Http, Limits, Listeners,
-    Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
-    Spool, State, Umask,
+    Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, CommitName, Cors, Disk, Http, Jwt,
+    Limits, Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed,
+    RequestRate, Route, Signed, Spool, State, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -75,7 +75,8 @@ pub struct Config {
     pub route: Vec<Route>,
     /// The requests that a route admits; routes name it as their `access`.
     ///
-    /// It governs GET and HEAD. One of `networks`, `tokens` and `signed` is enough; `referers` must hold as well.
+    /// It governs GET and HEAD. One of `networks`, `tokens`, `signed`, `jwt` and `auth_request` is enough;
+    /// `referers` must hold as well.
     #[schemars(extend("x-name" = "members"))]
     pub access: BTreeMap<String, Access>,
     /// The share of a client in GET and HEAD; routes name it as their `limits`.

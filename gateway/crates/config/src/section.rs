@@ -14,7 +14,7 @@ mod route;
 mod spool;
 mod state;
 
-pub use access::{Access, AccessToken, Signed};
+pub use access::{Access, AccessToken, AuthRequest, Jwt, Signed};
 pub use admin::Admin;
 pub use cache::{Cache, Disk};
 pub use http::Http;
