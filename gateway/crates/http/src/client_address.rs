@@ -54,10 +54,10 @@ impl ClientAddress {
 
 /// Returns the scheme of the client's request: that of `X-Forwarded-Proto`, if a trusted proxy names the client.
 pub(crate) fn scheme(address: ClientAddress, headers: &HeaderMap) -> &'static str {
-    let lines = headers.get_all(&FORWARDED_PROTO).iter();
-    let is_secure = || {
+    let mut lines = headers.get_all(&FORWARDED_PROTO).iter();
+    let mut is_secure = || {
         lines
-            .last()
+            .next_back()
             .is_some_and(|value| value.as_bytes() == b"https")
     };
     match address.source {
