@@ -4,6 +4,7 @@
 //! over the engine. Stopping goes the other way round: no new connections, answers in flight to their end, then the
 //! engine, and the stores last, with all their pending writes.
 
+mod accesses;
 #[cfg(target_os = "linux")]
 mod allocator;
 #[cfg(feature = "demo")]

@@ -25,6 +25,35 @@ use serving::Serving;
 const TOKEN: &str = "t0ken-of-alice-here";
 const SECRET: &str = "secret-of-the-first-key";
 
+/// The secret of a JWT, and the JWT, which `openssl dgst -sha256 -hmac` has signed.
+const JWT_SECRET: &str = "shared-secret-of-the-issuer-0123456789";
+const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYXJvbC1vZi10aGUtand0IiwiZXhwIjo0MTAyNDQ0ODAwfQ.tyQB65kp0E7XO3fvnFZH_4puZLtFl3TSbxXU8xH0j1U";
+
+/// The cookie that the server of `auth_request` admits.
+const COOKIE: &str = "session=s3ss10n-of-dave";
+
+/// Starts a server that admits [`COOKIE`] alone.
+async fn auth_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = [0; 16 << 10];
+            let length = stream.read(&mut bytes).await.unwrap_or(0);
+            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            let line = match text.contains(COOKIE) {
+                true => "204 Here",
+                false => "403 Forbidden",
+            };
+            let answer =
+                format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let sent = stream.write_all(answer.as_bytes()).await;
+            sent.expect("it listens");
+        }
+    });
+    format!("http://{address}/auth")
+}
+
 /// Starts a bucket that is there, has no object, and keeps each request as it came.
 async fn bucket() -> (String, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
@@ -58,13 +87,17 @@ async fn bucket() -> (String, Arc<Mutex<String>>) {
     (format!("http://{address}"), seen)
 }
 
-fn configuration(endpoint: &str) -> String {
+fn configuration(endpoint: &str, server: &str) -> String {
     format!(
         "[admin]\n[log]\naccess = true\nlevel = \"debug\"\n\
          [[origin]]\nname = \"o\"\nbucket = \"b\"\nendpoint = \"{endpoint}\"\npath_style = true\n\
          access_key_id = \"id\"\nsecret_access_key = \"the bucket's own\"\n\
          [[route]]\norigin = \"o\"\npath = \"/private/\"\naccess = \"members\"\n\
-         [access.members]\ntokens = {{ alice = \"{TOKEN}\" }}\nsigned = {{ keys = {{ k1 = \"{SECRET}\" }} }}\n"
+         [access.members]\ntokens = {{ alice = \"{TOKEN}\" }}\nsigned = {{ keys = {{ k1 = \"{SECRET}\" }} }}\n\
+         [[route]]\norigin = \"o\"\npath = \"/jwt/\"\naccess = \"jwt\"\n\
+         [access.jwt]\njwt = {{ secret = \"{JWT_SECRET}\", cookie = \"jwt\" }}\n\
+         [[route]]\norigin = \"o\"\npath = \"/desk/\"\naccess = \"desk\"\n\
+         [access.desk]\nauth_request = \"{server}\"\n"
     )
 }
 
@@ -121,7 +154,7 @@ impl Links {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_reach_neither_the_log_nor_the_bucket() {
     let (endpoint, seen) = bucket().await;
-    let config = configuration(&endpoint);
+    let config = configuration(&endpoint, &auth_server().await);
     let mut serving = Serving::configured(&config);
     serving.start().await;
     let url = format!("http://{}", serving.http);
@@ -130,6 +163,7 @@ async fn credentials_reach_neither_the_log_nor_the_bucket() {
     let referer = format!("{url}{}", links.single);
     let bearer = format!("Bearer {TOKEN}");
     let cookie = ("cookie", links.cookie.as_str());
+    let (jwt, jwt_cookie) = (format!("Bearer {JWT}"), format!("jwt={JWT}"));
     for (path, header, expected) in [
         (folder("1"), ("referer", &*referer), 404),
         (links.single.clone(), ("accept", "*/*"), 404),
@@ -139,22 +173,55 @@ async fn credentials_reach_neither_the_log_nor_the_bucket() {
         ("/private/film/6".into(), cookie, 401),
         (folder("../7"), ("accept", "*/*"), 400),
         ("/private/book/8".into(), ("accept", "*/*"), 401),
+        ("/jwt/a".into(), ("authorization", &*jwt), 404),
+        ("/jwt/b".into(), ("cookie", &*jwt_cookie), 404),
+        (format!("/jwt/c?token={JWT}"), ("accept", "*/*"), 404),
+        (format!("/jwt/d?token={JWT}x"), ("accept", "*/*"), 401),
+        ("/desk/e".into(), ("cookie", COOKIE), 404),
+        ("/desk/f".into(), ("cookie", "session=another"), 403),
     ] {
         let got = ask(serving.http, Method::GET, &path, &[header]).await;
         assert_eq!(got.status, expected, "{path}");
     }
     let refused = serving.metric(&["tidegate_http_access_refused_total"]);
-    assert_eq!(refused.await, 2);
+    assert_eq!(refused.await, 4);
+    for (sample, expected) in [
+        (
+            "tidegate_access_auth_requests_total{access=\"desk\",result=\"admitted\"}",
+            1,
+        ),
+        (
+            "tidegate_access_auth_requests_total{access=\"desk\",result=\"refused\"}",
+            1,
+        ),
+    ] {
+        assert_eq!(serving.metric(&[sample]).await, expected, "{sample}");
+    }
     serving.end().await;
     let (log, asked) = (serving.log(), seen.lock().expect("whole").clone());
     for number in 1..=8 {
         let asks = asked.contains(&format!(" /b/book/{number}?"));
         assert_eq!(asks, number <= 5, "{number}\n{asked}");
     }
+    for (key, asks) in [("a", 1), ("b", 1), ("c", 1), ("d", 0), ("e", 1), ("f", 0)] {
+        let found = asked.matches(&format!(" /b/{key}?")).count();
+        assert_eq!(found, asks, "{key}\n{asked}");
+    }
     for path in ["book/1", "book/2", "book/3", "book/../7"] {
         assert!(log.contains(&format!("/private/{path}")), "{path}\n{log}");
     }
-    let parts = ["signature=", "X-Amz-Expires", "key=k1", TOKEN, SECRET];
+    let parts = [
+        "signature=",
+        "X-Amz-Expires",
+        "key=k1",
+        TOKEN,
+        SECRET,
+        JWT_SECRET,
+    ];
+    let own = JWT
+        .split('.')
+        .chain(["s3ss10n", "session=another", "carol"]);
+    let parts = parts.into_iter().chain(own);
     for secret in links.signatures().into_iter().chain(parts) {
         assert!(!log.contains(secret), "{secret}\n{log}");
         assert!(!asked.contains(secret), "{secret}\n{asked}");

@@ -1,5 +1,5 @@
-//! `hit N`: answers N requests for an object in memory over one connection, for callgrind to count
-//! (`just callgrind`).
+//! `hit N [WAY]`: answers N requests for an object in memory over one connection, for callgrind to count
+//! (`just callgrind`). WAY is the way into the route: open (as without it), token, presigned, prefix, jwt.
 //!
 //! It covers all the work of a hit within the process, from hyper's parser to the buffers handed to
 //! `writev`. The socket lives in memory: it sends the next request when the last answer is whole,
@@ -10,18 +10,23 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_benches::{Hot, KEY, SIZE};
+use tidegate_benches::ways::{HOST, Way};
+use tidegate_benches::{Hot, SIZE};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 fn main() -> io::Result<()> {
     let hits = std::env::args().nth(1).and_then(|text| text.parse().ok());
-    let hits: u32 = hits.ok_or_else(|| io::Error::other("usage: hit N"))?;
+    let way = std::env::args().nth(2);
+    let way = Way::of(way.as_deref().unwrap_or("open"));
+    let usage = || io::Error::other("usage: hit N [open|token|presigned|prefix|jwt]");
+    let (hits, way): (u32, Way) = hits.zip(way).ok_or_else(usage)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
         let hot = Hot::start().await;
         let (_, before) = hot.engine.traffic();
-        hot.frontend().serve_stream(Socket::new(hits)).await;
+        let socket = Socket::new(hits, &way);
+        hot.frontend_with(way.settings).serve_stream(socket).await;
         let (_, after) = hot.engine.traffic();
         assert_eq!(after - before, u64::from(hits) * SIZE as u64);
         assert_eq!(hot.origin.gets(), 1, "every one was a hit");
@@ -49,10 +54,11 @@ enum Answer {
 }
 
 impl Socket {
-    fn new(hits: u32) -> Self {
+    fn new(hits: u32, way: &Way) -> Self {
+        let (target, authorization) = (&way.target, &way.authorization);
         // The headers of a typical browser.
         let request = format!(
-            "GET /{KEY} HTTP/1.1\r\nHost: media.example:8080\r\n\
+            "GET {target} HTTP/1.1\r\nHost: {HOST}\r\n{authorization}\
              User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
              Accept: image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5\r\n\
              Accept-Language: en-GB,en;q=0.5\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n\

@@ -16,11 +16,16 @@ use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate_write::WritePath;
 
+pub mod ways;
+
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;
 
 /// Name of the object, as long as a typical one.
 pub const KEY: &str = "2026/11/a-photograph-768x512.jpg";
+
+/// The time at which the clock stands.
+pub const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 /// Size of a chunk, as by default.
 const CHUNK: u64 = 256 << 10;
@@ -63,7 +68,7 @@ impl Hot {
             meta,
             geometry,
             budget: Budget::new(64 << 20),
-            clock: Arc::new(|| Timestamp::from_secs(1_800_000_000)),
+            clock: Arc::new(|| NOW),
             origins: Vec::new(),
         });
         let source = ReadContext::new(Arc::new(origin.clone()), Profile::web());
@@ -104,11 +109,17 @@ impl Hot {
         self.open().await?.read_at(whole()).try_collect().await
     }
 
-    /// Returns a frontend over the engine, with one route.
+    /// Returns a frontend over the engine, with one open route.
     #[must_use]
     pub fn frontend(&self) -> Frontend {
+        self.frontend_with(RouteSettings::default())
+    }
+
+    /// Returns a frontend over the engine, with this route.
+    #[must_use]
+    pub fn frontend_with(&self, settings: RouteSettings) -> Frontend {
         let route = Route {
-            settings: RouteSettings::default(),
+            settings,
             source: self.source.clone(),
         };
         Frontend::new(

@@ -21,13 +21,16 @@ use tidegate_plan::{
 const MIB: u64 = 1 << 20;
 
 mod access;
+mod jwt;
 
 use access::access_and_limits;
+use jwt::jwts;
 
 criterion_group!(
     hit,
     request,
     access_and_limits,
+    jwts,
     version,
     readahead,
     memory,

@@ -243,7 +243,13 @@ mod tests {
         let config = loaded.expect("it is right").config;
         let origin: Arc<dyn Origin> = Arc::new(FakeOrigin::new());
         let origins: Origins = [("o".to_owned(), origin)].into();
-        let routes = routes::routes(&config, &Environment::default(), &origins).expect("routes");
+        let routes = routes::routes(
+            &config,
+            &Environment::default(),
+            &origins,
+            &tidegate_auth::Metrics::default(),
+        )
+        .expect("routes");
         Locator::new(&config, &routes.routes, &origins)
     }
 

@@ -62,7 +62,9 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let live_origins = LiveOrigins::connect(config, env, &origin_metrics).await?;
     let origins = live_origins.all();
     let proofs = Proofs::of(config);
-    let routes = routes::routes(config, env, &origins, &proofs)?;
+    let auth = tidegate_auth::Metrics::default();
+    auth.register(&mut registry);
+    let routes = routes::routes(config, env, (&origins, &proofs), &auth)?;
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;

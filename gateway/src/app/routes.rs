@@ -6,14 +6,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use http::{HeaderName, HeaderValue};
 
+use super::accesses::Accesses;
 use super::events::Proofs;
 use super::settings;
 use crate::doctor::Origins;
-use tidegate_access::Access;
 use tidegate_access::limits::Limits;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
-use tidegate_http::{Route, RouteAccess, RouteLimits, RouteSettings};
+use tidegate_http::{Route, RouteLimits, RouteSettings};
 use tidegate_plan::{Coding, Profile, Token};
 
 /// The routes as the frontend needs them, and what another configuration takes over.
@@ -24,6 +24,7 @@ pub(super) struct RouteParts {
     /// The profile of each route.
     profiles: Vec<Profile>,
     limits: HashMap<String, (tidegate_config::Limits, RouteLimits)>,
+    accesses: Accesses,
 }
 
 impl RouteParts {
@@ -37,17 +38,18 @@ impl RouteParts {
     }
 }
 
-/// Returns the routes as the frontend needs them.
+/// Returns the routes as the frontend needs them. What their accesses ask of others is counted in `metrics`.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
-    origins: &Origins,
-    proofs: &Proofs,
+    (origins, proofs): (&Origins, &Proofs),
+    metrics: &tidegate_auth::Metrics,
 ) -> anyhow::Result<RouteParts> {
     let none = RouteParts {
         routes: Vec::new(),
         profiles: Vec::new(),
         limits: HashMap::new(),
+        accesses: Accesses::new(metrics),
     };
     rebuild(config, env, (origins, proofs), &none)
 }
@@ -60,7 +62,7 @@ pub(super) fn rebuild(
     (origins, proofs): (&Origins, &Proofs),
     old: &RouteParts,
 ) -> anyhow::Result<RouteParts> {
-    let accesses = accesses(config, env)?;
+    let accesses = old.accesses.rebuild(config, env)?;
     let limits = all_limits(config, old);
     let (mut routes, mut profiles) = (Vec::new(), Vec::new());
     for route in config.routes() {
@@ -71,7 +73,7 @@ pub(super) fn rebuild(
             .profile(&route.profile)
             .context("a route's profile was checked")?;
         let access = route.access.as_ref().map(|name| {
-            let found = accesses.get(name).cloned();
+            let found = accesses.get(name);
             found.context("a route's access was checked")
         });
         let limits = route.limits.as_ref().map(|name| {
@@ -108,6 +110,7 @@ pub(super) fn rebuild(
         routes,
         profiles,
         limits,
+        accesses,
     })
 }
 
@@ -125,20 +128,6 @@ fn all_limits(
         (name.clone(), same.cloned().unwrap_or_else(new))
     };
     config.limits.iter().map(limits).collect()
-}
-
-/// Returns the accesses by name, with their secrets read.
-fn accesses(config: &Config, env: &Environment) -> anyhow::Result<HashMap<String, RouteAccess>> {
-    let access = |(name, access): (&String, &tidegate_config::Access)| {
-        let rules = settings::access_rules(access, env);
-        let rules = rules.with_context(|| format!("access `{name}`"))?;
-        let access = RouteAccess {
-            rules: Arc::new(Access::new(rules)),
-            hide: access.hide,
-        };
-        Ok((name.clone(), access))
-    };
-    config.access.iter().map(access).collect()
 }
 
 fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {

@@ -61,7 +61,7 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
     }
 }
 
-/// Returns the rules of an access, with their secrets read.
+/// Returns the rules of an access, with their secrets read, and without those for JWTs.
 pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result<Rules> {
     let token = |(name, token): (&String, &AccessToken)| {
         let of = || format!("the token of `{name}`");
@@ -84,6 +84,8 @@ pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result
             .signed
             .as_ref()
             .map_or(Duration::ZERO, |signed| signed.skew.into()),
+        jwt: None,
+        auth_request: access.auth_request.is_some(),
         referers: (!access.referers.is_empty()).then_some(referers),
     })
 }

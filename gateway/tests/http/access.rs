@@ -1,6 +1,5 @@
 //! Routes that admit only some requests: what is refused asks nothing, and what is admitted is private.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -14,6 +13,7 @@ use crate::write::TOKEN;
 mod addresses;
 mod hidden;
 mod presigned;
+mod servers;
 
 /// The gateway's time at the start, in seconds since 1970.
 const NOW: u64 = 1_800_000_000;
@@ -38,17 +38,14 @@ fn rules() -> Rules {
         clients: Vec::new(),
         keys: vec![key()],
         skew: Duration::from_secs(10),
-        referers: None,
+        ..Rules::default()
     }
 }
 
 fn route(path: &str, rules: Rules) -> RouteSettings {
     RouteSettings {
         path: path.into(),
-        access: Some(RouteAccess {
-            rules: Arc::new(Access::new(rules)),
-            hide: false,
-        }),
+        access: Some(RouteAccess::new(Access::new(rules))),
         ..RouteSettings::default()
     }
 }

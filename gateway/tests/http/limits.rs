@@ -79,12 +79,11 @@ async fn too_many_requests_of_an_address_are_told_when_to_come_again() {
 #[tokio::test]
 async fn limits_count_by_key_or_for_all() {
     let key = |id: &str| SigningKey::new(id, "a secret of sixteen").expect("a key");
-    let access = || RouteAccess {
-        rules: Arc::new(Access::new(Rules {
+    let access = || {
+        RouteAccess::new(Access::new(Rules {
             keys: vec![key("k1"), key("k2")],
             ..Rules::default()
-        })),
-        hide: false,
+        }))
     };
     let link = |id: &str| format!("/k?{}", key(id).sign_prefix("/k", u64::MAX));
     let by_key = limited(rare(Per::Key), Some(access())).await;

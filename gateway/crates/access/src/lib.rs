@@ -1,9 +1,11 @@
 //! Decides which requests a route admits (`[access.NAME]`). No I/O and no clock: the time is an argument.
 //!
-//! Networks, tokens, clients' certificates and signed links are alternatives: one of them admits a request. Referers must
-//! hold as well.
-//! [`Access::check`] returns the reason of a refusal, and the path that a request means without its signature.
+//! Networks, tokens, clients' certificates, signed links and JWTs are alternatives: one of them admits a request.
+//! Referers must hold as well.
+//! [`Access::check`] returns the reason of a refusal, and the path that a request means without its signature. Where
+//! others have to be asked (newer keys, a server of the operator's), the caller asks them: [`Verdict::Undecided`].
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use core::net::IpAddr;
@@ -12,19 +14,22 @@ use tidegate_plan::{Network, Timestamp};
 
 mod clients;
 pub mod date;
+mod jwt;
 pub mod limits;
 mod networks;
 mod referers;
 mod signed;
 mod tokens;
 
+pub use jwt::{JwtKeys, JwtKeysError, JwtRules, KeySet, MIN_JWT_SECRET};
 pub use referers::{Referers, WrongReferer};
 pub use signed::{KeyError, MAX_PRESIGNED, MIN_SECRET, SigningKey, without_signature};
 pub use tokens::NamedToken;
 
 use clients::Clients;
+use jwt::{Jwt, JwtFinding};
 use networks::Networks;
-use signed::Signed;
+use signed::{DecodedPath, Signed};
 use tokens::Tokens;
 
 /// The rules of an access, from which [`Access::new`] makes one.
@@ -40,18 +45,24 @@ pub struct Rules {
     pub keys: Vec<SigningKey>,
     /// The most that the clock of a link's maker may differ from ours.
     pub skew: Duration,
+    /// The JWTs that admit a request; `None`: none do.
+    pub jwt: Option<JwtRules>,
+    /// Whether a server of the operator's is asked about a request that nothing else admits.
+    pub auth_request: bool,
     /// The sites whose pages may embed the objects; `None`: all.
     pub referers: Option<Referers>,
 }
 
-/// The compiled rules of one access. Without networks, tokens, clients and keys it admits all requests whose referer
-/// holds; without referers as well it admits none.
+/// The compiled rules of one access. Without any way in it admits all requests whose referer holds;
+/// without referers as well it admits none.
 #[derive(Debug)]
 pub struct Access {
     networks: Networks,
     tokens: Tokens,
     clients: Clients,
     signed: Signed,
+    jwt: Option<Box<Jwt>>,
+    auth_request: bool,
     referers: Option<Referers>,
 }
 
@@ -77,15 +88,24 @@ pub struct Request<'r> {
 }
 
 /// The decision on one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'r, 'a> {
     /// The request is admitted.
     Admitted {
         /// [`Request::below`] without the signature, if one was its first segment.
         below: &'r str,
-        /// The id of the key, or the name of the token or of the certificate, that admitted it; `None`: its network, or
-        /// all are admitted.
-        by: Option<&'a str>,
+        /// The id of the key, the name of the token or of the certificate, or the subject of the JWT that admitted it; `None`: its network, a
+        /// JWT without a subject, or all are admitted.
+        by: Option<Cow<'a, str>>,
+    },
+    /// Nothing that is known here admits the request, and others may know more.
+    Undecided {
+        /// [`Request::below`] without the signature.
+        below: &'r str,
+        /// The reason of the refusal if they do not.
+        refusal: Refusal,
+        /// Whether a JWT names a key that newer keys may have. The access judges again once they are here.
+        newer_keys: bool,
     },
     /// The request is refused.
     Refused(Refusal),
@@ -106,7 +126,7 @@ pub enum Refusal {
     Missing,
     /// The token is wrong.
     Token,
-    /// The signature is wrong, or cannot be read.
+    /// The signature of a link or a JWT is wrong, or cannot be read.
     Signature,
     /// The signature names a key that does not exist.
     Key,
@@ -116,13 +136,21 @@ pub enum Refusal {
     Early,
     /// The signature is right, and is for another path.
     Prefix,
+    /// The JWT is signed, and its claims are not those that the access wants, or cannot be read.
+    Claims,
+    /// There are no keys to verify a JWT with.
+    Keys,
+    /// The operator's server refuses it.
+    Denied,
+    /// The operator's server has not answered, or neither admitted nor refused it.
+    Unanswered,
     /// The page that embeds the object is none of the listed sites.
     Referer,
 }
 
 impl Refusal {
     /// All reasons, in the order of their declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Missing,
         Self::Token,
         Self::Signature,
@@ -130,6 +158,10 @@ impl Refusal {
         Self::Expired,
         Self::Early,
         Self::Prefix,
+        Self::Claims,
+        Self::Keys,
+        Self::Denied,
+        Self::Unanswered,
         Self::Referer,
     ];
 
@@ -144,6 +176,10 @@ impl Refusal {
             Self::Expired => "expired",
             Self::Early => "early",
             Self::Prefix => "prefix",
+            Self::Claims => "claims",
+            Self::Keys => "keys",
+            Self::Denied => "denied",
+            Self::Unanswered => "unanswered",
             Self::Referer => "referer",
         }
     }
@@ -168,6 +204,8 @@ impl Access {
             tokens: Tokens::new(rules.tokens),
             clients: Clients::new(rules.clients),
             signed: Signed::new(rules.keys, rules.skew),
+            jwt: rules.jwt.map(|jwt| Box::new(Jwt::new(jwt))),
+            auth_request: rules.auth_request,
             referers: rules.referers,
         }
     }
@@ -178,8 +216,20 @@ impl Access {
         !self.tokens.is_empty()
     }
 
-    /// Decides on a GET or HEAD request at the time `now`. A right certificate or signature wins over a wrong token, and the
-    /// reason of a refusal is that of the signature, if there is one, else that of the token.
+    /// Returns whether `Authorization` can admit a request.
+    #[must_use]
+    pub fn reads_authorization(&self) -> bool {
+        self.has_tokens() || self.has_jwt() || self.auth_request
+    }
+
+    /// Returns whether a JWT can admit a request.
+    #[must_use]
+    pub fn has_jwt(&self) -> bool {
+        self.jwt.is_some()
+    }
+
+    /// Decides on a GET or HEAD request at the time `now`. A right certificate or signature wins over a wrong token, and the reason of
+    /// a refusal is that of the signature, if there is one, else that of the JWT, else that of the token.
     #[must_use]
     pub fn check<'r>(&self, request: &Request<'r>, now: Timestamp) -> Verdict<'r, '_> {
         let (segment, below) = match self.signed.is_empty() {
@@ -196,17 +246,41 @@ impl Access {
             return admitted(None);
         }
         if let Some(name) = self.clients.find(request.certificate) {
-            return admitted(Some(name));
+            return admitted(Some(name.into()));
         }
         let token = match self.tokens.check(request.headers, now) {
-            Finding::Admits(name) => return admitted(Some(name)),
+            Finding::Admits(name) => return admitted(Some(name.into())),
             Finding::Refuses(reason) => Some(reason),
             Finding::Absent => None,
         };
-        match self.signed.check(request, (segment, below), now) {
-            Finding::Admits(id) => admitted(Some(id)),
-            Finding::Refuses(reason) => Verdict::Refused(reason),
-            Finding::Absent => Verdict::Refused(token.unwrap_or(Refusal::Missing)),
+        let signature = match self.signed.check(request, (segment, below), now) {
+            Finding::Admits(id) => return admitted(Some(id.into())),
+            Finding::Refuses(reason) => Some(reason),
+            Finding::Absent => None,
+        };
+        let (jwt, newer_keys) = match self.check_jwt(request, below, now) {
+            JwtFinding::Admits(subject) => {
+                return admitted(subject.map(|name| name.as_ref().to_owned().into()));
+            }
+            JwtFinding::Refuses(reason) => (Some(reason), false),
+            JwtFinding::Unknown(reason) => (Some(reason), true),
+            JwtFinding::Absent => (None, false),
+        };
+        let refusal = signature.or(jwt).or(token).unwrap_or(Refusal::Missing);
+        match newer_keys || self.auth_request {
+            true => Verdict::Undecided {
+                below,
+                refusal,
+                newer_keys,
+            },
+            false => Verdict::Refused(refusal),
+        }
+    }
+
+    fn check_jwt<'r>(&self, request: &Request<'r>, below: &'r str, now: Timestamp) -> JwtFinding {
+        match &self.jwt {
+            None => JwtFinding::Absent,
+            Some(jwt) => jwt.check(request, DecodedPath::new(request, below), now),
         }
     }
 
@@ -217,8 +291,10 @@ impl Access {
             self.tokens.is_empty(),
             self.clients.is_empty(),
             self.signed.is_empty(),
+            !self.has_jwt(),
+            !self.auth_request,
         ];
-        self.referers.is_some() && ways_in == [true; 4]
+        self.referers.is_some() && ways_in == [true; 6]
     }
 }
 

@@ -16,9 +16,8 @@ mod prefix;
 mod sigv4;
 
 use memo::Memo;
-use prefix::DecodedPath;
-pub(crate) use prefix::split_segment;
 pub use prefix::without_signature;
+pub(crate) use prefix::{DecodedPath, split_segment};
 
 /// The fewest bytes of a key's secret.
 pub const MIN_SECRET: usize = 16;
@@ -128,16 +127,16 @@ fn keyed(key: &[u8]) -> HmacSha256 {
 
 /// The times within which a signature holds, in seconds since 1970: from the first, before the second.
 #[derive(Debug, Clone, Copy)]
-struct Span(u64, u64);
+pub(crate) struct Span(u64, u64);
 
 impl Span {
     /// Returns the span of a signature, widened at both ends by the difference that clocks may have.
-    fn new(begin: u64, end: u64, skew: u64) -> Self {
+    pub(crate) fn new(begin: u64, end: u64, skew: u64) -> Self {
         Self(begin.saturating_sub(skew), end.saturating_add(skew))
     }
 
     /// Returns why the signature does not hold now, if it does not.
-    fn refusal(self, now: Timestamp) -> Option<Refusal> {
+    pub(crate) fn refusal(self, now: Timestamp) -> Option<Refusal> {
         match now.secs() {
             now if now < self.0 => Some(Refusal::Early),
             now if now >= self.1 => Some(Refusal::Expired),

@@ -19,7 +19,7 @@ fn all() -> Rules {
         clients: vec!["player@example.org".to_owned(), "carol".to_owned()],
         keys: vec![SigningKey::new("k1", "a secret of ours").expect("a key")],
         skew: Duration::from_secs(60),
-        referers: None,
+        ..Rules::default()
     }
 }
 
@@ -68,8 +68,8 @@ fn check(rules: Rules, asked: &Asked) -> Result<(String, Option<String>), Refusa
         certificate: &certificate,
     };
     match Access::new(rules).check(&request, Timestamp::from_secs(1_800_000_000)) {
-        Verdict::Admitted { below, by } => Ok((below.to_owned(), by.map(str::to_owned))),
-        Verdict::Refused(refusal) => Err(refusal),
+        Verdict::Admitted { below, by } => Ok((below.to_owned(), by.map(Cow::into_owned))),
+        Verdict::Refused(refusal) | Verdict::Undecided { refusal, .. } => Err(refusal),
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Config, Secret};
 use tidegate_plan::{ByteSize, Period, Token};
 
 mod access;
+mod access_servers;
 mod cache;
 mod events;
 mod hooks;

@@ -39,10 +39,10 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, ByteRate, Cache, Certificate, CommitName, Cors, Disk, Events,
-    EventsKind, Heartbeat, Hook, HookEach, HookEvent, Http, Limits, ListenOn, Listeners, Log,
-    LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed,
-    Spool, State, Tls, Umask,
+    Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
+    Events, EventsKind, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
+    Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
+    Route, Signed, Spool, State, Tls, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -82,7 +82,8 @@ pub struct Config {
     pub route: Vec<Route>,
     /// The requests that a route admits; routes name it as their `access`.
     ///
-    /// It governs GET and HEAD. One of `networks`, `tokens`, `clients` and `signed` is enough; `referers` must hold as well.
+    /// It governs GET and HEAD. One of `networks`, `tokens`, `clients`, `signed`, `jwt` and `auth_request` is enough;
+    /// `referers` must hold as well.
     #[schemars(extend("x-name" = "members"))]
     pub access: BTreeMap<String, Access>,
     /// The share of a client in GET and HEAD; routes name it as their `limits`.

@@ -206,6 +206,7 @@ fn section<'s>(name: &str, schema: &'s Value, all: &mut Vec<Section<'s>>) {
             schema: any,
             always: false,
         });
+        inner_sections(all);
     } else {
         all.push(Section {
             header: format!("[{name}]"),
@@ -219,6 +220,25 @@ fn section<'s>(name: &str, schema: &'s Value, all: &mut Vec<Section<'s>>) {
     }
 }
 
+/// Adds the sections of the tables of the last section that have one of their own.
+fn inner_sections(all: &mut Vec<Section<'_>>) {
+    let Some(outer) = all.last() else { return };
+    let (outer, schema) = (outer.header.trim_end_matches(']').to_owned(), outer.schema);
+    for (name, inner) in properties(schema).filter(|(_, inner)| has_section(inner)) {
+        all.push(Section {
+            header: format!("{outer}.{name}]"),
+            about: description(inner),
+            schema: present(inner),
+            always: false,
+        });
+    }
+}
+
+/// Returns whether a table has too many keys to stand in one line.
+fn has_section(schema: &Value) -> bool {
+    schema.get("x-section").is_some()
+}
+
 fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let all = schema.get("properties").and_then(Value::as_object);
     all.into_iter()
@@ -228,7 +248,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 /// Returns the keys of a section that are no sections of their own.
 fn keys(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    properties(schema).filter(|(_, inner)| tables(inner).is_none())
+    properties(schema).filter(|(_, inner)| tables(inner).is_none() && !has_section(inner))
 }
 
 fn tables(schema: &Value) -> Option<&Value> {

@@ -17,7 +17,7 @@ mod spool;
 mod state;
 mod tls;
 
-pub use access::{Access, AccessToken, Signed};
+pub use access::{Access, AccessToken, AuthRequest, Jwt, Signed};
 pub use admin::Admin;
 pub use cache::{Cache, Disk};
 pub use events::{Events, EventsKind, Heartbeat};

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName};
 use tidegate_plan::Network;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The address that a request comes from.
@@ -48,6 +49,20 @@ impl ClientAddress {
             Source::Proxy => false,
         };
         self.counted.filter(|_| of_client)
+    }
+}
+
+/// Returns the scheme of the client's request: that of `X-Forwarded-Proto`, if a trusted proxy names the client.
+pub(crate) fn scheme(address: ClientAddress, headers: &HeaderMap) -> &'static str {
+    let mut lines = headers.get_all(&FORWARDED_PROTO).iter();
+    let mut is_secure = || {
+        lines
+            .next_back()
+            .is_some_and(|value| value.as_bytes() == b"https")
+    };
+    match address.source {
+        Source::Named if is_secure() => "https",
+        _ => "http",
     }
 }
 
@@ -157,6 +172,28 @@ mod tests {
             assert_eq!(found(peer, &lines), expected, "{peer} {values:?}");
         }
         assert_eq!(found("-", &[]), ("-".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn a_trusted_proxy_names_the_scheme() {
+        let trusted: Vec<Network> = vec!["127.0.0.1".parse().expect("a network")];
+        for (peer, client, proto, expected) in [
+            ("127.0.0.1", "192.0.2.1", "https", "https"),
+            ("127.0.0.1", "192.0.2.1", "http", "http"),
+            ("127.0.0.1", "192.0.2.1", "HTTPS\"", "http"),
+            ("127.0.0.1", "unknown", "https", "http"),
+            ("203.0.113.1", "192.0.2.1", "https", "http"),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(FORWARDED_FOR, HeaderValue::from_static(client));
+            headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+            let address = client_address(peer.parse().ok(), &headers, &trusted);
+            assert_eq!(
+                scheme(address, &headers),
+                expected,
+                "{peer} {client} {proto}"
+            );
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     headers.insert(ALLOW, request_error::methods(route.write_token.is_some()));
     if let Some(cors) = &route.cors {
         let access = route.access.as_ref();
-        let with_token = access.is_some_and(|access| access.rules.has_tokens());
+        let with_token = access.is_some_and(|access| access.rules.reads_authorization());
         cors::preflight(cors, with_token, request, &mut headers);
     }
     Reply::new(StatusCode::NO_CONTENT, headers, Content::Nothing)

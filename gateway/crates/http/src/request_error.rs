@@ -48,8 +48,8 @@ pub(crate) enum RequestError {
     Access {
         /// The reason.
         refusal: Refusal,
-        /// Whether a token could admit it.
-        challenge: bool,
+        /// The challenges that say which credentials could admit it.
+        challenge: Challenge,
     },
     /// A read that reaches a limit of its route.
     Limited(Limited),
@@ -77,6 +77,19 @@ pub(crate) enum RequestError {
     Precondition,
     /// No range lies within the object, which has this size.
     Range(u64),
+}
+
+/// The challenges of an answer to a request that an access refuses (RFC 9110, 11.6.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    /// None: no credentials in `Authorization` could help.
+    None,
+    /// For a bearer token (RFC 6750, 3).
+    Bearer,
+    /// The same, and for players that know nothing else a password (RFC 7617, 2).
+    BearerOrBasic,
+    /// Those of the server that has refused it.
+    PassedOn(Vec<HeaderValue>),
 }
 
 impl From<Error> for RequestError {
@@ -116,12 +129,15 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
         RequestError::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
         RequestError::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
-        RequestError::Access { challenge, .. } => match challenge {
-            true => (
+        RequestError::Access { refusal, challenge } => match (refusal, challenge) {
+            (Refusal::Unanswered, _) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
+            }
+            (_, Challenge::None) => (StatusCode::FORBIDDEN, "forbidden"),
+            _ => (
                 StatusCode::UNAUTHORIZED,
                 "this needs a token or a signed link",
             ),
-            false => (StatusCode::FORBIDDEN, "forbidden"),
         },
         RequestError::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
@@ -202,7 +218,7 @@ pub(crate) fn answer(
     headers.insert(CACHE_CONTROL, cache);
     match error {
         RequestError::Access { refusal, challenge } => {
-            add_refusal(&mut headers, *refusal, *challenge);
+            add_refusal(&mut headers, *refusal, challenge);
         }
         RequestError::Limited(limited) => add_limit(&mut headers, *limited),
         RequestError::Method { writable } => {
@@ -236,16 +252,23 @@ pub(crate) fn answer(
     (status, headers, text.into())
 }
 
-/// Adds the reason of a refusal and, if a token could help, a challenge for each scheme: RFC 6750, 3, and for players
-/// that know nothing else RFC 7617, 2.
-fn add_refusal(headers: &mut HeaderMap, refusal: Refusal, challenge: bool) {
+/// Adds the reason of a refusal and its challenges; to an outage the time after which to try again.
+fn add_refusal(headers: &mut HeaderMap, refusal: Refusal, challenge: &Challenge) {
     headers.insert(CACHE_STATUS, refused_status("access", refusal.as_str()));
-    let schemes: &[_] = match challenge {
-        true => &["Bearer realm=\"tidegate\"", "Basic realm=\"tidegate\""],
-        false => &[],
+    if refusal == Refusal::Unanswered {
+        headers.insert(RETRY_AFTER, whole_seconds(DEFAULT_RETRY_AFTER));
+        return;
+    }
+    let bearer = HeaderValue::from_static("Bearer realm=\"tidegate\"");
+    let basic = HeaderValue::from_static("Basic realm=\"tidegate\"");
+    let schemes = match challenge {
+        Challenge::None => vec![],
+        Challenge::Bearer => vec![bearer],
+        Challenge::BearerOrBasic => vec![bearer, basic],
+        Challenge::PassedOn(own) => own.clone(),
     };
     for scheme in schemes {
-        headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+        headers.append(WWW_AUTHENTICATE, scheme);
     }
 }
 
@@ -269,7 +292,7 @@ fn whole_seconds(time: Duration) -> HeaderValue {
 mod tests {
     use super::*;
 
-    fn refused(challenge: bool) -> RequestError {
+    fn refused(challenge: Challenge) -> RequestError {
         RequestError::Access {
             refusal: Refusal::Expired,
             challenge,
@@ -278,7 +301,13 @@ mod tests {
 
     #[test]
     fn a_refusal_says_why_and_offers_what_would_help() {
-        for (challenge, offered) in [(true, 2), (false, 0)] {
+        let digest = HeaderValue::from_static("Digest realm=\"a\"");
+        for (challenge, offered) in [
+            (Challenge::None, 0),
+            (Challenge::Bearer, 1),
+            (Challenge::BearerOrBasic, 2),
+            (Challenge::PassedOn(vec![digest]), 1),
+        ] {
             let (_, headers, _) = answer(&refused(challenge), Duration::ZERO);
             assert_eq!(headers[CACHE_STATUS], "tidegate; detail=access-expired");
             let schemes = headers.get_all(WWW_AUTHENTICATE).iter();
@@ -330,8 +359,16 @@ mod tests {
             (RequestError::NoRoute, 404, None),
             (RequestError::Method { writable: false }, 405, None),
             (RequestError::Token, 401, None),
-            (refused(true), 401, None),
-            (refused(false), 403, None),
+            (refused(Challenge::Bearer), 401, None),
+            (refused(Challenge::None), 403, None),
+            (
+                RequestError::Access {
+                    refusal: Refusal::Unanswered,
+                    challenge: Challenge::BearerOrBasic,
+                },
+                503,
+                Some("2"),
+            ),
             (RequestError::Refused("why"), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),

@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use tidegate_access::Access;
 use tidegate_access::limits::Limits;
+use tidegate_auth::{AuthServer, KeySource};
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, KeyError, Network, ObjectKey, Token};
 
@@ -149,8 +150,25 @@ impl RouteSettings {
 pub struct RouteAccess {
     /// The rules.
     pub rules: Arc<Access>,
+    /// The source of the keys of its JWTs, if they can be fetched again.
+    pub keys: Option<Arc<KeySource>>,
+    /// The server that is asked about what nothing else admits.
+    pub server: Option<Arc<AuthServer>>,
     /// Whether a refusal is answered as a route that does not exist.
     pub hide: bool,
+}
+
+impl RouteAccess {
+    /// Returns an access that decides alone, and says why it refuses.
+    #[must_use]
+    pub fn new(rules: Access) -> Self {
+        Self {
+            rules: Arc::new(rules),
+            keys: None,
+            server: None,
+            hide: false,
+        }
+    }
 }
 
 impl PartialEq for RouteAccess {

@@ -179,7 +179,13 @@ metrics! {
     HTTP_CACHE_RESULTS = Counter("http_cache_results", ["result"],
         "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none");
     HTTP_ACCESS_REFUSED = Counter("http_access_refused", ["reason"],
-        "Reads that the access of a route refused, by reason: missing (no credentials), token (a wrong one), signature (a wrong one), key (an unknown one), expired, early (signed for later), prefix (signed for another path), referer");
+        "Reads that the access of a route refused, by reason: missing (no credentials), token (a wrong one), signature (a wrong one), key (an unknown one), expired, early (signed for later), prefix (signed for another path), claims (those of a JWT), keys (none to verify a JWT with), denied and unanswered (by the server of `auth_request`), referer");
+    ACCESS_KEYS = Gauge("access_keys", ["access"],
+        "Keys that verify JWTs, by access; with 0 of them no JWT is admitted");
+    ACCESS_KEY_LOADS = Counter("access_key_loads", ["access", "result"],
+        "Attempts to read the key set of an access from its file or URL: loaded, failed");
+    ACCESS_AUTH_REQUESTS = Counter("access_auth_requests", ["access", "result"],
+        "Questions to the server of `auth_request`, by result: admitted, refused, failed, kept (answered by an earlier answer), shared (answered by a sub-request that was under way)");
     HTTP_LIMITED = Counter("http_limited", ["limit"],
         "Reads answered with 429 because a limit of their route was reached: requests (in a time), connections (under way at once)");
     HTTP_SENT_BYTES = Counter("http_sent_bytes", [], "Bytes of bodies handed to clients");

@@ -21,8 +21,8 @@ const PAGE: &str = "https://a.example";
 fn hidden() -> RouteSettings {
     RouteSettings {
         access: Some(RouteAccess {
-            rules: Arc::new(Access::new(rules())),
             hide: true,
+            ..RouteAccess::new(Access::new(rules()))
         }),
         write_token: Token::new("s3cret"),
         cors: Some(Cors {

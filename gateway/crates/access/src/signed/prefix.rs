@@ -59,17 +59,17 @@ impl<'t> Fields<'t> {
 
 /// The path of a request without its signature, in two parts that are still percent-encoded.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DecodedPath<'r>(&'r str, &'r str);
+pub(crate) struct DecodedPath<'r>(&'r str, &'r str);
 
 impl<'r> DecodedPath<'r> {
     /// Returns the path of a request whose rest below the route, without a signature, is `below`.
-    pub(super) fn new(request: &Request<'r>, below: &'r str) -> Self {
+    pub(crate) fn new(request: &Request<'r>, below: &'r str) -> Self {
         let route = request.path.strip_suffix(request.below);
         Self(route.unwrap_or_default(), below)
     }
 
     /// Returns whether a prefix that ends in `/` covers the path, or another one is the path.
-    fn is_under(self, prefix: &[u8]) -> bool {
+    pub(crate) fn is_under(self, prefix: &[u8]) -> bool {
         let mut path = percent_decode_str(self.0).chain(percent_decode_str(self.1));
         let begins = prefix.iter().all(|byte| path.next() == Some(*byte));
         begins && (prefix.ends_with(b"/") || path.next().is_none())

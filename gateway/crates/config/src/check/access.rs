@@ -10,7 +10,17 @@ use tidegate_access::{MIN_SECRET, Referers, SigningKey};
 use tidegate_plan::{Network, Period};
 
 /// The largest difference of clocks that is allowed for.
-const MAX_SKEW: Period = Period::secs(3600);
+pub(super) const MAX_SKEW: Period = Period::secs(3600);
+
+/// The keys of an access that admit requests.
+const WAYS_IN: [&str; 6] = [
+    "networks",
+    "tokens",
+    "clients",
+    "signed",
+    "jwt",
+    "auth_request",
+];
 
 /// The networks in which a proxy stands beside its gateway: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291.
 const PRIVATE: [&str; 7] = [
@@ -49,12 +59,15 @@ impl Check<'_, '_> {
             tokens,
             clients: _,
             signed,
+            jwt,
+            auth_request,
             referers,
             hide: _,
         } = access;
-        let rules = ["networks", "tokens", "clients", "signed", "referers"];
+        let rules = [&WAYS_IN[..], &["referers"]].concat();
         if !rules.iter().any(|key| self.document.has(&path.key(key))) {
-            let message = "is empty, and admits nothing: it needs networks, tokens, clients, signed or referers";
+            let message = "is empty, and admits nothing: it needs networks, tokens, clients, signed, jwt, auth_request or \
+                 referers";
             self.error(path, message);
         }
         let hints = [
@@ -85,10 +98,15 @@ impl Check<'_, '_> {
                 self.error(&path.key("skew"), format!("must be at most {MAX_SKEW}"));
             }
         }
+        if let Some(jwt) = jwt {
+            self.jwt(&path.key("jwt"), jwt);
+        }
+        if let Some(server) = auth_request {
+            self.auth_request(&path.key("auth_request"), server);
+        }
         self.referers(&path.key("referers"), referers);
-        let ways_in = ["networks", "tokens", "clients", "signed"];
         let is_written = |key: &&str| self.document.has(&path.key(key));
-        if !referers.is_empty() && !ways_in.iter().any(is_written) {
+        if !referers.is_empty() && !WAYS_IN.iter().any(is_written) {
             let message =
                 "is the only rule, and keeps out pages alone: a program sends any `Referer`";
             self.warn(&path.key("referers"), message);

@@ -172,7 +172,7 @@ fn endpoint_of(text: &str) -> Result<(), &'static str> {
 
 /// Returns whether a URL is `http://` to another machine. Names count as other machines, except those of loopback
 /// (RFC 6761, 6.3).
-fn is_in_the_clear(text: &str) -> bool {
+pub(super) fn is_in_the_clear(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;
     };

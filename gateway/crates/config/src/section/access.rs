@@ -12,8 +12,8 @@ use crate::Secret;
 use tidegate_access::date;
 use tidegate_plan::{Network, Period, Timestamp};
 
-/// The requests that a route admits. One of `networks`, `tokens`, `clients` and `signed` is enough; `referers` must hold as
-/// well.
+/// The requests that a route admits. One of `networks`, `tokens`, `clients`, `signed`, `jwt` and `auth_request` is enough;
+/// `referers` must hold as well.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
@@ -41,6 +41,19 @@ pub struct Access {
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "keys": { "k1": { "env": "SIGN_K1" } }, "skew": "1m" }]))]
     pub signed: Option<Signed>,
+    /// JSON Web Tokens that admit a request; `jwt = { … }` of the access.
+    ///
+    /// A token stands in `Authorization: Bearer`, the query or a cookie. It is signed with RS256, ES256, EdDSA or HS256, and
+    /// has `exp`.
+    #[serde(skip_serializing)]
+    #[schemars(extend("x-section" = true))]
+    pub jwt: Option<Jwt>,
+    /// A URL that is asked about each request that nothing else admits, as by nginx's `auth_request`.
+    ///
+    /// 2xx admits, 401 and 403 refuse. `Cache-Control: max-age` of the answer says for how long it is kept. A table adds
+    /// `timeout` (`5s`) and `entries`, the most answers that are kept (4096).
+    #[schemars(extend("examples" = ["http://127.0.0.1:9090/auth"]))]
+    pub auth_request: Option<AuthRequest>,
     /// Sites whose pages may embed the objects, with `*` as first or last label; left out: all.
     ///
     /// `none` stands for no `Referer`, `blocked` for one that a proxy has emptied. A browser that says that the page is
@@ -69,6 +82,127 @@ impl Default for Signed {
         Self {
             keys: BTreeMap::new(),
             skew: Period::secs(60),
+        }
+    }
+}
+
+/// The JWTs that an access admits, and their keys.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Jwt {
+    /// The JWK set with the keys: a path, or an `http://` or `https://` URL.
+    ///
+    /// A file is read again when it changes. A URL is fetched at the start, every `refresh`, and for an unknown `kid`.
+    #[schemars(extend("examples" = ["/etc/tidegate/jwks.json"]))]
+    pub jwks: Option<String>,
+    /// A shared secret for HS256, of at least 32 characters; in place of `jwks`, or beside it.
+    #[serde(skip_serializing)]
+    #[schemars(extend("examples" = [{ "env": "JWT_SECRET" }]))]
+    pub secret: Option<Secret>,
+    /// The issuer that a token must name; left out: any.
+    #[schemars(extend("examples" = ["https://id.example.org"]))]
+    pub issuer: Option<String>,
+    /// The audience that a token must name; left out: it must name none.
+    #[schemars(extend("examples" = ["media"]))]
+    pub audience: Option<String>,
+    /// The claim that lists the paths that a token opens; left out: it opens all.
+    ///
+    /// An entry that ends in `/` opens the paths below it, each other one the path that it is.
+    #[schemars(extend("examples" = ["paths"]))]
+    pub prefixes: Option<String>,
+    /// The cookie in which a token may stand; left out: none.
+    #[schemars(extend("examples" = ["session"]))]
+    pub cookie: Option<String>,
+    /// The parameter of the query in which a token may stand; empty: none.
+    pub query: String,
+    /// The time after which a URL is fetched again.
+    pub refresh: Period,
+    /// The most that the clock of the issuer may differ from the gateway's.
+    pub skew: Period,
+}
+
+impl Default for Jwt {
+    fn default() -> Self {
+        Self {
+            jwks: None,
+            secret: None,
+            issuer: None,
+            audience: None,
+            prefixes: None,
+            cookie: None,
+            query: "token".to_owned(),
+            refresh: Period::secs(300),
+            skew: Period::secs(60),
+        }
+    }
+}
+
+impl Jwt {
+    /// Returns whether its key set is fetched.
+    #[must_use]
+    pub fn is_fetched(&self) -> bool {
+        self.jwks.as_ref().is_some_and(|text| text.contains("://"))
+    }
+}
+
+/// A server that is asked about requests: its URL, or a table with the URL and its bounds.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(from = "AuthRequestForm")]
+#[schemars(with = "AuthRequestForm", extend("x-kind" = "URL or table"))]
+pub struct AuthRequest {
+    /// The URL.
+    pub url: String,
+    /// The time within which it must answer.
+    pub timeout: Period,
+    /// The most answers that are kept.
+    pub entries: u32,
+}
+
+impl From<AuthRequestForm> for AuthRequest {
+    fn from(form: AuthRequestForm) -> Self {
+        let table = match form {
+            AuthRequestForm::Url(url) => AuthRequestTable {
+                url,
+                ..AuthRequestTable::default()
+            },
+            AuthRequestForm::Table(table) => table,
+        };
+        Self {
+            url: table.url,
+            timeout: table.timeout,
+            entries: table.entries,
+        }
+    }
+}
+
+/// The forms of [`AuthRequest`].
+#[derive(Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected a URL, or a table of url, timeout and entries"
+)]
+enum AuthRequestForm {
+    /// The URL alone.
+    Url(String),
+    /// The URL and its bounds.
+    Table(AuthRequestTable),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["url"]))]
+struct AuthRequestTable {
+    url: String,
+    timeout: Period,
+    entries: u32,
+}
+
+impl Default for AuthRequestTable {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            timeout: Period::secs(5),
+            entries: 4096,
         }
     }
 }

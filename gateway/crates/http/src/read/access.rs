@@ -1,5 +1,6 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -7,15 +8,16 @@ use tokio::time::Instant;
 
 use super::complete;
 use super::limits::Share;
-use crate::client_address::ClientAddress;
+use crate::client_address::{ClientAddress, scheme};
 use crate::cors;
 use crate::reply::Reply;
 use crate::request::{authority, host};
-use crate::request_error::RequestError;
+use crate::request_error::{Challenge, RequestError};
 use crate::routes::RouteSet;
 use crate::settings::RouteAccess;
 use crate::{Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
+use tidegate_auth::{Answer, Question};
 
 /// A request that was admitted.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ impl Frontend {
         parts: &Parts,
         (started, address, names): (Instant, ClientAddress, &[String]),
     ) -> Reply {
-        let admission = match self.admit((routes, route), below, parts, (address, names)) {
+        let admitted = self.admit((routes, route), below, parts, (address, names));
+        let admission = match admitted.await {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
         };
@@ -53,7 +56,7 @@ impl Frontend {
     ///
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects.
-    fn admit<'p>(
+    async fn admit<'p>(
         &self,
         (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
@@ -74,22 +77,24 @@ impl Frontend {
             None => (below, None),
             Some(access) => {
                 let client = (address, names);
-                self.check_access((routes, route), access, (below, parts), client)?
+                let checked = self.check_access((routes, route), access, (below, parts), client);
+                checked.await?
             }
         };
-        let late = late.map(|limits| self.enter(limits, (client, by)));
+        let late = late.map(|limits| self.enter(limits, (client, by.as_deref())));
         let share = early.or(late.transpose()?);
         Ok(Admission { below, share })
     }
 
-    /// Returns the path below the route that a request means, and the name of the key, token or certificate that admits it.
-    fn check_access<'p, 's>(
+    /// Returns the path below the route that a request means, and the name of the key, token, certificate or subject that
+    /// admits it.
+    async fn check_access<'p, 's>(
         &self,
         (routes, route): (&RouteSet, &RouteState),
         access: &'s RouteAccess,
         (below, parts): (&'p str, &'p Parts),
         (address, names): (ClientAddress, &'p [String]),
-    ) -> Result<(&'p str, Option<&'s str>), RequestError> {
+    ) -> Result<(&'p str, Option<Cow<'s, str>>), RequestError> {
         let request = Request {
             method: &parts.method,
             host: authority(parts),
@@ -100,23 +105,84 @@ impl Frontend {
             address: address.admitting(&parts.headers),
             certificate: names,
         };
-        let refusal = match access.rules.check(&request, self.engine.now()) {
-            Verdict::Refused(refusal) => refusal,
-            Verdict::Admitted { below: rest, by }
+        let verdict = self.check_with_newer_keys(access, &request).await;
+        let judged = match verdict {
+            Verdict::Refused(refusal) => Err((refusal, challenge(access, refusal))),
+            Verdict::Admitted { below, by } => Ok((below, by)),
+            Verdict::Undecided { below, refusal, .. } => {
+                let asked = ask_server(access, parts, address, refusal).await;
+                asked.map(|()| (below, None))
+            }
+        };
+        let (refusal, challenge) = match judged {
+            Err(refused) => refused,
+            Ok((rest, by))
                 if rest.len() == below.len() || is_on((routes, route), parts, (below, rest)) =>
             {
                 return Ok((rest, by));
             }
-            Verdict::Admitted { .. } => Refusal::Prefix,
+            Ok(_) => (Refusal::Prefix, challenge(access, Refusal::Prefix)),
         };
         self.metrics.count_refusal(refusal);
         Err(match access.hide {
             true => RequestError::NoRoute,
-            false => RequestError::Access {
-                refusal,
-                challenge: access.rules.has_tokens() && refusal != Refusal::Referer,
-            },
+            false => RequestError::Access { refusal, challenge },
         })
+    }
+
+    /// Has the access judge a request; once more if that needs keys that had to be fetched.
+    async fn check_with_newer_keys<'r, 's>(
+        &self,
+        access: &'s RouteAccess,
+        request: &Request<'r>,
+    ) -> Verdict<'r, 's> {
+        let verdict = access.rules.check(request, self.engine.now());
+        match (&verdict, &access.keys) {
+            (Verdict::Undecided { newer_keys, .. }, Some(keys)) if *newer_keys => {
+                keys.refresh().await;
+                access.rules.check(request, self.engine.now())
+            }
+            _ => verdict,
+        }
+    }
+}
+
+/// Asks the server of an access about a request that nothing else admits. Without a server, `refusal` stands.
+async fn ask_server(
+    access: &RouteAccess,
+    parts: &Parts,
+    address: ClientAddress,
+    refusal: Refusal,
+) -> Result<(), (Refusal, Challenge)> {
+    let Some(server) = &access.server else {
+        return Err((refusal, challenge(access, refusal)));
+    };
+    let target = parts.uri.path_and_query();
+    let authority = authority(parts);
+    let question = Question {
+        method: &parts.method,
+        scheme: scheme(address, &parts.headers),
+        host: authority.rsplit('@').next().unwrap_or(authority),
+        target: target.map_or("/", |target| target.as_str()),
+        client: address.counted,
+        headers: &parts.headers,
+    };
+    Err(match server.ask(&question).await {
+        Answer::Admitted => return Ok(()),
+        Answer::Forbidden => (Refusal::Denied, Challenge::None),
+        Answer::Failed => (Refusal::Unanswered, Challenge::None),
+        Answer::Unauthorized(own) if own.is_empty() => (Refusal::Denied, Challenge::Bearer),
+        Answer::Unauthorized(own) => (Refusal::Denied, Challenge::PassedOn(own)),
+    })
+}
+
+/// Returns the challenges to a request that the access itself has refused.
+fn challenge(access: &RouteAccess, refusal: Refusal) -> Challenge {
+    match (access.rules.has_tokens(), access.rules.has_jwt()) {
+        _ if refusal == Refusal::Referer => Challenge::None,
+        (true, _) => Challenge::BearerOrBasic,
+        (false, true) => Challenge::Bearer,
+        (false, false) => Challenge::None,
     }
 }
 

@@ -75,7 +75,7 @@ impl Sent {
                 assert_eq!(below, request.below);
                 None
             }
-            Verdict::Refused(refusal) => Some(refusal),
+            Verdict::Refused(refusal) | Verdict::Undecided { refusal, .. } => Some(refusal),
         });
         assert_eq!(first, second);
         first

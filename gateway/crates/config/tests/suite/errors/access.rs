@@ -2,7 +2,7 @@
 
 use super::{MEDIA, tell_behind_media};
 use tidegate_config::{AccessToken, Environment, Secret, parse};
-use tidegate_plan::Timestamp;
+use tidegate_plan::{Period, Timestamp};
 
 #[test]
 fn an_access_admits_something_and_not_all() {
@@ -10,7 +10,7 @@ fn an_access_admits_something_and_not_all() {
         (
             "[access.a]\n",
             &[
-                "t.toml:4:1: `access.a`: is empty, and admits nothing: it needs networks, tokens, clients, signed or referers",
+                "t.toml:4:1: `access.a`: is empty, and admits nothing: it needs networks, tokens, clients, signed, jwt, auth_request or referers",
             ],
         ),
         (
@@ -122,6 +122,82 @@ fn keys_have_ids_and_long_secrets() {
             ],
         ),
     ]);
+}
+
+#[test]
+fn a_jwt_has_keys_and_names_that_can_be_sent() {
+    let long = "0123456789".repeat(4);
+    tell_behind_media(&[
+        (
+            "[access.a]\njwt = {}\n",
+            &["t.toml:5:7: `access.a.jwt`: needs keys: `jwks`, or `secret`"],
+        ),
+        (
+            "[access.a]\njwt = { secret = \"short\", cookie = \"a b\", query = \"a=b\", issuer = \"\", skew = \"2h\", refresh = \"1s\" }\n",
+            &[
+                "t.toml:5:18: `access.a.jwt.secret`: is shorter than 32 characters; `openssl rand -hex 32` makes one that cannot be guessed",
+                "t.toml:5:36: `access.a.jwt.cookie`: has other characters than letters, digits, `-`, `_` and `.`",
+                "t.toml:5:51: `access.a.jwt.query`: has other characters than letters, digits, `-`, `_` and `.`",
+                "t.toml:5:67: `access.a.jwt.issuer`: is empty",
+                "t.toml:5:78: `access.a.jwt.skew`: must be at most 1h",
+                "t.toml:5:94: `access.a.jwt.refresh`: must be between 10s and 1d",
+            ],
+        ),
+        (
+            "[access.a]\njwt = { jwks = \"ftp://a/b\" }\n[access.b]\njwt = { jwks = \"http://u:p@a/b\" }\n",
+            &[
+                "t.toml:5:16: `access.a.jwt.jwks`: is neither http:// nor https://",
+                "t.toml:7:16: `access.b.jwt.jwks`: has credentials in it",
+            ],
+        ),
+    ]);
+    let text = format!("{MEDIA}[access.a]\njwt = {{ secret = \"{long}\" }}\n");
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let jwt = loaded.config.access["a"].jwt.clone().expect("written");
+    assert_eq!((jwt.query.as_str(), jwt.is_fetched()), ("token", false));
+    assert!(!format!("{jwt:?}").contains(&long));
+}
+
+#[test]
+fn a_server_has_a_url_and_bounds() {
+    let form = "expected a URL, or a table of url, timeout and entries";
+    tell_behind_media(&[
+        (
+            "[access.a]\nauth_request = \"/auth\"\n",
+            &["t.toml:5:16: `access.a.auth_request`: is no URL such as http://127.0.0.1:9090/auth"],
+        ),
+        (
+            "[access.a]\nauth_request = 17\n",
+            &[&format!("t.toml:5:16: `access.a.auth_request`: {form}")],
+        ),
+        (
+            "[access.a]\nauth_request = { url = \"http://127.0.0.1/\", timeout = \"2h\", entries = 9999999 }\n",
+            &[
+                "t.toml:5:16: `access.a.auth_request`: `entries` must be at most 1048576",
+                "t.toml:5:16: `access.a.auth_request`: `timeout` must be between 1ms and 1m",
+            ],
+        ),
+    ]);
+    let text = format!(
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n\
+         [access.a]\nauth_request = {{ url = \"http://auth.example/\", timeout = \"1s\" }}\n\
+         jwt = {{ jwks = \"http://id.example/jwks\", issuer = \"i\" }}\n"
+    );
+    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+    let server = loaded.config.access["a"]
+        .auth_request
+        .clone()
+        .expect("written");
+    assert_eq!((server.timeout, server.entries), (Period::secs(1), 4096));
+    let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "t.toml:8:16: `access.a.auth_request`: is not encrypted, and not on this machine: it is sent the credentials of clients; use https://",
+            "t.toml:9:7: `access.a.jwt`: has no `issuer` or no `audience`: tokens that these keys have signed for others are admitted",
+            "t.toml:9:16: `access.a.jwt.jwks`: is not encrypted, and not on this machine: other keys could be put in their place; use https://",
+        ]
+    );
 }
 
 #[test]

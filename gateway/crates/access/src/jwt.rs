@@ -1,0 +1,287 @@
+//! JSON Web Tokens (RFC 7519) that are signed with HS256, RS256, ES256 or EdDSA.
+//!
+//! A token stands in `Authorization: Bearer`, in a cookie, or in the query. The crate `jsonwebtoken` reads its head and
+//! verifies it with ring; the claims are read and compared here, by the time of the request.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, COOKIE};
+use jsonwebtoken::Algorithm;
+use tidegate_plan::Timestamp;
+
+use crate::signed::{DecodedPath, Span};
+use crate::{Refusal, Request};
+
+mod claims;
+mod keys;
+mod memo;
+mod provider;
+
+use claims::Claims;
+pub use keys::{JwtKeys, JwtKeysError, KeySet, MIN_JWT_SECRET};
+use memo::Memo;
+
+/// The longest token that is read, in bytes.
+const MAX_TOKEN: usize = 8192;
+
+/// The most signatures that are verified for a token that names no key.
+const MAX_TRIES: usize = 8;
+
+/// The most cookies and parameters of the name that are looked at.
+const MAX_SHOWN: usize = 4;
+
+/// The most bytes of a subject that names the client for limits.
+const MAX_SUBJECT: usize = 256;
+
+/// The rules for tokens.
+#[derive(Debug)]
+pub struct JwtRules {
+    /// The keys that verify them.
+    pub keys: Arc<JwtKeys>,
+    /// The issuer that a token must name; `None`: any.
+    pub issuer: Option<String>,
+    /// The audience that a token must name; `None`: it must name none.
+    pub audience: Option<String>,
+    /// The claim that lists the prefixes of the paths that a token opens; `None`: it opens all.
+    pub prefixes: Option<String>,
+    /// The cookie in which a token may stand.
+    pub cookie: Option<String>,
+    /// The parameter of the query in which a token may stand.
+    pub query: Option<String>,
+    /// The most that the clock of the issuer may differ from ours.
+    pub skew: Duration,
+}
+
+/// The finding on the tokens of a request.
+#[derive(Debug)]
+pub(crate) enum JwtFinding {
+    /// The request shows none.
+    Absent,
+    /// One of them admits the request, for the client of this name.
+    Admits(Option<Arc<str>>),
+    /// None of them does.
+    Refuses(Refusal),
+    /// One of them names a key that newer keys may have.
+    Unknown(Refusal),
+}
+
+/// A token, cut before its signature.
+#[derive(Clone, Copy)]
+struct SplitToken<'t> {
+    whole: &'t str,
+    message: &'t str,
+    signature: &'t str,
+}
+
+impl<'t> SplitToken<'t> {
+    /// Cuts a text that has the form of a token.
+    fn new(text: &'t str) -> Option<Self> {
+        let (message, signature) = text.rsplit_once('.')?;
+        let fits = text.len() <= MAX_TOKEN && message.bytes().filter(|b| *b == b'.').count() == 1;
+        fits.then_some(Self {
+            whole: text,
+            message,
+            signature,
+        })
+    }
+}
+
+/// What a verified token says.
+struct Verified {
+    span: Span,
+    subject: Option<Arc<str>>,
+    prefixes: Option<Vec<String>>,
+}
+
+impl fmt::Debug for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Verified").field(&self.span).finish()
+    }
+}
+
+/// The rules, and the tokens that were verified by them.
+#[derive(Debug)]
+pub(crate) struct Jwt {
+    rules: JwtRules,
+    memo: Memo,
+}
+
+impl Jwt {
+    pub(crate) fn new(rules: JwtRules) -> Self {
+        Self {
+            rules,
+            memo: Memo::new(),
+        }
+    }
+
+    /// Looks for a token that admits the request: in `Authorization`, the cookies and the query.
+    pub(crate) fn check(
+        &self,
+        request: &Request<'_>,
+        path: DecodedPath<'_>,
+        now: Timestamp,
+    ) -> JwtFinding {
+        let mut best = JwtFinding::Absent;
+        shown(&self.rules, request, |token| {
+            let found = self.judge(token, path, now);
+            let admits = matches!(found, JwtFinding::Admits(_));
+            let is_better =
+                matches!(best, JwtFinding::Absent) || (matches!(found, JwtFinding::Unknown(_)));
+            if admits || is_better {
+                best = found;
+            }
+            admits
+        });
+        best
+    }
+
+    fn judge(&self, token: &str, path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
+        let Some(token) = SplitToken::new(token) else {
+            return JwtFinding::Refuses(Refusal::Token);
+        };
+        let can_refresh = self.rules.keys.can_refresh();
+        let set = self.rules.keys.load();
+        let Some(set) = &*set else {
+            return match can_refresh {
+                true => JwtFinding::Unknown(Refusal::Keys),
+                false => JwtFinding::Refuses(Refusal::Keys),
+            };
+        };
+        let found = match self.memo.find(&token, set.generation) {
+            Some(verified) => Ok(verified),
+            None => self.verify(set, &token, now),
+        };
+        let verified = match found {
+            Ok(verified) => verified,
+            Err(Refusal::Key) if can_refresh => return JwtFinding::Unknown(Refusal::Key),
+            Err(refusal) => return JwtFinding::Refuses(refusal),
+        };
+        if let Some(refusal) = verified.span.refusal(now) {
+            return JwtFinding::Refuses(refusal);
+        }
+        let is_under = |prefix: &String| path.is_under(prefix.as_bytes());
+        match &verified.prefixes {
+            Some(prefixes) if !prefixes.iter().any(is_under) => {
+                JwtFinding::Refuses(Refusal::Prefix)
+            }
+            _ => JwtFinding::Admits(verified.subject.clone()),
+        }
+    }
+
+    /// Verifies a token by these keys, and remembers it if it holds now.
+    ///
+    /// [`Refusal::Key`]: it names a key that the set does not have.
+    fn verify(
+        &self,
+        set: &KeySet,
+        token: &SplitToken<'_>,
+        now: Timestamp,
+    ) -> Result<Arc<Verified>, Refusal> {
+        let header = jsonwebtoken::decode_header(token.whole).map_err(|_| Refusal::Signature)?;
+        let algorithm = header.alg;
+        let is_ours = matches!(
+            algorithm,
+            Algorithm::HS256 | Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA
+        );
+        // RFC 7515, 4.1.11: an extension that must be understood, and is not.
+        if !is_ours || header.crit.is_some() {
+            return Err(Refusal::Signature);
+        }
+        let id = header.kid.as_deref();
+        let mut candidates = set.candidates(algorithm, id).peekable();
+        if candidates.peek().is_none() {
+            return Err(match id {
+                Some(id) if !set.has_id(id) => Refusal::Key,
+                _ => Refusal::Signature,
+            });
+        }
+        let message = token.message.as_bytes();
+        let signs = |key| {
+            jsonwebtoken::crypto::verify(token.signature, message, key, algorithm).unwrap_or(false)
+        };
+        if !candidates.take(MAX_TRIES).any(signs) {
+            return Err(Refusal::Signature);
+        }
+        let verified = Arc::new(self.read(token)?);
+        if verified.span.refusal(now).is_none() {
+            self.memo.remember(token, set.generation, &verified);
+        }
+        Ok(verified)
+    }
+
+    /// Reads the claims of a token whose signature is right, and compares them with the rules.
+    fn read(&self, token: &SplitToken<'_>) -> Result<Verified, Refusal> {
+        let payload = token.message.split_once('.').map(|(_, payload)| payload);
+        let payload = payload.and_then(|payload| {
+            let decoded = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(payload);
+            decoded.ok()
+        });
+        let rules = &self.rules;
+        let claims = payload.and_then(|payload| Claims::read(&payload, rules.prefixes.as_deref()));
+        let claims = claims.ok_or(Refusal::Claims)?;
+        let issued = rules.issuer.is_none() || claims.issuer == rules.issuer;
+        // RFC 7519, 4.1.3: a token for others is refused by a reader that has no name as well.
+        let meant = match (&claims.audience, &rules.audience) {
+            (None, None) => true,
+            (Some(all), Some(own)) => all.0.contains(own),
+            _ => false,
+        };
+        let listed = rules.prefixes.is_none() || claims.prefixes.is_some();
+        let Some(expires) = claims.expires.filter(|_| issued && meant && listed) else {
+            return Err(Refusal::Claims);
+        };
+        let begin = claims.not_before.map_or(0, |time| time.0);
+        let subject = claims.subject.filter(|name| name.len() <= MAX_SUBJECT);
+        Ok(Verified {
+            span: Span::new(begin, expires.0, rules.skew.as_secs()),
+            subject: subject.map(Into::into),
+            prefixes: claims.prefixes.map(|all| all.0),
+        })
+    }
+}
+
+/// Calls `judge` with each token that a request shows, until it returns true.
+fn shown(rules: &JwtRules, request: &Request<'_>, mut judge: impl FnMut(&str) -> bool) {
+    if bearer(request.headers).is_some_and(&mut judge) {
+        return;
+    }
+    if let Some(name) = &rules.cookie {
+        let lines = request.headers.get_all(COOKIE).iter();
+        let pairs = lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'));
+        let named = pairs.filter_map(|pair| value_of(pair.trim(), name));
+        if named
+            .take(MAX_SHOWN)
+            .any(|value| judge(value.trim_matches('"')))
+        {
+            return;
+        }
+    }
+    if let (Some(name), Some(query)) = (&rules.query, request.query) {
+        let named = query.split('&').filter_map(|pair| value_of(pair, name));
+        let _ = named.take(MAX_SHOWN).any(judge);
+    }
+}
+
+/// Returns the value of `NAME=VALUE`.
+fn value_of<'t>(pair: &'t str, name: &str) -> Option<&'t str> {
+    pair.strip_prefix(name)?.strip_prefix('=')
+}
+
+/// Returns the credentials of `Authorization: Bearer`. Of several lines, none can be believed: the text is empty then.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let line = lines.next()?;
+    if lines.next().is_some() {
+        return Some("");
+    }
+    let (scheme, text) = line.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| text.trim())
+}
+
+#[cfg(test)]
+mod tests;

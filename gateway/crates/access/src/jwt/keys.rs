@@ -1,0 +1,310 @@
+//! The keys that verify JWTs: a shared secret, or a JWK set (RFC 7517).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
+use serde::Deserialize;
+
+use super::provider;
+
+/// The fewest bytes of a shared secret (RFC 7518, 3.2).
+pub const MIN_JWT_SECRET: usize = 32;
+
+/// The most keys of a set.
+const MAX_KEYS: usize = 64;
+
+/// The error of keys that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JwtKeysError {
+    /// The text is no JWK set.
+    #[error("is no JWK set (RFC 7517): a JSON object with the list `keys`")]
+    Format,
+    /// The set has no key that can be used.
+    #[error("has no key for RS256, ES256, EdDSA or, in a file, HS256")]
+    Empty,
+    /// The set has too many keys.
+    #[error("has more than {MAX_KEYS} keys")]
+    TooMany,
+    /// The shared secret is shorter than [`MIN_JWT_SECRET`].
+    #[error(
+        "is shorter than {MIN_JWT_SECRET} characters; `openssl rand -hex 32` makes one that cannot be guessed"
+    )]
+    Short,
+}
+
+/// A key of one algorithm. `Debug` shows its id and algorithm alone.
+#[derive(Clone)]
+struct JwtKey {
+    id: Option<String>,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+impl fmt::Debug for JwtKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JwtKey")
+            .field(&self.id)
+            .field(&self.algorithm)
+            .finish()
+    }
+}
+
+/// The keys of a set that can be used. A key has one algorithm, whatever a token names.
+#[derive(Debug)]
+pub struct KeySet {
+    keys: Vec<JwtKey>,
+    /// Differs between all sets of the process.
+    pub(super) generation: u64,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    keys: Vec<serde_json::Value>,
+}
+
+impl KeySet {
+    fn new(keys: Vec<JwtKey>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        provider::install();
+        Self {
+            keys,
+            generation: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Makes the set of a shared secret, for HS256. White space around it is not part of it.
+    ///
+    /// # Errors
+    /// [`JwtKeysError::Short`].
+    pub fn shared(secret: &str) -> Result<Self, JwtKeysError> {
+        let secret = secret.trim().as_bytes();
+        if secret.len() < MIN_JWT_SECRET {
+            return Err(JwtKeysError::Short);
+        }
+        Ok(Self::new(vec![JwtKey {
+            id: None,
+            algorithm: Algorithm::HS256,
+            key: DecodingKey::from_secret(secret),
+        }]))
+    }
+
+    /// Reads a JWK set. Keys of other kinds, sizes and uses are left out (RFC 7517, 5). Shared keys count only if the
+    /// text is `secret`: a set that is published has none.
+    ///
+    /// # Errors
+    /// The text is no set, or has no key that can be used, or too many.
+    pub fn from_jwks(text: &[u8], secret: bool) -> Result<Self, JwtKeysError> {
+        let document: Document = serde_json::from_slice(text).map_err(|_| JwtKeysError::Format)?;
+        if document.keys.len() > MAX_KEYS {
+            return Err(JwtKeysError::TooMany);
+        }
+        let keys = document.keys.into_iter();
+        let keys: Vec<_> = keys.filter_map(|key| read_key(key, secret)).collect();
+        match keys.is_empty() {
+            true => Err(JwtKeysError::Empty),
+            false => Ok(Self::new(keys)),
+        }
+    }
+
+    /// Returns the number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns whether a key has this id.
+    pub(super) fn has_id(&self, id: &str) -> bool {
+        self.keys.iter().any(|key| key.id.as_deref() == Some(id))
+    }
+
+    /// Returns the keys that may have signed a token of this algorithm and key id. Where one of the two has no id, the
+    /// other's does not count.
+    pub(super) fn candidates<'k>(
+        &'k self,
+        algorithm: Algorithm,
+        id: Option<&'k str>,
+    ) -> impl Iterator<Item = &'k DecodingKey> {
+        let fits = move |key: &&JwtKey| {
+            let same = |own: &String| id.is_none_or(|id| id == own);
+            key.algorithm == algorithm && key.id.as_ref().is_none_or(same)
+        };
+        self.keys.iter().filter(fits).map(|key| &key.key)
+    }
+}
+
+/// Returns the key of a JWK that may verify signatures.
+fn read_key(value: serde_json::Value, secret: bool) -> Option<JwtKey> {
+    let jwk: Jwk = serde_json::from_value(value).ok()?;
+    let common = &jwk.common;
+    let is_for_signatures = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+        && common
+            .key_operations
+            .as_ref()
+            .is_none_or(|all| all.contains(&KeyOperations::Verify));
+    let algorithm = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => Algorithm::RS256,
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+            Algorithm::ES256
+        }
+        AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+            Algorithm::EdDSA
+        }
+        AlgorithmParameters::OctetKey(_) if secret => Algorithm::HS256,
+        _ => return None,
+    };
+    let is_named = |own: KeyAlgorithm| own == KeyAlgorithm::from(algorithm);
+    if !is_for_signatures || !common.key_algorithm.is_none_or(is_named) {
+        return None;
+    }
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    let fits = match (algorithm, key.kind()) {
+        (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
+            (256..=1024).contains(&n.len())
+        }
+        (Algorithm::ES256, DecodingKeyKind::SecretOrDer(point)) => point.len() == 65,
+        (Algorithm::EdDSA, DecodingKeyKind::SecretOrDer(point)) => point.len() == 32,
+        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => secret.len() >= MIN_JWT_SECRET,
+        _ => false,
+    };
+    fits.then(|| JwtKey {
+        id: jwk.common.key_id.clone(),
+        algorithm,
+        key,
+    })
+}
+
+/// The keys in force, which are exchanged while requests are judged.
+#[derive(Debug)]
+pub struct JwtKeys {
+    /// Those that stay.
+    fixed: Option<KeySet>,
+    set: ArcSwapOption<KeySet>,
+    can_refresh: bool,
+}
+
+impl JwtKeys {
+    /// Keeps the keys `fixed`, and no others yet. If `can_refresh`, a token that names an unknown key is no refusal yet:
+    /// [`Verdict::Undecided`](crate::Verdict::Undecided).
+    #[must_use]
+    pub fn new(fixed: Option<KeySet>, can_refresh: bool) -> Self {
+        let keys = Self {
+            fixed,
+            set: ArcSwapOption::empty(),
+            can_refresh,
+        };
+        keys.replace(None);
+        keys
+    }
+
+    /// Puts other keys in force beside the fixed ones. What older keys have verified is verified anew.
+    pub fn replace(&self, set: Option<KeySet>) {
+        let fixed = self.fixed.iter().flat_map(|set| set.keys.iter().cloned());
+        let keys: Vec<_> = fixed
+            .chain(set.into_iter().flat_map(|set| set.keys))
+            .collect();
+        let set = (!keys.is_empty()).then(|| Arc::new(KeySet::new(keys)));
+        self.set.store(set);
+    }
+
+    /// Returns the number of keys in force.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.set.load().as_ref().map_or(0, |set| set.len())
+    }
+
+    /// Returns whether no key is in force.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn can_refresh(&self) -> bool {
+        self.can_refresh
+    }
+
+    pub(super) fn load(&self) -> arc_swap::Guard<Option<Arc<KeySet>>> {
+        self.set.load()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RSA: &str = "sXchDaQebHnPiGvyDOAT4saGEUetSyo9MKLOoWFsueri23bOdgWp4Dy1WlUzewbgBHod5pcM9H95GQRV3JDXboIRROSBigeC5yjU1hGzHHyXss8UDprecbAYxknTcQkhslANGRUZmdTOQ5qTRsLAt6BTYuyvVRdhS8exSZEy_c4gs_7svlJJQ4H9_NxsiIoLwAEk7-Q3UXERGYw_75IDrGA84-lA_-Ct4eTlXHBIY2EaV7t7LjJaynVJCpkv4LKjTTAumiGUIuQhrNhZLuF_RJLqHpM2kgWFLU7-VTdL1VbC2tejvcI2BlMkEpk1BzBZI0KQB0GaDWFLN-aEAw3vRw";
+
+    fn read(keys: &str, secret: bool) -> Result<usize, JwtKeysError> {
+        let text = format!("{{\"keys\":[{keys}]}}");
+        KeySet::from_jwks(text.as_bytes(), secret).map(|set| set.len())
+    }
+
+    #[test]
+    fn keys_of_other_kinds_sizes_and_uses_are_left_out() {
+        let okp =
+            r#""kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo""#;
+        let shared = format!(r#"{{"kty":"oct","k":"{}"}}"#, "A".repeat(43));
+        let good = format!("{{{okp}}}");
+        let empty = Err(JwtKeysError::Empty);
+        for (key, expected) in [
+            (good.clone(), Ok(1)),
+            (format!(r#"{{{okp},"use":"sig","alg":"EdDSA"}}"#), Ok(1)),
+            (format!(r#"{{{okp},"key_ops":["verify"]}}"#), Ok(1)),
+            (format!(r#"{{{okp},"use":"enc"}}"#), empty),
+            (format!(r#"{{{okp},"key_ops":["sign"]}}"#), empty),
+            (format!(r#"{{{okp},"alg":"ES256"}}"#), empty),
+            (r#"{"kty":"OKP","crv":"Ed25519","x":"AAAA"}"#.into(), empty),
+            (format!(r#"{{"kty":"RSA","n":"{RSA}","e":"AQAB"}}"#), Ok(1)),
+            (r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#.into(), empty),
+            (
+                r#"{"kty":"EC","crv":"P-384","x":"AA","y":"AA"}"#.into(),
+                empty,
+            ),
+            (
+                r#"{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}"#.into(),
+                empty,
+            ),
+            (r#"{"kty":"PQ","k":"AAAA"}"#.into(), empty),
+            (r#"17"#.into(), empty),
+            (format!("17,{good},{{}}"), Ok(1)),
+            (shared.clone(), empty),
+        ] {
+            assert_eq!(read(&key, false), expected, "{key}");
+        }
+        assert_eq!(read(&shared, true), Ok(1));
+        assert_eq!(read(r#"{"kty":"oct","k":"AAAA"}"#, true), empty);
+        let many = vec![good; MAX_KEYS + 1].join(",");
+        assert_eq!(read(&many, false), Err(JwtKeysError::TooMany));
+    }
+
+    #[test]
+    fn other_texts_are_no_set() {
+        let deep = "[".repeat(100_000);
+        for text in ["", "{}", "[]", "{\"keys\":{}}", "{\"keys\":[]", &deep] {
+            let found = KeySet::from_jwks(text.as_bytes(), true).err();
+            assert_eq!(found, Some(JwtKeysError::Format), "{text:.20}");
+        }
+        assert_eq!(read("", true), Err(JwtKeysError::Empty));
+        let short = KeySet::shared(" 0123456789012345678901234567890 ").err();
+        assert_eq!(short, Some(JwtKeysError::Short));
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let set = KeySet::shared("a shared secret of thirty-two and more").expect("long");
+        let keys = JwtKeys::new(Some(set), false);
+        assert!(!format!("{keys:?}").contains("shared secret"), "{keys:?}");
+        assert_eq!(keys.len(), 1);
+    }
+}

@@ -1,0 +1,392 @@
+use base64_simd::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue, Method};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+};
+
+use super::*;
+
+const SECRET: &str = "a shared secret of thirty-two and more";
+
+const NOW: i64 = 1_800_000_000;
+
+/// A key of 2,048 bits, and a token that `openssl dgst -sha256 -sign` has signed with its other half.
+const RSA_MODULUS: &str = "yViW-8uk3qZJVOdlz3WdfqJ0cwS4gmRmwhwVpZKOV5IIqpYAOl7N0anrPB3PJHsH9uwybmxeaO9FNPf0_cvChSOIWbU6CyC_bauMUS-wtmPpNSV7XnAH4tVY35flXONOvmVsJlrQyFpqf2jLkI6Lp6Jo0-quLkovlrIUZnuswxJW85NnAo-Dx6IHQccczNJZu77AQdqwepJMzb-uDaY4J6y-Fk4LyW1dHE7AZvDBSeh4MAIhO89sBDV6STghd7AStu62Itj2yDP4_BiYpFvDXMUp1xUihw4_03-71JBqvLGGsYKdPeWC17v66MdzHR7iE1n6yORHjMYv9Y91vy8kWw";
+const RSA_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6InIxIn0.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJtZWRpYSIsInN1YiI6ImFsaWNlIiwiZXhwIjoyMDAwMDAwMDAwLCJwYXRocyI6WyIvbS8iXX0.fDEcczRNE_T5cHeCElGeglb7OLJ21dEO2cDnUyPrLRZYDCIwxpNVeimZHyPtlZNd2fMU-LIWEkQmR-c_7w9eA2ph9ReiNK00-R73jhflzNIATxx8Uo5SSqG51CaoQGdSNZSj6JWo6nBNK7n0xl4jzvijI6nRuiYLsjopZrIFsuNQrLSZym8JG-gHcgvpg6PFdlgRhpqoYxiWf3ANfysGg5SghcYAB2H3yHNBM1CpqAFiCxkYevP4yQe26uX6Rn3BZfie0PON7otpRJs-n4CGC1BuEDpA2VKLBvmxxjERqGlPgTRJCgmxYYx-8dD_xmhUWpiwCZIGktaH_iIIBqNYYw";
+
+/// The claims that the rules of [`rules`] want.
+const CLAIMS: &str =
+    r#"{"iss":"https://id.example","aud":"media","sub":"alice","exp":2000000000,"paths":["/m/"]}"#;
+
+fn encode(text: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode_to_string(text)
+}
+
+/// Returns a token with this head and these claims, signed by `sign`.
+fn signed(head: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    let message = format!("{}.{}", encode(head.as_bytes()), encode(claims.as_bytes()));
+    let signature = encode(&sign(message.as_bytes()));
+    format!("{message}.{signature}")
+}
+
+fn with_secret(message: &[u8]) -> Vec<u8> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    hmac::sign(&key, message).as_ref().to_vec()
+}
+
+fn hs256(claims: &str) -> String {
+    signed(r#"{"alg":"HS256"}"#, claims, with_secret)
+}
+
+fn rules(set: KeySet) -> JwtRules {
+    JwtRules {
+        keys: Arc::new(JwtKeys::new(Some(set), false)),
+        issuer: Some("https://id.example".into()),
+        audience: Some("media".into()),
+        prefixes: Some("paths".into()),
+        cookie: Some("session".into()),
+        query: Some("token".into()),
+        skew: Duration::from_secs(60),
+    }
+}
+
+fn shared() -> Jwt {
+    Jwt::new(rules(KeySet::shared(SECRET).expect("long")))
+}
+
+fn key_set(keys: &str) -> KeySet {
+    let text = format!("{{\"keys\":[{keys}]}}");
+    KeySet::from_jwks(text.as_bytes(), true).expect("keys")
+}
+
+/// The places in which a request shows a token.
+#[derive(Default)]
+struct Places<'t> {
+    authorization: &'t [String],
+    cookie: Option<String>,
+    query: Option<String>,
+}
+
+/// Returns the subject that is admitted, `None` if no token is shown.
+fn found(jwt: &Jwt, places: &Places<'_>, now: i64) -> Result<Option<String>, Refusal> {
+    let mut headers = HeaderMap::new();
+    for line in places.authorization {
+        headers.append(AUTHORIZATION, HeaderValue::from_str(line).expect("a value"));
+    }
+    if let Some(cookie) = &places.cookie {
+        headers.insert(COOKIE, HeaderValue::from_str(cookie).expect("a value"));
+    }
+    let request = Request {
+        method: &Method::GET,
+        host: "media.example",
+        path: "/m/a%20b/1.ts",
+        below: "a%20b/1.ts",
+        query: places.query.as_deref(),
+        headers: &headers,
+        address: None,
+    };
+    let path = DecodedPath::new(&request, request.below);
+    match jwt.check(&request, path, Timestamp::from_secs(now)) {
+        JwtFinding::Absent => Ok(None),
+        JwtFinding::Admits(subject) => Ok(Some(subject.as_deref().unwrap_or("-").to_owned())),
+        JwtFinding::Refuses(refusal) | JwtFinding::Unknown(refusal) => Err(refusal),
+    }
+}
+
+/// Returns the finding on a bearer token, which is the same when it is repeated.
+fn bears(jwt: &Jwt, token: &str) -> Result<Option<String>, Refusal> {
+    bears_at(jwt, token, NOW)
+}
+
+fn bears_at(jwt: &Jwt, token: &str, now: i64) -> Result<Option<String>, Refusal> {
+    let places = Places {
+        authorization: &[format!("Bearer {token}")],
+        ..Places::default()
+    };
+    let first = found(jwt, &places, now);
+    assert_eq!(found(jwt, &places, now), first, "{token:.40}");
+    first
+}
+
+fn alice() -> Result<Option<String>, Refusal> {
+    Ok(Some("alice".into()))
+}
+
+#[test]
+fn each_algorithm_admits_with_its_key_and_no_other() {
+    let random = SystemRandom::new();
+    let ed = Ed25519KeyPair::generate_pkcs8(&random).expect("a key");
+    let ed = Ed25519KeyPair::from_pkcs8(ed.as_ref()).expect("a key");
+    let curve = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let ec = EcdsaKeyPair::generate_pkcs8(curve, &random).expect("a key");
+    let ec = EcdsaKeyPair::from_pkcs8(curve, ec.as_ref(), &random).expect("a key");
+    let point = ec.public_key().as_ref();
+    let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
+    let x_of_ed = encode(ed.public_key().as_ref());
+    let keys = [
+        format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"e1","x":"{x_of_ed}"}}"#),
+        format!(r#"{{"kty":"EC","crv":"P-256","kid":"p1","x":"{x}","y":"{y}"}}"#),
+        format!(r#"{{"kty":"RSA","kid":"r1","n":"{RSA_MODULUS}","e":"AQAB"}}"#),
+        format!(
+            r#"{{"kty":"oct","kid":"s1","k":"{}"}}"#,
+            encode(SECRET.as_bytes())
+        ),
+    ];
+    let by_ed = |message: &[u8]| ed.sign(message).as_ref().to_vec();
+    let by_ec = |message: &[u8]| {
+        let signature = ec.sign(&random, message).expect("signs");
+        signature.as_ref().to_vec()
+    };
+    let tokens = [
+        signed(r#"{"alg":"EdDSA","kid":"e1"}"#, CLAIMS, by_ed),
+        signed(r#"{"alg":"ES256","kid":"p1"}"#, CLAIMS, by_ec),
+        RSA_TOKEN.to_owned(),
+        signed(r#"{"alg":"HS256","kid":"s1"}"#, CLAIMS, with_secret),
+    ];
+    for (nth, key) in keys.iter().enumerate() {
+        let jwt = Jwt::new(rules(key_set(key)));
+        for (other, token) in tokens.iter().enumerate() {
+            let expected = if nth == other {
+                alice()
+            } else {
+                Err(Refusal::Key)
+            };
+            assert_eq!(bears(&jwt, token), expected, "{nth} {other}");
+        }
+    }
+    let all = Jwt::new(rules(key_set(&keys.join(","))));
+    for token in &tokens {
+        assert_eq!(bears(&all, token), alice(), "{token:.40}");
+        // A token without its last byte, and one whose claims were exchanged.
+        let (message, signature) = token.rsplit_once('.').expect("a signature");
+        let (head, _) = message.split_once('.').expect("claims");
+        let other = encode(CLAIMS.replace("alice", "mallory").as_bytes());
+        for bad in [
+            format!("{message}."),
+            format!("{message}.{}", &signature[..signature.len() - 4]),
+            format!("{message}.{signature}AAAA"),
+            format!("{head}.{other}.{signature}"),
+        ] {
+            assert_eq!(bears(&all, &bad), Err(Refusal::Signature), "{bad:.40}");
+        }
+    }
+}
+
+#[test]
+fn a_head_chooses_neither_the_algorithm_nor_the_key() {
+    let public = format!(r#"{{"kty":"RSA","kid":"r1","n":"{RSA_MODULUS}","e":"AQAB"}}"#);
+    let jwt = Jwt::new(rules(key_set(&public)));
+    let modulus = URL_SAFE_NO_PAD.decode_to_vec(RSA_MODULUS).expect("base64");
+    let with_public_key = |message: &[u8]| {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &modulus);
+        hmac::sign(&key, message).as_ref().to_vec()
+    };
+    let unsigned = |_: &[u8]| Vec::new();
+    let unreadable = Err(Refusal::Signature);
+    let unknown = Err(Refusal::Key);
+    for (head, expected) in [
+        (r#"{"alg":"none"}"#, unreadable.clone()),
+        (r#"{"alg":"None","kid":"r1"}"#, unreadable.clone()),
+        (r#"{"alg":""}"#, unreadable.clone()),
+        (r#"{"kid":"r1"}"#, unreadable.clone()),
+        (
+            r#"{"alg":"RS256","alg":"none","kid":"r1"}"#,
+            unreadable.clone(),
+        ),
+        (
+            r#"{"alg":"RS256","kid":"r1","kid":"r1"}"#,
+            unreadable.clone(),
+        ),
+        (r#"{"alg":"RS256","kid":"r1"}"#, unreadable.clone()),
+        (r#"{"alg":"RS256"}"#, unreadable.clone()),
+        (r#"{"alg":"HS256","kid":"r1"}"#, unreadable.clone()),
+        (r#"{"alg":"HS512","kid":"x"}"#, unreadable.clone()),
+        (
+            r#"{"alg":"RS256","kid":"../../../../etc/passwd"}"#,
+            unknown.clone(),
+        ),
+        (r#"{"alg":"RS256","kid":"/dev/zero"}"#, unknown.clone()),
+        (r#"{"alg":"RS256","kid":"x' OR 1=1"}"#, unknown.clone()),
+        (r#"{"alg":"RS256","kid":17}"#, unreadable.clone()),
+        (
+            r#"{"alg":"RS256","kid":"r1","jku":"http://127.0.0.1/"}"#,
+            unreadable.clone(),
+        ),
+        ("[]", unreadable.clone()),
+        ("", unreadable.clone()),
+    ] {
+        for token in [
+            signed(head, CLAIMS, unsigned),
+            signed(head, CLAIMS, with_public_key),
+        ] {
+            assert_eq!(bears(&jwt, &token), expected, "{head}");
+        }
+    }
+    let critical = r#"{"alg":"HS256","crit":["b64"],"b64":false}"#;
+    let found = bears(&shared(), &signed(critical, CLAIMS, with_secret));
+    assert_eq!(found, Err(Refusal::Signature));
+}
+
+#[test]
+fn claims_are_those_that_the_access_wants() {
+    let with = |from: &str, to: &str| CLAIMS.replace(from, to);
+    let wrong = Err(Refusal::Claims);
+    for (claims, expected) in [
+        (CLAIMS.to_owned(), alice()),
+        (with(r#""sub":"alice","#, ""), Ok(Some("-".into()))),
+        (with("id.example", "id.example/"), wrong.clone()),
+        (with(r#""iss":"https://id.example","#, ""), wrong.clone()),
+        (with(r#""media""#, r#"["other","media"]"#), alice()),
+        (with(r#""media""#, r#"["other"]"#), wrong.clone()),
+        (with(r#""media""#, "[]"), wrong.clone()),
+        (with(r#""aud":"media","#, ""), wrong.clone()),
+        (with(r#""exp":2000000000,"#, ""), wrong.clone()),
+        (with(r#","paths":["/m/"]"#, ""), wrong.clone()),
+        (with(r#"["/m/"]"#, "[]"), Err(Refusal::Prefix)),
+        (with(r#"["/m/"]"#, r#"["/x/","/m"]"#), Err(Refusal::Prefix)),
+        (with(r#"["/m/"]"#, r#""/m/a b/""#), alice()),
+        (with(r#"["/m/"]"#, r#"["/m/a b/1.ts"]"#), alice()),
+        (with(r#"["/m/"]"#, r#"["/m/a%20b/"]"#), Err(Refusal::Prefix)),
+        (
+            with("2000000000", "2000000000,\"exp\":2000000000"),
+            wrong.clone(),
+        ),
+        (with("}", ",\"aud\":\"media\"}"), wrong.clone()),
+        (with("2000000000", "\"2000000000\""), wrong.clone()),
+        ("{}".into(), wrong.clone()),
+        ("null".into(), wrong.clone()),
+        (String::new(), wrong.clone()),
+    ] {
+        assert_eq!(bears(&shared(), &hs256(&claims)), expected, "{claims}");
+    }
+    // Without an audience of its own an access is none of those that a token may be for.
+    let any = JwtRules {
+        audience: None,
+        issuer: None,
+        prefixes: None,
+        ..rules(KeySet::shared(SECRET).expect("long"))
+    };
+    let jwt = Jwt::new(any);
+    assert_eq!(bears(&jwt, &hs256(CLAIMS)), wrong);
+    let plain = hs256(r#"{"exp":2000000000}"#);
+    assert_eq!(bears(&jwt, &plain), Ok(Some("-".into())));
+}
+
+#[test]
+fn a_token_holds_between_its_times_and_the_skew() {
+    let times = |begin: &str, end: &str| {
+        hs256(&CLAIMS.replace("2000000000", &format!("{end},\"nbf\":{begin}")))
+    };
+    let (early, late) = (Err(Refusal::Early), Err(Refusal::Expired));
+    let (first, last) = ("-9223372036854775808", "9223372036854775807");
+    for (begin, end, now, expected) in [
+        ("1000", "2000", 939, early.clone()),
+        ("1000", "2000", 940, alice()),
+        ("1000", "2000", 2059, alice()),
+        ("1000", "2000", 2060, late.clone()),
+        (first, last, NOW, alice()),
+        (last, last, NOW, early.clone()),
+        (first, first, NOW, late.clone()),
+        ("0", "18446744073709551615", i64::MAX, alice()),
+        ("1e300", "1e300", NOW, early),
+        ("0", "-1e300", NOW, late.clone()),
+        ("0", "1e300", NOW, alice()),
+        ("0", "59.9", 118, alice()),
+        ("0", "59.9", 119, late),
+    ] {
+        let found = bears_at(&shared(), &times(begin, end), now);
+        assert_eq!(found, expected, "{begin} {end} {now}");
+    }
+    let jwt = shared();
+    let token = times("0", "2000");
+    assert_eq!(bears_at(&jwt, &token, 2059), alice());
+    assert_eq!(bears_at(&jwt, &token, 2060), Err(Refusal::Expired));
+}
+
+#[test]
+fn a_token_stands_in_the_header_the_cookie_or_the_query() {
+    let (good, bad) = (hs256(CLAIMS), hs256("{}"));
+    let bearer = |token: &str| vec![format!("bEARER  {token} ")];
+    let cookie = |token: &str| Some(format!("a=b; session={token};c"));
+    let query = |token: &str| Some(format!("x=1&token={token}&y"));
+    let rows = [
+        (vec![], None, None, Ok(None)),
+        (bearer(&good), None, None, alice()),
+        (vec![], cookie(&good), None, alice()),
+        (vec![], cookie(&format!("\"{good}\"")), None, alice()),
+        (vec![], None, query(&good), alice()),
+        (bearer(&bad), cookie(&bad), query(&good), alice()),
+        (bearer(&bad), cookie(&good), None, alice()),
+        (bearer(&bad), None, query("x"), Err(Refusal::Claims)),
+        (vec![], Some(format!("sessions={good}")), None, Ok(None)),
+        (vec![], None, Some(format!("tokens={good}")), Ok(None)),
+        (vec![format!("Basic {good}")], None, None, Ok(None)),
+        (bearer("no-jwt"), None, None, Err(Refusal::Token)),
+        (bearer(""), None, None, Err(Refusal::Token)),
+        (bearer("a.b"), None, None, Err(Refusal::Token)),
+        (bearer("a.b.c.d"), None, None, Err(Refusal::Token)),
+        (bearer(".."), None, None, Err(Refusal::Signature)),
+        (
+            [bearer(&good), bearer(&good)].concat(),
+            None,
+            None,
+            Err(Refusal::Token),
+        ),
+        (
+            bearer(&format!("{}.{good}", "a".repeat(MAX_TOKEN))),
+            None,
+            None,
+            Err(Refusal::Token),
+        ),
+    ];
+    for (nth, (authorization, cookie, query, expected)) in rows.into_iter().enumerate() {
+        let places = Places {
+            authorization: &authorization,
+            cookie,
+            query,
+        };
+        assert_eq!(found(&shared(), &places, NOW), expected, "{nth}");
+    }
+}
+
+#[test]
+fn a_verdict_goes_with_its_key() {
+    let keys = Arc::new(JwtKeys::new(None, true));
+    let jwt = Jwt::new(JwtRules {
+        keys: keys.clone(),
+        ..rules(KeySet::shared(SECRET).expect("long"))
+    });
+    let token = hs256(CLAIMS);
+    assert_eq!(bears(&jwt, &token), Err(Refusal::Keys));
+    keys.replace(Some(KeySet::shared(SECRET).expect("long")));
+    assert_eq!(bears(&jwt, &token), alice());
+    let other = KeySet::shared(&SECRET.replace("shared", "strange")).expect("long");
+    keys.replace(Some(other));
+    assert_eq!(bears(&jwt, &token), Err(Refusal::Signature));
+    keys.replace(None);
+    assert_eq!(bears(&jwt, &token), Err(Refusal::Keys));
+}
+
+#[test]
+fn a_repeated_token_is_found_whole_and_in_no_other_form() {
+    let jwt = shared();
+    let text = hs256(CLAIMS);
+    let token = SplitToken::new(&text).expect("a token");
+    let generation = jwt.rules.keys.load().as_ref().expect("keys").generation;
+    assert!(jwt.memo.find(&token, generation).is_none());
+    assert_eq!(bears(&jwt, &text), alice());
+    assert!(jwt.memo.find(&token, generation).is_some());
+    assert!(jwt.memo.find(&token, generation + 1).is_none());
+    let changed = text[..text.len() - 1].to_owned();
+    let changed = SplitToken::new(&changed).expect("a token");
+    assert!(jwt.memo.find(&changed, generation).is_none());
+    // A long token is verified each time.
+    let long = CLAIMS.replace('}', &format!(",\"x\":\"{}\"}}", "x".repeat(4000)));
+    let long = hs256(&long);
+    assert_eq!(bears(&jwt, &long), alice());
+    let long = SplitToken::new(&long).expect("a token");
+    assert!(jwt.memo.find(&long, generation).is_none());
+    assert!(!format!("{jwt:?}").contains(token.signature));
+}

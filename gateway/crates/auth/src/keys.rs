@@ -1,0 +1,280 @@
+//! The keys of JWTs, out of a file or from a URL: loaded at the start, and again when they change.
+//!
+//! A file is looked at every few seconds. A URL is fetched now and then, and once for a token that names an unknown key:
+//! at most every [`MIN_INTERVAL`], whatever clients send. If keys cannot be had, those before them stay for [`MAX_AGE`].
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::header::{ACCEPT, USER_AGENT};
+use http::{Request, StatusCode, Uri};
+use http_body_util::Empty;
+use tokio::sync::Mutex;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::client::{Client, ClientError, read_body};
+use crate::metrics::Metrics;
+use tidegate_access::{JwtKeys, KeySet};
+
+/// The most bytes of a key set.
+const MAX_BYTES: usize = 256 << 10;
+
+/// The time that a fetch may take, to its last byte.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The least time between two fetches, and the time after which one that has failed is repeated.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The time between two looks at a file.
+const FILE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The time that keys count for without a confirmation.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// The place where a key set lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JwksLocation {
+    /// A file.
+    File(PathBuf),
+    /// A URL, which is fetched again after this time.
+    Url(Uri, Duration),
+}
+
+/// A key set that is kept up to date for as long as this is kept.
+#[derive(Debug)]
+pub struct KeySource {
+    loader: Arc<Loader>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for KeySource {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl KeySource {
+    /// Loads the keys of the access of this name, from a URL in the background; `fixed` are in force beside them. A set
+    /// that cannot be had is no error: it is logged and counted, and there are no others.
+    ///
+    /// # Errors
+    /// The URL can never be fetched.
+    pub fn start(
+        access: &str,
+        location: JwksLocation,
+        fixed: Option<KeySet>,
+        metrics: &Metrics,
+    ) -> Result<Self, ClientError> {
+        let client = match &location {
+            JwksLocation::File(_) => None,
+            JwksLocation::Url(uri, _) => Some(Client::new(uri)?),
+        };
+        let mut loader = Loader {
+            access: access.into(),
+            keys: Arc::new(JwtKeys::new(fixed, client.is_some())),
+            client,
+            location,
+            metrics: metrics.clone(),
+            state: Mutex::default(),
+        };
+        metrics.set_keys(&loader.access, loader.keys.len());
+        if let JwksLocation::File(path) = &loader.location {
+            let mut state = State {
+                seen: stamp(path),
+                ..State::default()
+            };
+            loader.take(&mut state, read_file(path));
+            loader.state = Mutex::new(state);
+        }
+        let loader = Arc::new(loader);
+        let task = tokio::spawn(loader.clone().run());
+        Ok(Self { loader, task })
+    }
+
+    /// Returns the keys in force.
+    #[must_use]
+    pub fn keys(&self) -> Arc<JwtKeys> {
+        self.loader.keys.clone()
+    }
+
+    /// Fetches the keys from their URL, unless that was done a short time ago. Requests at the same time wait for one
+    /// fetch; a client that leaves does not end it.
+    pub async fn refresh(&self) {
+        let loader = self.loader.clone();
+        let fetch = tokio::spawn(async move {
+            let mut state = loader.state.lock().await;
+            loader.fetch(&mut state).await;
+        });
+        let _ = timeout(FETCH_TIMEOUT, fetch).await;
+    }
+}
+
+/// What has become of the last attempts.
+#[derive(Debug, Default)]
+struct State {
+    tried: Option<Instant>,
+    loaded: Option<Instant>,
+    /// The text of the set in force.
+    text: Vec<u8>,
+    /// The file's time and size when it was read.
+    seen: Option<(SystemTime, u64)>,
+    /// The last failure, which is logged once.
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+struct Loader {
+    access: Arc<str>,
+    location: JwksLocation,
+    client: Option<Client>,
+    keys: Arc<JwtKeys>,
+    metrics: Metrics,
+    /// Held during a fetch.
+    state: Mutex<State>,
+}
+
+impl Loader {
+    /// Keeps the keys up to date, for ever.
+    async fn run(self: Arc<Self>) {
+        loop {
+            let pause = match &self.location {
+                JwksLocation::File(path) => {
+                    sleep(FILE_INTERVAL).await;
+                    self.look(path).await;
+                    continue;
+                }
+                JwksLocation::Url(_, refresh) => {
+                    let mut state = self.state.lock().await;
+                    self.fetch(&mut state).await;
+                    match state.failure {
+                        None => *refresh,
+                        Some(_) => MIN_INTERVAL.min(*refresh),
+                    }
+                }
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// Reads the file if it has changed.
+    async fn look(&self, path: &Path) {
+        let mut state = self.state.lock().await;
+        let (file, seen) = (path.to_owned(), state.seen);
+        let read = spawn_blocking(move || {
+            let now = stamp(&file);
+            (now != seen).then(|| (now, read_file(&file)))
+        });
+        if let Ok(Some((now, read))) = read.await {
+            state.seen = now;
+            self.take(&mut state, read);
+        }
+    }
+
+    /// Fetches the set from its URL, unless that was tried a short time ago.
+    async fn fetch(&self, state: &mut State) {
+        let (JwksLocation::Url(uri, _), Some(client)) = (&self.location, &self.client) else {
+            return;
+        };
+        if state.tried.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
+            return;
+        }
+        state.tried = Some(Instant::now());
+        let fetched = match timeout(FETCH_TIMEOUT, fetch(client, uri)).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(format!("no whole answer within {FETCH_TIMEOUT:?}")),
+        };
+        self.take(state, fetched);
+    }
+
+    /// Puts what was loaded in force, if it is a key set.
+    fn take(&self, state: &mut State, text: Result<Vec<u8>, String>) {
+        let is_file = matches!(self.location, JwksLocation::File(_));
+        let loaded = text.and_then(|text| {
+            if text == state.text && !text.is_empty() {
+                return Ok(());
+            }
+            let set = KeySet::from_jwks(&text, is_file).map_err(|error| error.to_string())?;
+            tracing::info!(
+                access = &*self.access,
+                keys = set.len(),
+                "keys of JWTs loaded"
+            );
+            self.keys.replace(Some(set));
+            state.text = text;
+            Ok(())
+        });
+        self.metrics.count_load(&self.access, loaded.is_ok());
+        match loaded {
+            Ok(()) => {
+                state.loaded = Some(Instant::now());
+                state.failure = None;
+            }
+            Err(error) => self.fail(state, error),
+        }
+        self.metrics.set_keys(&self.access, self.keys.len());
+    }
+
+    /// Logs a failure, and takes keys out of force that were not confirmed for too long.
+    fn fail(&self, state: &mut State, error: String) {
+        let is_old = |at: Instant| at.elapsed() >= MAX_AGE;
+        if !state.text.is_empty() && state.loaded.is_none_or(is_old) {
+            self.keys.replace(None);
+            state.text.clear();
+        }
+        if state.failure.as_ref() != Some(&error) {
+            let (access, keys) = (&*self.access, self.keys.len());
+            match keys {
+                0 => tracing::error!(access, error, "no keys of JWTs: `jwt` admits no request"),
+                _ => tracing::warn!(access, error, keys, "keys of JWTs were not loaded again"),
+            }
+            state.failure = Some(error);
+        }
+    }
+}
+
+async fn fetch(client: &Client, uri: &Uri) -> Result<Vec<u8>, String> {
+    let request = Request::get(uri.clone())
+        .header(ACCEPT, "application/json")
+        .header(USER_AGENT, "tidegate")
+        .body(Empty::new())
+        .map_err(|error| error.to_string())?;
+    let answer = client.send(request).await;
+    let answer = answer.map_err(|error| error.to_string())?;
+    if answer.status() != StatusCode::OK {
+        return Err(format!("the answer was {}", answer.status().as_u16()));
+    }
+    let body = read_body(answer.into_body(), MAX_BYTES).await;
+    Ok(body.map_err(|error| error.to_string())?.to_vec())
+}
+
+/// Returns the time and size of a regular file.
+fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+/// Reads a key set. A device or a pipe, which may never end, is none.
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(format!("{}: is no regular file", path.display()));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let mut text = Vec::new();
+    let limit = MAX_BYTES as u64 + 1;
+    file.take(limit).read_to_end(&mut text).map_err(failed)?;
+    match text.len() <= MAX_BYTES {
+        true => Ok(text),
+        false => Err(format!(
+            "{}: is longer than {MAX_BYTES} bytes",
+            path.display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use super::*;
+use crate::fake_server::{FakeServer, Says};
+
+const KEY: &str =
+    r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+
+const REFRESH: Duration = Duration::from_secs(3600);
+
+fn set(keys: usize) -> String {
+    format!("{{\"keys\":[{}]}}", vec![KEY; keys].join(","))
+}
+
+fn says_set(keys: usize) -> Says {
+    Says::Text("200 OK".into(), set(keys))
+}
+
+fn of_url(uri: Uri) -> KeySource {
+    let location = JwksLocation::Url(uri, REFRESH);
+    KeySource::start("members", location, None, &Metrics::default()).expect("a client")
+}
+
+fn of_file(path: &Path) -> KeySource {
+    let location = JwksLocation::File(path.to_owned());
+    KeySource::start("members", location, None, &Metrics::default()).expect("no client")
+}
+
+/// Lets time pass, while no timer of a request runs.
+async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn keys_are_fetched_and_once_more_for_an_unknown_one() {
+    let server = FakeServer::start(says_set(1)).await;
+    let source = of_url(server.url("/jwks.json"));
+    let keys = source.keys();
+    source.refresh().await;
+    assert_eq!((keys.len(), server.seen().len()), (1, 1));
+    let head = server.seen().remove(0).to_ascii_lowercase();
+    assert!(head.starts_with("get /jwks.json http/1.1\r\n"), "{head}");
+    // What clients send cannot have it asked more often.
+    server.say(says_set(2));
+    for _ in 0..100 {
+        source.refresh().await;
+    }
+    assert_eq!((keys.len(), server.seen().len()), (1, 1));
+    later(MIN_INTERVAL).await;
+    let all = (0..100).map(|_| source.refresh());
+    futures_util::future::join_all(all).await;
+    assert_eq!((keys.len(), server.seen().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_secret_beside_a_set_stays_without_it() {
+    let server = FakeServer::start(Says::status("503 Service Unavailable")).await;
+    let location = JwksLocation::Url(server.url("/"), REFRESH);
+    let secret = KeySet::shared("a shared secret of thirty-two and more").expect("long");
+    let source = KeySource::start("members", location, Some(secret), &Metrics::default());
+    let source = source.expect("a client");
+    source.refresh().await;
+    assert_eq!(source.keys().len(), 1);
+    server.say(says_set(2));
+    later(MIN_INTERVAL).await;
+    source.refresh().await;
+    assert_eq!(source.keys().len(), 3);
+}
+
+#[tokio::test]
+async fn keys_outlast_an_outage_of_a_day() {
+    let server = FakeServer::start(says_set(2)).await;
+    let source = of_url(server.url("/"));
+    let keys = source.keys();
+    source.refresh().await;
+    assert_eq!(keys.len(), 2);
+    server.say(Says::status("503 Service Unavailable"));
+    later(MIN_INTERVAL).await;
+    source.refresh().await;
+    assert_eq!((keys.len(), server.seen().len()), (2, 2));
+    later(MAX_AGE).await;
+    source.refresh().await;
+    assert_eq!(keys.len(), 0);
+    server.say(says_set(1));
+    later(MIN_INTERVAL).await;
+    source.refresh().await;
+    assert_eq!(keys.len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_key_set_gives_no_keys() {
+    let inside = FakeServer::start(says_set(1)).await;
+    let redirect = format!("302 Found\r\nlocation: {}", inside.url("/jwks.json"));
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for says in [
+        Says::Text(redirect, set(1)),
+        Says::Text("404 Not Found".into(), set(1)),
+        Says::Text("206 Partial Content".into(), set(1)),
+        Says::Text("200 OK".into(), " ".repeat(MAX_BYTES) + &set(1)),
+        Says::Text("200 OK".into(), "<html>".into()),
+        Says::Text("200 OK".into(), "{\"keys\":[]}".into()),
+        Says::Text("200 OK".into(), String::new()),
+        Says::Endless(chunked, "4\r\n    \r\n"),
+        Says::Endless("HTTP/1.1 200 OK\r\n", "x-a: b\r\n"),
+        Says::Endless("SSH-2.0\r\n", "\r\n"),
+    ] {
+        let server = FakeServer::start(says.clone()).await;
+        let source = of_url(server.url("/"));
+        source.refresh().await;
+        assert_eq!(source.keys().len(), 0, "{says:?}");
+        assert_eq!(server.seen().len(), 1, "{says:?}");
+    }
+    assert_eq!(inside.seen().len(), 0, "no redirect is followed");
+    // A port on which no server listens.
+    let closed = FakeServer::start(Says::Silence).await.url("/");
+    let source = of_url(closed);
+    source.refresh().await;
+    assert!(source.keys().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up() {
+    let server = FakeServer::start(Says::Silence).await;
+    let source = of_url(server.url("/"));
+    let began = Instant::now();
+    source.refresh().await;
+    assert!(began.elapsed() <= FETCH_TIMEOUT + Duration::from_secs(1));
+    assert!(source.keys().is_empty());
+}
+
+#[tokio::test]
+async fn a_file_is_read_again_when_it_has_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    let write = |text: &str| fs::write(&path, text).expect("written");
+    write(&set(1));
+    let source = of_file(&path);
+    let keys = source.keys();
+    assert_eq!(keys.len(), 1);
+    for (text, expected) in [
+        (set(3), 3),
+        // Half a file is none: the keys before it stay.
+        (set(2)[..20].to_owned(), 3),
+        (set(2), 2),
+    ] {
+        write(&text);
+        source.loader.look(&path).await;
+        assert_eq!(keys.len(), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_never_ends_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = folder.path().join("long.json");
+    fs::write(&long, " ".repeat(MAX_BYTES) + &set(1)).expect("written");
+    let none = folder.path().join("none.json");
+    for path in [Path::new("/dev/zero"), folder.path(), &long, &none] {
+        let source = of_file(path);
+        assert_eq!(source.keys().len(), 0, "{path:?}");
+    }
+}
