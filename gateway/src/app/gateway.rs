@@ -122,8 +122,7 @@ impl Gateway {
         let mut parts = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
-        let events = bucket_events(config, env, &mut parts);
-        let events = parts.close_on_error(deadline, events).await?;
+        let events = bucket_events(config, env, &mut parts, deadline).await?;
         // The last step that can fail.
         let started = mounts::start(config, env, &config.mount, &mut parts).await;
         let (mounts, writers) = parts.close_on_error(deadline, started).await?;
@@ -143,7 +142,6 @@ impl Gateway {
         let frontend = frontend(served, settings, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
-        let exposition = exposition(&engine, registry);
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
             control: Arc::new(EngineControl {
@@ -160,7 +158,7 @@ impl Gateway {
             locate: locator,
             engine: engine.clone(),
             writers: writers.clone(),
-            metrics: Arc::new(move || exposition.render()),
+            metrics: metrics(&engine, registry),
             hosts: hosts(&config.admin.hosts),
             token,
             draining: draining.clone(),
@@ -208,16 +206,18 @@ impl Gateway {
     }
 }
 
-/// Returns the subscriptions to the events of buckets.
-fn bucket_events(
+/// Returns the subscriptions to the events of buckets; closes the engine if they cannot be made.
+async fn bucket_events(
     config: &Config,
     env: &Environment,
     parts: &mut GatewayParts,
+    deadline: Duration,
 ) -> anyhow::Result<BucketEvents> {
     let registry = &mut parts.registry;
     let sinks = (&parts.engine, &parts.hooks);
     let origins = parts.live_origins.all();
-    BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry)
+    let events = BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry);
+    parts.close_on_error(deadline, events).await
 }
 
 /// Returns the public frontend, and registers its metrics.
@@ -274,12 +274,13 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
     Ok(Some(Arc::new(token)))
 }
 
-/// Returns all metrics: those of the components, which are in `registry`, and of the process.
-fn exposition(engine: &Engine, registry: Registry) -> Exposition {
+/// Returns the rendering of all metrics: those of the components, which are in `registry`, and of the process.
+fn metrics(engine: &Engine, registry: Registry) -> Arc<dyn Fn() -> String + Send + Sync> {
     let (fetched, delivered) = (engine.clone(), engine.clone());
     let of_process =
         exposition::registry(move || fetched.traffic().0, move || delivered.traffic().1);
-    Exposition::default().with(of_process).with(registry)
+    let exposition = Exposition::default().with(of_process).with(registry);
+    Arc::new(move || exposition.render())
 }
 
 #[cfg(test)]
