@@ -316,6 +316,20 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_of_the_server_that_decides_is_told_as_one() {
+        let error = RequestError::Access {
+            refusal: Refusal::Unanswered,
+            challenge: Challenge::BearerOrBasic,
+        };
+        let (status, headers, _) = answer(&error, Duration::ZERO);
+        assert_eq!(
+            (status.as_u16(), &headers[RETRY_AFTER]),
+            (503, &HeaderValue::from_static("2"))
+        );
+        assert!(!headers.contains_key(WWW_AUTHENTICATE));
+    }
+
+    #[test]
     fn a_limit_says_when_to_come_again() {
         let retry_after = Duration::from_millis(2100);
         for (limited, after, status) in [
@@ -361,14 +375,6 @@ mod tests {
             (RequestError::Token, 401, None),
             (refused(Challenge::Bearer), 401, None),
             (refused(Challenge::None), 403, None),
-            (
-                RequestError::Access {
-                    refusal: Refusal::Unanswered,
-                    challenge: Challenge::BearerOrBasic,
-                },
-                503,
-                Some("2"),
-            ),
             (RequestError::Refused("why"), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),
