@@ -187,6 +187,19 @@ impl Past {
         self.now() == Some(content) && became.is_none_or(|became| became < at) && !purged
     }
 
+    /// Returns the soft purge that was the last one before an open `began`, if the open must have confirmed the version
+    /// since: softened versions are `served` for that long. A later one, while the object was opened, begins that time
+    /// anew.
+    fn confirmed_since(
+        &self,
+        softened: Option<Instant>,
+        began: Instant,
+        served: Duration,
+    ) -> Option<Instant> {
+        let is_over = |softened: &Instant| began.duration_since(*softened) >= served;
+        softened.filter(|softened| is_over(softened) && self.softened == Some(*softened))
+    }
+
     /// Returns the contents of the key at any time since `since`.
     fn since(&self, since: Option<Instant>) -> impl Iterator<Item = Option<&Bytes>> {
         self.was

@@ -274,11 +274,7 @@ impl Model {
             _ => TTL + WHILE_REVALIDATING,
         };
         let pasts = self.pasts.borrow();
-        // A later soft purge, while the object was opened, begins that time anew.
-        let softened = softened.filter(|softened| {
-            let served = stale.saturating_sub(TTL);
-            began.duration_since(*softened) >= served && pasts[key].softened == Some(*softened)
-        });
+        let softened = pasts[key].confirmed_since(softened, began, stale.saturating_sub(TTL));
         let since = began.checked_sub(stale).max(purged).max(softened);
         let possible: Vec<_> = pasts[key].since(since).flatten().collect();
         let version = object.version();
