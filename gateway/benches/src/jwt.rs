@@ -67,6 +67,7 @@ pub(crate) fn jwts(c: &mut Criterion) {
             query: None,
             headers: &headers,
             address: None,
+            certificate: &[],
         };
         let shared = access(key);
         assert!(shared.check(&request, NOW).is_admitted(), "{algorithm}");

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use arc_swap::ArcSwap;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderName, HeaderValue};
 use prometheus_client::registry::Registry;
@@ -68,10 +67,7 @@ async fn all(folder: &Path, keys: u64) -> Result<()> {
         clock: Arc::new(|| Timestamp::from(SystemTime::now())),
         origins: Vec::new(),
     });
-    let source = ReadContext {
-        origin: Arc::new(origin),
-        profile: ArcSwap::from_pointee(Profile::web()),
-    };
+    let source = ReadContext::new(Arc::new(origin), Profile::web());
     println!(
         "{keys} keys, {} of them tagged; ms, the median of {ROUNDS} but for keys",
         keys / TAGGED

@@ -144,12 +144,7 @@ impl Gateway {
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
-            control: Arc::new(EngineControl {
-                engine: engine.clone(),
-                locate: locator.clone(),
-                writers: writers.clone(),
-                missing: Box::new(mounts.missing()),
-            }),
+            control: control(&engine, &locator, writers.clone(), &mounts),
             routes: locator.clone(),
             reload: reloader.clone(),
             tiers: Arc::new(tiers),
@@ -231,6 +226,21 @@ fn frontend(
     metrics.register(registry);
     client_memory.register(registry);
     Frontend::new(served, routes, settings, metrics, client_memory)
+}
+
+/// Returns the operator's hold on the engine.
+fn control(
+    engine: &Engine,
+    locator: &Arc<locate::Locator>,
+    writers: Option<Writers>,
+    mounts: &Mounts,
+) -> Arc<EngineControl> {
+    Arc::new(EngineControl {
+        engine: engine.clone(),
+        locate: locator.clone(),
+        writers,
+        missing: Box::new(mounts.missing()),
+    })
 }
 
 /// Returns the operator's view of the stores.

@@ -229,6 +229,7 @@ fn bad(error: KeyError) -> PlaceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::events::Proofs;
     use crate::app::routes;
     use tidegate_config::{Environment, parse};
     use tidegate_origin::{FakeOrigin, Origin};
@@ -246,7 +247,7 @@ mod tests {
         let routes = routes::routes(
             &config,
             &Environment::default(),
-            &origins,
+            (&origins, &Proofs::default()),
             &tidegate_auth::Metrics::default(),
         )
         .expect("routes");

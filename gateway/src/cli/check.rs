@@ -26,17 +26,13 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     }
     let mut text = String::new();
     let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
-    for warning in &loaded.warnings {
+    let of_file = loaded.warnings.iter().map(ToString::to_string);
+    let of_certificates = certificates.iter().flatten().map(ToString::to_string);
+    let warnings = of_file
+        .chain(odd_secrets(&secrets, env))
+        .chain(of_certificates);
+    for warning in warnings.chain(mount_warnings(config)) {
         line(format!("warning: {warning}"));
-    }
-    for odd in odd_secrets(&secrets, env) {
-        line(format!("warning: {odd}"));
-    }
-    for found in certificates.iter().flatten() {
-        line(format!("warning: {found}"));
-    }
-    for found in mount_warnings(config) {
-        line(format!("warning: {found}"));
     }
     let file = loaded
         .file

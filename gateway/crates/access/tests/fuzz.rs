@@ -55,11 +55,14 @@ impl Asked {
             query: self.query.as_deref(),
             headers: &headers,
             address: None,
+            certificate: &[],
         };
         let now = Timestamp::from_secs(i64::try_from(NOW).expect("small"));
         match access.check(&request, now) {
             tidegate_access::Verdict::Admitted { below, .. } => Some(format!("/m/{below}")),
-            tidegate_access::Verdict::Refused(_) => None,
+            tidegate_access::Verdict::Refused(_) | tidegate_access::Verdict::Undecided { .. } => {
+                None
+            }
         }
     }
 
@@ -356,6 +359,7 @@ fn a_referer_admits_by_its_host_alone() {
             query: None,
             headers: &headers,
             address: None,
+            certificate: &[],
         };
         let now = Timestamp::from_secs(0);
         if access.check(&request, now).is_admitted() {

@@ -98,12 +98,16 @@ async fn a_server_admits_and_refuses_and_its_challenge_is_passed_on() {
     let route = asking(&desk, Rules::default());
     let gateway = Gateway::with(vec![route], behind_proxy()).await;
     gateway.origin.put("k", "bytes");
-    let rows: [(&[(&str, &str)], u16, &str, &str); 3] = [
-        (&[], 401, "denied", "Basic realm=\"desk\""),
-        (&[("cookie", "session=bad")], 403, "denied", ""),
-        (&[("cookie", "session=odd")], 503, "unanswered", ""),
-    ];
-    for (headers, expected, reason, challenge) in rows {
+    for (cookie, expected, reason, challenge) in [
+        (None, 401, "denied", "Basic realm=\"desk\""),
+        (Some("session=bad"), 403, "denied", ""),
+        (Some("session=odd"), 503, "unanswered", ""),
+    ] {
+        let headers: Vec<_> = cookie
+            .map(|cookie| ("cookie", cookie))
+            .into_iter()
+            .collect();
+        let headers = &headers[..];
         for method in [Method::GET, Method::HEAD] {
             let before = (refused(&gateway, reason), desk.asked());
             let got = gateway.ask(method, "/private/k", headers).await;
@@ -188,9 +192,9 @@ async fn a_hidden_route_tells_nothing_of_its_server() {
     gateway.end().await;
 }
 
-#[tokio::test]
-async fn a_jwt_admits_with_keys_that_are_fetched() {
-    let desk = Desk::start(|_| {
+/// Starts a server of a key set with one key.
+async fn key_server() -> Desk {
+    Desk::start(|_| {
         let key = format!(r#"{{"kty":"RSA","kid":"r1","n":"{RSA_MODULUS}","e":"AQAB"}}"#);
         let set = format!("{{\"keys\":[{key}]}}");
         format!(
@@ -198,7 +202,11 @@ async fn a_jwt_admits_with_keys_that_are_fetched() {
             set.len()
         )
     })
-    .await;
+    .await
+}
+
+/// Returns an access that admits JWTs by the keys of a server.
+fn jwt_access(desk: &Desk) -> RouteAccess {
     let uri = format!("http://{}/jwks.json", desk.address);
     let location = JwksLocation::Url(uri.parse().expect("a URL"), Duration::from_secs(300));
     let source = KeySource::start("jwt", location, None, &Metrics::default()).expect("a client");
@@ -214,10 +222,16 @@ async fn a_jwt_admits_with_keys_that_are_fetched() {
         }),
         ..Rules::default()
     });
-    let access = Some(RouteAccess {
+    RouteAccess {
         keys: Some(Arc::new(source)),
         ..RouteAccess::new(rules)
-    });
+    }
+}
+
+#[tokio::test]
+async fn a_jwt_admits_with_keys_that_are_fetched() {
+    let desk = key_server().await;
+    let access = Some(jwt_access(&desk));
     let route = |path: &str| RouteSettings {
         path: path.into(),
         access: access.clone(),

@@ -86,6 +86,7 @@ fn found(jwt: &Jwt, places: &Places<'_>, now: i64) -> Result<Option<String>, Ref
         query: places.query.as_deref(),
         headers: &headers,
         address: None,
+        certificate: &[],
     };
     let path = DecodedPath::new(&request, request.below);
     match jwt.check(&request, path, Timestamp::from_secs(now)) {

@@ -19,12 +19,30 @@ impl reload::Reload for CountedReload {
         self.0.fetch_add(1, Ordering::Relaxed);
         Arc::new(Reloaded).reload()
     }
+
+    fn set(
+        self: Arc<Self>,
+        change: reload::OverrideChange,
+    ) -> BoxFuture<'static, Result<reload::ReloadReport, reload::ReloadError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Reloaded).set(change)
+    }
+
+    fn overridden(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
 }
 
 /// Method, path, query and body of each change. All but the last are counted by the parts of a test.
-const CHANGES: [(&str, &str, &str, &str); 7] = [
+const CHANGES: [(&str, &str, &str, &str); 8] = [
     ("POST", "/purge", "path=/a", "{\"path\":\"/a\"}"),
     ("POST", "/reload", "", ""),
+    (
+        "POST",
+        "/overrides",
+        "key=log.level&value=debug",
+        "{\"key\":\"log.level\",\"value\":\"debug\"}",
+    ),
     (
         "PUT",
         "/pins",
@@ -86,7 +104,7 @@ async fn no_get_changes_anything() {
         assert_eq!(count(), 0, "{line}");
     }
     // In its own method each of them but the last is a change that is counted here.
-    for (nth, (method, path, query, body)) in CHANGES[..6].iter().enumerate() {
+    for (nth, (method, path, query, body)) in CHANGES[..7].iter().enumerate() {
         let line = match *method {
             "DELETE" => format!("{method} {path}?{query}"),
             _ => format!("{method} {path}"),

@@ -31,7 +31,7 @@ impl Identities {
     /// Adds those of `origins`. Others stay: mounts and readers may still use them.
     pub(crate) fn add(&self, origins: &[(String, Arc<dyn Origin>)]) {
         let before = self.0.load();
-        let before = before.iter().map(|(id, known)| (*id, known.bucket.clone()));
+        let before = before.iter().map(|(id, known)| (*id, known.bucket));
         let added = origins
             .iter()
             .map(|(_, origin)| (origin.id(), origin.bucket()));
@@ -41,7 +41,7 @@ impl Identities {
             let mut all: Vec<_> = same.map(|(id, _)| *id).collect();
             all.sort();
             let known = Known {
-                bucket: bucket.clone(),
+                bucket: *bucket,
                 unnamed: bucket.identity_for(None),
                 all: all.into(),
             };

@@ -144,7 +144,7 @@ impl Origin for LiveOrigin {
     }
 
     fn bucket(&self) -> Bucket {
-        self.bucket.clone()
+        self.bucket
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
