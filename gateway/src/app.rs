@@ -4,29 +4,24 @@
 //! over the engine. Stopping goes the other way round: no new connections, answers in flight to their end, then the
 //! engine, and the stores last, with all their pending writes.
 
-mod accesses;
-#[cfg(target_os = "linux")]
-mod allocator;
 #[cfg(feature = "demo")]
 mod demonstration;
 mod events;
-mod fetch_runtime;
 mod gateway;
 mod hooks;
 mod locate;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mounts;
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
-#[path = "app/no_mounts.rs"]
+#[path = "app/mounts/none.rs"]
 mod mounts;
+mod operator;
 mod origins;
 mod parts;
-mod pins;
+mod process;
 mod reload;
 mod routes;
 mod settings;
-mod supervisor;
-mod tiers;
 mod writing;
 
 use std::future::Future;
@@ -35,6 +30,9 @@ use anyhow::{Context as _, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::origins::LiveOrigins;
+#[cfg(target_os = "linux")]
+use self::process::allocator;
+use self::process::supervisor;
 #[cfg(feature = "demo")]
 use crate::cli::DemoArgs;
 use crate::cli::{self, Actions, DoctorArgs, MountArgs};

@@ -27,9 +27,14 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Starts a gateway that would keep an object for an hour, and takes events.
 async fn start(world: &World, more: &str) -> Whole {
+    start_with(world, "ttl = \"1h\"", more).await
+}
+
+/// Starts a gateway with this profile that takes events.
+async fn start_with(world: &World, profile: &str, more: &str) -> Whole {
     let gateway = Whole::start(&format!(
         "{}[[events]]\nname = \"bucket\"\norigin = \"media\"\ntoken = \"{TOKEN}\"\n{more}",
-        world.config("ttl = \"1h\""),
+        world.config(profile),
     ))
     .await;
     gateway.ready().await;
@@ -208,5 +213,51 @@ async fn heartbeats_that_come_back_say_that_events_arrive() {
     assert!(gateway.metric(&gaps).await >= 1);
     let applied = counted(&gateway, "applied").await;
     assert_eq!(applied, 0, "a heartbeat is no change");
+    gateway.stop().await;
+}
+
+/// Without events this profile asks the bucket for each answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_events_cover_is_not_asked_for_until_one_comes_or_may_be_missed() {
+    let world = World::new().await;
+    world.put("k", b"first").await;
+    let gateway = start_with(
+        &world,
+        "ttl = \"0s\"\nstale_while_revalidate = \"0s\"\nnegative_ttl = \"0s\"",
+        "heartbeat = { prefix = \".tidegate/\", every = \"30s\" }\n\
+         [[route]]\npath = \"/\"\norigin = \"media\"\nevents = \"bucket\"\n",
+    )
+    .await;
+    let asked = async || gateway.metric(&["tidegate_resolves_total"]).await;
+    let read = async || gateway.get("/k", &[]).await.text();
+    assert_eq!(read().await, "first");
+    assert_eq!(read().await, "first");
+    assert_eq!(asked().await, 2, "no event is known to come");
+
+    beat_until(&gateway, &world, 1).await;
+    assert_eq!(read().await, "first");
+    assert_eq!(
+        asked().await,
+        3,
+        "it was confirmed before the first heartbeat"
+    );
+    for _ in 0..3 {
+        let got = gateway.get("/k", &[]).await;
+        assert!(got.header("cache-status").starts_with("tidegate; hit"));
+        assert_eq!((got.header("age"), &*got.text()), ("0", "first"));
+    }
+    assert_eq!(asked().await, 3);
+
+    world.put("k", b"second").await;
+    assert_eq!(created(&gateway, &world, "k", "01").await, 200);
+    assert_eq!(read().await, "second");
+    assert_eq!(read().await, "second");
+    assert_eq!(asked().await, 4);
+
+    // A message that cannot be read may have been any.
+    assert_eq!(post(&gateway, TOKEN, "{").await.status, 400);
+    assert_eq!(read().await, "second");
+    assert_eq!(read().await, "second");
+    assert_eq!(asked().await, 6);
     gateway.stop().await;
 }

@@ -12,11 +12,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::events::{BucketEvents, RunningEvents};
-use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
+use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
+use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
-use super::{hooks, locate, pins, settings, tiers, writing};
+use super::{hooks, locate, settings, writing};
 use crate::tls;
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, EngineControl};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::fetch_runtime::FetchRuntime;
 use super::parts::{self, GatewayParts};
+use super::process::fetch_runtime::FetchRuntime;
 use super::{hooks, writing};
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};

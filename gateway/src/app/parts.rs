@@ -8,8 +8,8 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use super::events::Proofs;
-use super::fetch_runtime::FetchRuntime;
 use super::origins::LiveOrigins;
+use super::process::fetch_runtime::FetchRuntime;
 use super::routes::RouteParts;
 use super::{hooks, locate, routes, settings};
 use crate::doctor::Origins;

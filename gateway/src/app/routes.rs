@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use http::{HeaderName, HeaderValue};
 
-use super::accesses::Accesses;
+use self::accesses::Accesses;
 use super::events::Proofs;
 use super::settings;
 use crate::doctor::Origins;
@@ -15,6 +15,8 @@ use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteLimits, RouteSettings};
 use tidegate_plan::{Coding, Profile, Token};
+
+mod accesses;
 
 /// The routes as the frontend needs them, and what another configuration takes over.
 #[derive(Debug, Clone)]

@@ -58,11 +58,13 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hyper_rustls", &["auth", "hooks::client"]),
     ("jsonwebtoken", &["access::jwt"]),
     ("redb", &["cache"]),
-    ("rustls", &["tls"]),
+    // Beside the listeners, two clients verify servers by it.
+    ("rustls", &["tls", "hooks::client", "events::sns"]),
+    ("tokio_rustls", &["tls", "events::sns"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),
-    ("tikv_jemalloc", &["tidegate::app::allocator"]),
+    ("tikv_jemalloc", &["tidegate::app::process::allocator"]),
     ("tokio_rustls", &["tls"]),
     ("toml", &["config"]),
     ("tower_http", &["admin"]),

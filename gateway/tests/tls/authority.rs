@@ -60,6 +60,7 @@ impl Authority {
     }
 
     /// Writes the certificate of the root.
+    #[cfg(feature = "real-parts")]
     pub(crate) fn write_root(&self, path: &Path) {
         fs::write(path, self.root.pem()).expect("written");
     }

@@ -140,20 +140,18 @@ impl Liveness {
         self.early.clear();
     }
 
-    /// Takes the time. Returns whether it has ended the chain.
-    pub fn tick(&mut self, now: Timestamp) -> bool {
+    /// Takes the time, which ends the chain if a heartbeat has stayed away.
+    pub fn tick(&mut self, now: Timestamp) {
         let is_late = |one: &Written| now.since(one.began) > self.every;
         let is_missing = self.waiting.iter().any(is_late);
         // No write succeeds: nothing is evidence any more.
         let is_silent = self.since.is_some() && now.since(self.confirmed) > self.every * 2;
-        let was_alive = self.since.is_some();
         // A clock that was set back would hide both.
         let is_set_back = now.plus(CLOCK_TOLERANCE) < self.now;
         if is_missing || is_silent || is_set_back {
             self.gap(now);
         }
         self.now = self.now.max(now);
-        was_alive && self.since.is_none()
     }
 
     /// Returns when [`Liveness::tick`] may have something to say next.

@@ -142,7 +142,7 @@ impl Subscription {
         }
         for etag in sorted.heartbeats {
             self.metrics.heartbeat(HeartbeatResult::Seen);
-            self.with_liveness(|liveness, now| liveness.seen(etag, now));
+            self.with_heartbeats(|liveness, now| liveness.seen(etag, now));
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Subscription {
     /// Takes a heartbeat that was written by a request that began at `began`.
     pub(crate) fn heartbeat_written(&self, began: Timestamp, etag: ETag) {
         self.metrics.heartbeat(HeartbeatResult::Written);
-        self.with_liveness(|liveness, now| liveness.written(began, etag, now));
+        self.with_heartbeats(|liveness, now| liveness.written(began, etag, now));
     }
 
     /// Takes that a heartbeat could not be written.
@@ -243,15 +243,22 @@ impl Subscription {
 
     /// Takes the passing of time.
     pub(crate) fn tick(&self) {
-        let mut has_ended = false;
-        self.with_liveness(|liveness, now| has_ended = liveness.tick(now));
-        if has_ended {
-            self.metrics.gap(GapReason::Heartbeat);
-        }
+        self.with_heartbeats(Liveness::tick);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().recover()
+    }
+
+    /// Does as [`Subscription::with_liveness`] with an input that ends the chain only if a heartbeat has stayed away.
+    fn with_heartbeats(&self, input: impl FnOnce(&mut Liveness, Timestamp)) {
+        self.with_liveness(|liveness, now| {
+            let was_alive = liveness.unbroken_since().is_some();
+            input(liveness, now);
+            if was_alive && liveness.unbroken_since().is_none() {
+                self.metrics.gap(GapReason::Heartbeat);
+            }
+        });
     }
 
     /// Gives the evidence an input, and tells the sink what follows from it, in the order of the inputs.

@@ -9,11 +9,11 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A runtime that may be dropped anywhere: its end waits for nothing.
 #[derive(Debug)]
-pub(super) struct FetchRuntime(Option<Runtime>);
+pub(in crate::app) struct FetchRuntime(Option<Runtime>);
 
 impl FetchRuntime {
     /// Starts as many threads as there are processors.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    pub(in crate::app) fn start() -> anyhow::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.thread_name("fetch").enable_all().build();
         Ok(Self(Some(
@@ -22,7 +22,7 @@ impl FetchRuntime {
     }
 
     /// Returns the handle to spawn on.
-    pub(super) fn handle(&self) -> Option<Handle> {
+    pub(in crate::app) fn handle(&self) -> Option<Handle> {
         self.0.as_ref().map(|runtime| runtime.handle().clone())
     }
 }

@@ -11,10 +11,10 @@ use tidegate_plan::ByteSize;
 
 /// Implements [`Pins`] over the store.
 #[derive(Debug)]
-pub(super) struct OperatorPins<L> {
-    pub(super) pinning: Arc<dyn Pinning>,
-    pub(super) tiering: Arc<dyn Tiering>,
-    pub(super) locate: Arc<L>,
+pub(in crate::app) struct OperatorPins<L> {
+    pub(in crate::app) pinning: Arc<dyn Pinning>,
+    pub(in crate::app) tiering: Arc<dyn Tiering>,
+    pub(in crate::app) locate: Arc<L>,
 }
 
 impl<L> OperatorPins<L> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use http::Uri;
 
-use super::settings;
+use crate::app::settings;
 use tidegate_access::{Access, JwtKeys, JwtRules, KeySet};
 use tidegate_auth::{AuthServer, AuthSettings, JwksLocation, KeySource, Metrics};
 use tidegate_config::{Config, Environment, Jwt};
@@ -14,7 +14,7 @@ use tidegate_http::RouteAccess;
 
 /// The accesses of a configuration, and what another configuration takes over.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Accesses {
+pub(in crate::app) struct Accesses {
     by_name: HashMap<String, RouteAccess>,
     /// The sources of keys, with the settings that they were made for.
     sources: HashMap<String, (Jwt, Arc<KeySource>)>,
@@ -26,7 +26,7 @@ type Keys = (Arc<JwtKeys>, Option<Arc<KeySource>>);
 
 impl Accesses {
     /// Returns no accesses, whose successors count in `metrics`.
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub(in crate::app) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
             ..Self::default()
@@ -34,13 +34,17 @@ impl Accesses {
     }
 
     /// Returns the access of a name.
-    pub(super) fn get(&self, name: &str) -> Option<RouteAccess> {
+    pub(in crate::app) fn get(&self, name: &str) -> Option<RouteAccess> {
         self.by_name.get(name).cloned()
     }
 
     /// Returns the accesses of another configuration. A key set of a URL that stays is not fetched anew; files are read
     /// again, and the answers that servers have given are forgotten.
-    pub(super) fn rebuild(&self, config: &Config, env: &Environment) -> anyhow::Result<Self> {
+    pub(in crate::app) fn rebuild(
+        &self,
+        config: &Config,
+        env: &Environment,
+    ) -> anyhow::Result<Self> {
         let mut next = Self::new(&self.metrics);
         for (name, access) in &config.access {
             let made = self.access(name, access, env, &mut next.sources);

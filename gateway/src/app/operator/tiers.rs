@@ -18,7 +18,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Implements [`Tiers`] over the stores and the engine.
 #[derive(Debug)]
-pub(super) struct OperatorTiers {
+pub(in crate::app) struct OperatorTiers {
     tiering: Arc<dyn Tiering>,
     engine: Engine,
     /// Held during a change: of two requests each sees the other's result.
@@ -26,7 +26,7 @@ pub(super) struct OperatorTiers {
 }
 
 impl OperatorTiers {
-    pub(super) fn new(tiering: Arc<dyn Tiering>, engine: Engine) -> Self {
+    pub(in crate::app) fn new(tiering: Arc<dyn Tiering>, engine: Engine) -> Self {
         Self {
             tiering,
             engine,

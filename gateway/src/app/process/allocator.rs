@@ -16,7 +16,7 @@ const DECAY_SETTINGS: [&str; 2] = ["arenas.dirty_decay_ms\0", "arena.0.dirty_dec
 
 /// Makes freed pages go back to the system at once. Called before there are threads: each arena keeps the setting that
 /// it was made with.
-pub(super) fn set_up() {
+pub(in crate::app) fn set_up() {
     for name in DECAY_SETTINGS {
         if let Err(error) = name.name().write(0_isize) {
             warn!(%error, name, "freed memory goes back to the system later than it should");

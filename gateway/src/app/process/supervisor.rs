@@ -12,7 +12,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 ///
 /// The signs of life come from the runtime that answers requests: if that stands still, so do they. They go on while the
 /// gateway drains.
-pub(super) fn tell_ready() {
+pub(in crate::app) fn tell_ready() {
     tell(&[NotifyState::Ready]);
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return;
@@ -28,7 +28,7 @@ pub(super) fn tell_ready() {
 }
 
 /// Tells that the configuration is read again, until `reload` ends.
-pub(super) async fn tell_reload(reload: impl Future<Output = ()>) {
+pub(in crate::app) async fn tell_reload(reload: impl Future<Output = ()>) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "there is no clock to tell a reload by"),
@@ -38,7 +38,7 @@ pub(super) async fn tell_reload(reload: impl Future<Output = ()>) {
 }
 
 /// Tells that the gateway drains.
-pub(super) fn tell_stopping() {
+pub(in crate::app) fn tell_stopping() {
     tell(&[NotifyState::Stopping]);
 }
 

@@ -1,0 +1,6 @@
+//! What the process itself needs: its allocator, the runtime for fetches, and the supervisor that started it.
+
+#[cfg(target_os = "linux")]
+pub(super) mod allocator;
+pub(super) mod fetch_runtime;
+pub(super) mod supervisor;
