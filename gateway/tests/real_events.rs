@@ -2,31 +2,30 @@
 #![cfg(feature = "real-parts")]
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use async_nats::jetstream;
 use aws_sdk_s3::types::{
     Delete, Event, NotificationConfiguration, ObjectIdentifier, QueueConfiguration,
 };
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, Empty};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tidegate_origin::settings::Credentials;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites keep versions as well")]
 mod bucket;
+#[path = "real_events/delay.rs"]
+mod delay;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/minio.rs"]
 #[expect(dead_code, reason = "other suites start it without variables")]
 mod minio;
+#[path = "real_events/mount.rs"]
+mod mount;
 #[path = "support/nats.rs"]
 mod nats;
 #[path = "support/ports.rs"]
@@ -67,8 +66,13 @@ struct World {
 
 impl World {
     async fn new(way: Way) -> Self {
+        Self::with(way, |_| String::new()).await
+    }
+
+    /// Starts a world whose configuration has these lines more.
+    async fn with(way: Way, more: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let nats_address = free_addr();
+        let (nats_address, more) = (free_addr(), more(folder.path()));
         let nats = match way {
             Way::Webhook => None,
             _ => Some(start_nats(way, nats_address, &folder).await),
@@ -77,7 +81,7 @@ impl World {
             create_stream(nats_address).await;
         }
         let minio_address = free_addr().to_string();
-        let gateway = start_gateway(way, &minio_address, nats_address, &folder).await;
+        let gateway = start_gateway(way, &minio_address, nats_address, &folder, &more).await;
         let minio = start_minio(way, &minio_address, gateway.admin, nats_address).await;
         let bucket = Bucket::create(&minio.settings("media")).await;
         report_all(&bucket, way).await;
@@ -169,7 +173,13 @@ async fn create_stream(address: SocketAddr) {
     made.expect("a stream");
 }
 
-async fn start_gateway(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir) -> Whole {
+async fn start_gateway(
+    way: Way,
+    minio: &str,
+    nats: SocketAddr,
+    folder: &TempDir,
+    more: &str,
+) -> Whole {
     let way = match way {
         Way::Webhook => format!("token = \"{TOKEN}\"\n"),
         Way::Nats | Way::Tls | Way::JetStream => {
@@ -200,7 +210,7 @@ async fn start_gateway(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir
         "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
          endpoint = \"http://{minio}\"\naccess_key_id = \"{access_key_id}\"\n\
          secret_access_key = \"{secret_access_key}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
-         [state]\npath = \"{}\"\n[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
+         [state]\npath = \"{}\"\n{more}[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
          heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
         folder.path().join("state").display(),
     ))
@@ -366,7 +376,7 @@ async fn a_stream_keeps_what_was_reported_while_the_gateway_was_away() {
         world.bucket.put(&format!("away/{n}"), "x").await;
     }
     let (minio, nats) = (&world.minio_address, world.nats_address);
-    let gateway = start_gateway(world.way, minio, nats, &world.folder).await;
+    let gateway = start_gateway(world.way, minio, nats, &world.folder, "").await;
     world.gateway = Some(gateway);
     let since = Instant::now();
     while world.applied().await < 10 {
@@ -374,68 +384,4 @@ async fn a_stream_keeps_what_was_reported_while_the_gateway_was_away() {
         sleep(Duration::from_millis(20)).await;
     }
     world.alive(1).await;
-}
-
-/// A connection to the public listener that is kept.
-struct Reader {
-    sender: SendRequest<Empty<Bytes>>,
-}
-
-impl Reader {
-    async fn new(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.expect("listening");
-        stream.set_nodelay(true).expect("TCP");
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP");
-        tokio::spawn(connection);
-        Self { sender }
-    }
-
-    async fn read(&mut self, path: &str) -> Bytes {
-        self.sender.ready().await.expect("a connection");
-        let request = Request::get(path).header("host", "gate");
-        let request = request.body(Empty::new()).expect("a request");
-        let answer = self.sender.send_request(request).await.expect("an answer");
-        let body = answer.into_body().collect().await.expect("a body");
-        body.to_bytes()
-    }
-}
-
-/// Prints how long a read of a cached object stays old after its PUT was answered. Nothing is asserted of the time.
-async fn print_delay(way: Way, name: &str) {
-    const PUTS: usize = 200;
-    let world = World::new(way).await;
-    let mut reader = Reader::new(world.gateway().http).await;
-    world.bucket.put("object", "0000").await;
-    world.reads("/object", 200, "0000").await;
-    let mut delays = Vec::new();
-    for n in 1..=PUTS {
-        let new = format!("{n:04}");
-        world.bucket.put("object", new.clone()).await;
-        let answered = Instant::now();
-        while reader.read("/object").await != new.as_bytes() {
-            assert!(answered.elapsed() < LONG, "{n} does not come");
-        }
-        delays.push(answered.elapsed());
-    }
-    delays.sort();
-    let at = |percent: usize| delays[(PUTS * percent).div_ceil(100) - 1];
-    let (p50, p99, max) = (at(50), at(99), at(100));
-    eprintln!(
-        "{name}: from the answer of {PUTS} PUTs to the first fresh read: p50 {p50:?}, p99 {p99:?}, at most {max:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_delay_of_a_webhook_is_printed() {
-    print_delay(Way::Webhook, "webhook").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_delay_of_nats_is_printed() {
-    print_delay(Way::Nats, "nats").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_delay_of_a_stream_is_printed() {
-    print_delay(Way::JetStream, "stream").await;
 }

@@ -1,0 +1,77 @@
+//! The time from a PUT to the first fresh read, for each way of events.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::{LONG, Way, World};
+
+/// A connection to the public listener that is kept.
+struct Reader {
+    sender: SendRequest<Empty<Bytes>>,
+}
+
+impl Reader {
+    async fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("listening");
+        stream.set_nodelay(true).expect("TCP");
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP");
+        tokio::spawn(connection);
+        Self { sender }
+    }
+
+    async fn read(&mut self, path: &str) -> Bytes {
+        self.sender.ready().await.expect("a connection");
+        let request = Request::get(path).header("host", "gate");
+        let request = request.body(Empty::new()).expect("a request");
+        let answer = self.sender.send_request(request).await.expect("an answer");
+        let body = answer.into_body().collect().await.expect("a body");
+        body.to_bytes()
+    }
+}
+
+/// Prints how long a read of a cached object stays old after its PUT was answered. Nothing is asserted of the time.
+async fn print_delay(way: Way, name: &str) {
+    const PUTS: usize = 200;
+    let world = World::new(way).await;
+    let mut reader = Reader::new(world.gateway().http).await;
+    world.bucket.put("object", "0000").await;
+    world.reads("/object", 200, "0000").await;
+    let mut delays = Vec::new();
+    for n in 1..=PUTS {
+        let new = format!("{n:04}");
+        world.bucket.put("object", new.clone()).await;
+        let answered = Instant::now();
+        while reader.read("/object").await != new.as_bytes() {
+            assert!(answered.elapsed() < LONG, "{n} does not come");
+        }
+        delays.push(answered.elapsed());
+    }
+    delays.sort();
+    let at = |percent: usize| delays[(PUTS * percent).div_ceil(100) - 1];
+    let (p50, p99, max) = (at(50), at(99), at(100));
+    eprintln!(
+        "{name}: from the answer of {PUTS} PUTs to the first fresh read: p50 {p50:?}, p99 {p99:?}, at most {max:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_a_webhook_is_printed() {
+    print_delay(Way::Webhook, "webhook").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_nats_is_printed() {
+    print_delay(Way::Nats, "nats").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_a_stream_is_printed() {
+    print_delay(Way::JetStream, "stream").await;
+}
