@@ -371,7 +371,15 @@ impl Files {
         if origin != self.source.origin.id() {
             return;
         }
-        let nodes = self.nodes.covered(|key| self.is_covered(scope, key));
+        let nodes = match scope {
+            // Events come by the thousand, and a kernel may know a million nodes.
+            Scope::Key(key) => self
+                .nodes
+                .with_keys(&[key.as_str()])
+                .into_values()
+                .collect(),
+            _ => self.nodes.covered(|key| self.is_covered(scope, key)),
+        };
         let told = tokio::task::spawn_blocking(move || {
             for node in nodes {
                 if pages {
