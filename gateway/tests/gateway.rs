@@ -14,10 +14,13 @@ use tidegate::demo::{DemoOptions, Running, Stage};
 mod door;
 #[path = "support/gateway.rs"]
 mod gateway;
+#[path = "support/killed.rs"]
+mod killed;
 #[path = "support/world.rs"]
 mod world;
 
 use gateway::{Got, Whole, ask};
+use killed::Killed;
 use world::{World, sample};
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
@@ -204,22 +207,22 @@ async fn serve_says_where_and_ends_in_order_when_told() {
     let config = world.config("").replace("[admin]\n", admin);
     let file = world.folder.path().join("tidegate.toml");
     std::fs::write(&file, format!("{anywhere}{config}")).expect("written");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["serve", "--config"])
         .arg(&file)
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut log = BufReader::new(child.stderr.take().expect("piped"));
+        .spawn();
+    let mut child = Killed(child.expect("it starts"));
+    let mut log = BufReader::new(child.0.stderr.take().expect("piped"));
     let http = address(&mut log, "serving").parse().expect("an address");
     let got = ask(http, Method::GET, "/one.bin", &[]).await;
     assert_eq!((got.status, &got.body[..]), (200, &b"1"[..]));
 
-    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let id = i32::try_from(child.0.id()).ok().and_then(Pid::from_raw);
     kill_process(id.expect("a process id"), Signal::TERM).expect("ours");
     let mut rest = String::new();
     log.read_to_string(&mut rest).expect("text");
-    assert_eq!(child.wait().expect("ours").code(), Some(0), "{rest}");
+    assert_eq!(child.0.wait().expect("ours").code(), Some(0), "{rest}");
     assert!(rest.contains("stopped in order"), "{rest}");
 }
 

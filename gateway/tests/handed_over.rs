@@ -5,17 +5,22 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use loadtest::child::handed_over;
 use tempfile::TempDir;
 
+#[path = "support/killed.rs"]
+mod killed;
+
+use killed::Killed;
+
 /// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Starts `tidegate serve` with a configuration that listens on `http`, in a folder of its own.
-fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Child {
+fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Killed {
     let at = |name: &str| dir.path().join(name).display().to_string();
     let toml = format!(
         "[http]\nlisten = \"{http}\"\n[admin]\nlisten = \"unix:{}\"\n[state]\npath = \"{}\"\n\
@@ -29,19 +34,19 @@ fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Child {
     let mut command = handed_over(Path::new(env!("CARGO_BIN_EXE_tidegate")));
     command.arg("serve").arg("--config").arg(file).stdin(handed);
     let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());
-    piped.spawn().expect("sh")
-}
-
-fn kill(mut gateway: Child) {
-    gateway.kill().expect("it runs");
-    gateway.wait().expect("it ends");
+    Killed(piped.spawn().expect("sh"))
 }
 
 /// Returns the errors of a gateway that does not start.
-fn refusal(gateway: Child) -> String {
-    let output = gateway.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr).expect("text")
+fn refusal(mut gateway: Killed) -> String {
+    let mut errors = String::new();
+    let piped = gateway.0.stderr.take();
+    piped
+        .expect("piped")
+        .read_to_string(&mut errors)
+        .expect("text");
+    assert_eq!(gateway.0.wait().expect("it ends").code(), Some(1));
+    errors
 }
 
 fn connect(address: &TcpListener) -> TcpStream {
@@ -71,7 +76,7 @@ fn connections_wait_for_the_next_process() {
         let gateway = start(&dir, &address, handed.into());
         is_answered(early);
         is_answered(connect(&listener));
-        kill(gateway);
+        drop(gateway);
     }
 }
 
@@ -91,9 +96,11 @@ fn the_file_of_a_socket_that_was_handed_over_stays() {
     client.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1."), "{answer}");
     // An orderly stop, so that the process clears away its own files.
-    let ended = Command::new("kill").arg(gateway.id().to_string()).status();
+    let ended = Command::new("kill")
+        .arg(gateway.0.id().to_string())
+        .status();
     assert!(ended.expect("kill").success());
-    assert_eq!(gateway.wait().expect("it ends").code(), Some(0));
+    assert_eq!(gateway.0.wait().expect("it ends").code(), Some(0));
     assert!(!dir.path().join("admin.sock").exists());
     assert!(Path::new(&path).exists());
 }

@@ -25,14 +25,11 @@ use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
 use tidegate_hooks::Hooks;
-use tidegate_http::{ClientMemory, Frontend, Routes};
+use tidegate_http::{Changes, ClientMemory, Control, Frontend, Routes};
 use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
-
-/// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
-const PUBLIC_SOCKET_MODE: u32 = 0o660;
 
 /// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
@@ -73,7 +70,7 @@ impl Sockets {
         };
         let mut http = Vec::new();
         for one in &config.http.listen.0 {
-            http.push(bind(&one.address, PUBLIC_SOCKET_MODE).await?);
+            http.push(bind(&one.address, settings::PUBLIC_SOCKET_MODE).await?);
         }
         let admin = bind(&config.admin.listen.address, ADMIN_SOCKET_MODE).await?;
         if let Some(address) = inherited.first_unused() {
@@ -99,7 +96,7 @@ pub struct Gateway {
     stop: CancellationToken,
     public: JoinHandle<()>,
     private: JoinHandle<()>,
-    deadline: Duration,
+    control: Arc<Control>,
     reloader: Arc<Reloader>,
     events: RunningEvents,
     /// Runs requests to origins and disks until the gateway is dropped.
@@ -121,13 +118,15 @@ impl Gateway {
         let token = admin_token(config, env)?;
         let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
-        let settings = settings::http(&config.http, config.cache.budget);
-        let deadline = settings.drain;
+        let deadline = config.http.drain.into();
         let events = bucket_events(config, env, &mut parts, deadline).await?;
         // The last step that can fail.
         let started = mounts::start(config, env, &config.mount, &mut parts).await;
         let (mounts, writers) = parts.close_on_error(deadline, started).await?;
-        let reloader = Arc::new(Reloader::new(loaded, env, &parts, tls.clone()));
+        announce(&sockets)?;
+        let (control, changes) = public_control(config, sockets.http)?;
+        let reloader = Reloader::new(loaded, env, &parts, (tls.clone(), control.clone()));
+        let reloader = Arc::new(reloader);
         let GatewayParts {
             engine,
             write_path,
@@ -140,12 +139,12 @@ impl Gateway {
             ..
         } = parts;
         let served = ((engine.clone(), write_path), reloader.routes.clone());
-        let frontend = frontend(served, settings, client_memory, &mut registry);
+        let frontend = frontend(served, &control, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
-            control: control(&engine, &locator, writers.clone(), &mounts),
+            control: engine_control(&engine, &locator, writers.clone(), &mounts),
             routes: locator.clone(),
             reload: reloader.clone(),
             tiers: Arc::new(tiers),
@@ -159,18 +158,17 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        announce(&sockets)?;
         let private = tidegate_admin::serve(sockets.admin, admin.router(), stop.clone());
         Ok(Self {
             engine,
             mounts,
             writers,
             hooks,
-            public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
+            public: tokio::spawn(frontend.serve_controlled(changes, draining.clone())),
             private: tokio::spawn(private),
             draining,
             stop,
-            deadline,
+            control,
             reloader,
             events: events.start(),
             _background: background,
@@ -187,14 +185,15 @@ impl Gateway {
     /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 5 s.
     pub async fn stop(self) {
         self.draining.cancel();
+        let deadline = self.control.drain();
         let (public, ()) = tokio::join!(self.public, self.mounts.stop());
         if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }
         self.events.stop().await;
-        writing::settle(self.writers.as_ref(), self.deadline).await;
+        writing::settle(self.writers.as_ref(), deadline).await;
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
-        self.engine.close(self.deadline).await;
+        self.engine.close(deadline).await;
         self.stop.cancel();
         if let Err(error) = self.private.await {
             tracing::error!(%error, "the admin listener ended badly");
@@ -219,18 +218,18 @@ async fn bucket_events(
 /// Returns the public frontend, and registers its metrics.
 fn frontend(
     (served, routes): ((Engine, Arc<WritePath>), Arc<Routes>),
-    settings: tidegate_http::Settings,
+    control: &Control,
     client_memory: Arc<ClientMemory>,
     registry: &mut Registry,
 ) -> Frontend {
     let metrics = Arc::new(tidegate_http::Metrics::default());
     metrics.register(registry);
     client_memory.register(registry);
-    Frontend::new(served, routes, settings, metrics, client_memory)
+    Frontend::new(served, routes, control.settings(), metrics, client_memory)
 }
 
 /// Returns the operator's hold on the engine.
-fn control(
+fn engine_control(
     engine: &Engine,
     locator: &Arc<locate::Locator>,
     writers: Option<Writers>,
@@ -257,6 +256,24 @@ fn tiers_and_pins(
         locate: locator.clone(),
     };
     (tiers, pins)
+}
+
+/// Returns the control of the public frontend with these listeners, which are in the order of the configuration.
+fn public_control(
+    config: &Config,
+    listeners: Vec<Listener>,
+) -> anyhow::Result<(Arc<Control>, Changes)> {
+    let mut configured = config.http.listen.0.iter();
+    let address = |listener: Listener| {
+        let address = match configured.next() {
+            Some(one) => one.address.clone(),
+            None => listener.address()?,
+        };
+        anyhow::Ok((address, listener))
+    };
+    let listeners: anyhow::Result<_> = listeners.into_iter().map(address).collect();
+    let settings = settings::http(&config.http, config.cache.budget);
+    Ok(Control::new(settings, listeners?))
 }
 
 /// Logs the addresses of the listeners.

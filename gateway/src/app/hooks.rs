@@ -5,18 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::runtime::Handle;
 
 use crate::doctor::Origins;
 use tidegate_config::{Config, Environment, Hook, HookEach, HookEvent, Secret};
 use tidegate_engine::{ChangeObserver, Engine};
-use tidegate_hooks::{Each, HookSettings, Hooks};
+use tidegate_hooks::{Each, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey, OriginId};
 
 /// The time that a stop gives to the calls that wait.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Prepares the hooks of a configuration.
+pub(super) fn prepare(
+    config: &Config,
+    env: &Environment,
+    origins: &Origins,
+) -> anyhow::Result<PreparedHooks> {
+    let settings = |(index, hook): (usize, &Hook)| {
+        let name = hook.name_at(index);
+        settings(hook, name.clone(), env).with_context(|| format!("hook `{name}`"))
+    };
+    let settings: anyhow::Result<Vec<_>> = config.hook.iter().enumerate().map(settings).collect();
+    PreparedHooks::new(settings?, aliases(origins)).context("hooks")
+}
 
 /// Starts the hooks of a configuration on a runtime.
 pub(super) fn start(
@@ -25,14 +40,9 @@ pub(super) fn start(
     origins: &Origins,
     runtime: Option<Handle>,
 ) -> anyhow::Result<Arc<Hooks>> {
-    let settings = |(index, hook): (usize, &Hook)| {
-        let name = hook.name_at(index);
-        settings(hook, name.clone(), env).with_context(|| format!("hook `{name}`"))
-    };
-    let settings: anyhow::Result<Vec<_>> = config.hook.iter().enumerate().map(settings).collect();
+    let prepared = prepare(config, env, origins)?;
     let runtime = runtime.unwrap_or_else(Handle::current);
-    let hooks = Hooks::start(settings?, aliases(origins), &runtime).context("hooks")?;
-    Ok(Arc::new(hooks))
+    Ok(Arc::new(Hooks::start(prepared, &runtime)))
 }
 
 /// Returns for each origin the first name of its bucket.
@@ -96,32 +106,54 @@ fn headers(hook: &Hook, env: &Environment) -> anyhow::Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Reports the changes that are made through an engine to the hooks, if there are any.
-pub(super) fn observe(engine: &Engine, hooks: &Arc<Hooks>, config: &Config, origins: &Origins) {
-    if config.hook.is_empty() {
-        return;
+/// The names of an origin and its bucket.
+type Names = (String, String);
+
+/// Reports the keys that are written through this process to the hooks.
+#[derive(Debug)]
+pub(super) struct WrittenKeys {
+    origins: ArcSwap<HashMap<OriginId, Names>>,
+    hooks: Arc<Hooks>,
+}
+
+impl WrittenKeys {
+    /// Observes the changes that are made through an engine.
+    pub(super) fn observe(
+        engine: &Engine,
+        hooks: &Arc<Hooks>,
+        config: &Config,
+        origins: &Origins,
+    ) -> Arc<Self> {
+        let keys = Arc::new(Self {
+            origins: ArcSwap::from_pointee(names(config, origins)),
+            hooks: hooks.clone(),
+        });
+        engine.observe_changes(keys.clone());
+        keys
     }
+
+    /// Puts the hooks and origins of another configuration in force.
+    pub(super) fn replace(&self, prepared: PreparedHooks, config: &Config, origins: &Origins) {
+        self.origins.store(Arc::new(names(config, origins)));
+        self.hooks.replace(prepared);
+    }
+}
+
+fn names(config: &Config, origins: &Origins) -> HashMap<OriginId, Names> {
     let named = |origin: &tidegate_config::Origin| {
         let id = origins.get(&origin.name)?.id();
         Some((id, (origin.name.clone(), origin.bucket.clone())))
     };
-    engine.observe_changes(Arc::new(WrittenKeys {
-        origins: config.origin.iter().filter_map(named).collect(),
-        hooks: hooks.clone(),
-    }));
-}
-
-/// Reports the keys that are written through this process.
-#[derive(Debug)]
-struct WrittenKeys {
-    /// The names of an origin and its bucket.
-    origins: HashMap<OriginId, (String, String)>,
-    hooks: Arc<Hooks>,
+    config.origin.iter().filter_map(named).collect()
 }
 
 impl ChangeObserver for WrittenKeys {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
-        let Some((origin, bucket)) = self.origins.get(&origin) else {
+        if self.hooks.is_empty() {
+            return;
+        }
+        let origins = self.origins.load();
+        let Some((origin, bucket)) = origins.get(&origin) else {
             return;
         };
         let change = KeyChange {

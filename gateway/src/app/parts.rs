@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use super::events::Proofs;
+use super::hooks::WrittenKeys;
 use super::origins::LiveOrigins;
 use super::process::fetch_runtime::FetchRuntime;
 use super::routes::RouteParts;
@@ -29,6 +30,8 @@ pub(super) struct GatewayParts {
     pub(super) stores: Stores,
     /// The hooks, which bucket events call as well.
     pub(super) hooks: Arc<Hooks>,
+    /// Has the hooks exchanged.
+    pub(super) written_keys: Arc<WrittenKeys>,
     pub(super) routes: RouteParts,
     pub(super) live_origins: LiveOrigins,
     pub(super) proofs: Proofs,
@@ -73,12 +76,13 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
         engine(config, &origins, budget, background.handle(), registry).await?;
-    hooks::observe(&engine, &hooks, config, &origins);
+    let written_keys = WrittenKeys::observe(&engine, &hooks, config, &origins);
     Ok(GatewayParts {
         write_path: WritePath::new(&engine),
         engine,
         stores,
         hooks,
+        written_keys,
         routes,
         live_origins,
         proofs,

@@ -1,7 +1,7 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Routes, profiles, accesses, limits, origins, the level of the log and the sizes of tiers are exchanged while requests
-//! are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
+//! Listeners, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
+//! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
 use std::path::{Path, PathBuf};
@@ -12,23 +12,32 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::events::Proofs;
+use super::hooks::WrittenKeys;
 use super::locate::Locator;
-use super::origins::LiveOrigins;
+use super::origins::{LiveOrigins, PreparedOrigins};
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
-use super::settings;
+use super::{hooks, settings};
 use crate::tls;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
 use tidegate_engine::Engine;
-use tidegate_http::Routes;
+use tidegate_hooks::PreparedHooks;
+use tidegate_http::{Control, Routes};
 use tidegate_origin::Metrics;
-use tidegate_plan::{Bucket, OriginId};
 use tidegate_tls::{Prepared, Tls};
 
+mod listeners;
+mod mounted_route;
+
+use listeners::PreparedListeners;
+use mounted_route::MountedRoute;
+
 /// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 6] = ["origin", "route", "profile", "access", "limits", "tls"];
+const LIVE_SECTIONS: [&str; 8] = [
+    "http", "origin", "route", "profile", "access", "limits", "tls", "hook",
+];
 
 /// The single keys that are applied while the gateway runs.
 const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
@@ -45,41 +54,22 @@ pub(super) struct Reloader {
     locator: Arc<Locator>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
-    /// `None`: no listener has TLS.
+    /// `None`: no listener had TLS at the start.
     tls: Option<Arc<Tls>>,
+    /// The control of the public listeners.
+    control: Arc<Control>,
+    hooks: Arc<WrittenKeys>,
     /// Held during a reload.
     present: Mutex<InForce>,
 }
 
-/// A mount, and where its route led when it was made: it stays there.
-#[derive(Debug)]
-struct MountedRoute {
-    mount: tidegate_config::Mount,
-    place: Option<(OriginId, String)>,
-}
-
-impl MountedRoute {
-    fn new(config: &Config, mount: &tidegate_config::Mount) -> Self {
-        Self {
-            mount: mount.clone(),
-            place: Self::place(config, mount),
-        }
-    }
-
-    /// Returns the origin's identity and the prefix to which the mount's route leads.
-    fn place(config: &Config, mount: &tidegate_config::Mount) -> Option<(OriginId, String)> {
-        let route = config.route_of(mount)?;
-        let route = config.routes().into_iter().nth(route)?;
-        let origin = config.origin.iter().find(|one| one.name == route.origin)?;
-        let bucket = Bucket::new(origin.endpoint.as_deref(), &origin.bucket);
-        let id = bucket.identity_for(origin.identity.as_deref());
-        Some((id, route.key_prefix))
-    }
-
-    /// Returns whether its route leads elsewhere now.
-    fn has_moved(&self, config: &Config) -> bool {
-        Self::place(config, &self.mount) != self.place
-    }
+/// The parts of another configuration, not in force yet.
+struct PreparedParts {
+    config: Config,
+    origins: PreparedOrigins,
+    routes: RouteParts,
+    hooks: PreparedHooks,
+    listeners: PreparedListeners,
 }
 
 /// The configuration in force.
@@ -122,7 +112,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        tls: Option<Arc<Tls>>,
+        (tls, control): (Option<Arc<Tls>>, Arc<Control>),
     ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
@@ -138,6 +128,8 @@ impl Reloader {
             tiering: parts.stores.tiering.clone(),
             mounts,
             tls,
+            control,
+            hooks: parts.written_keys.clone(),
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
@@ -176,30 +168,19 @@ impl Reloader {
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
         let (loaded, certificates) = self.load(present, overrides).await?;
-        let old = &present.loaded;
-        let config = with_old_sizes(&old.config, loaded.config.clone());
-        let words = |error: anyhow::Error| wrong(format!("{error:#}"));
-        let live = &present.origins;
-        let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
-        let prepared = prepared.await.map_err(words)?;
-        let origins = prepared.origins.all();
-        let parts = routes::rebuild(&config, &self.env, (&origins, &self.proofs), &present.parts);
-        let parts = parts.map_err(words)?;
+        let prepared = self.prepare(present, &loaded.config).await;
+        let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
+        let old = &present.loaded;
         self.resize(&old.config, &loaded.config).await?;
         if let Err(error) = settings::logging(&loaded.config.log).apply() {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
-        let live = prepared.apply();
-        self.engine
-            .set_origins(origins.clone().into_iter().collect());
         if let (Some(tls), Some(certificates)) = (&self.tls, certificates) {
             tls.replace(certificates);
         }
-        parts.apply_profiles();
-        self.locator.replace(&config, &parts.routes, &origins);
-        self.routes.replace(parts.routes.clone());
+        let (parts, origins) = self.exchange(prepared).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
@@ -209,30 +190,55 @@ impl Reloader {
             needs_restart = ?report.needs_restart,
             "configuration reloaded"
         );
-        // What needs a restart is still as it was, and is named again by the next reload.
         *present = InForce {
-            loaded: Loaded {
-                written: old.written.with_live(&loaded.written, is_live),
-                config: Config {
-                    origin: loaded.config.origin,
-                    cache: sized(old.config.cache.clone(), &loaded.config.cache),
-                    route: loaded.config.route,
-                    profile: loaded.config.profile,
-                    access: loaded.config.access,
-                    limits: loaded.config.limits,
-                    log: tidegate_config::Log {
-                        format: old.config.log.format,
-                        ..loaded.config.log
-                    },
-                    tls: loaded.config.tls,
-                    ..old.config.clone()
-                },
-                ..loaded
-            },
+            loaded: in_force(old, loaded),
             parts,
-            origins: live,
+            origins,
         };
         Ok(report)
+    }
+
+    /// Makes the parts of a configuration, and puts none of them in force.
+    async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
+        let config = with_old_sizes(&present.loaded.config, config.clone());
+        let live = &present.origins;
+        let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
+        let origins = prepared.await?;
+        let all = origins.origins.all();
+        let routes = routes::rebuild(&config, &self.env, (&all, &self.proofs), &present.parts)?;
+        let hooks = hooks::prepare(&config, &self.env, &all)?;
+        let listen = &config.http.listen.0;
+        let listeners = listeners::prepare(&self.control, listen, self.tls.as_ref()).await?;
+        Ok(PreparedParts {
+            config,
+            origins,
+            routes,
+            hooks,
+            listeners,
+        })
+    }
+
+    /// Puts the parts of a configuration in force; returns those that the next one is compared with.
+    async fn exchange(&self, prepared: PreparedParts) -> (RouteParts, LiveOrigins) {
+        let PreparedParts {
+            config,
+            origins,
+            routes,
+            hooks,
+            listeners,
+        } = prepared;
+        let live = origins.apply();
+        let origins = live.all();
+        self.engine
+            .set_origins(origins.clone().into_iter().collect());
+        routes.apply_profiles();
+        self.locator.replace(&config, &routes.routes, &origins);
+        self.routes.replace(routes.routes.clone());
+        self.hooks.replace(hooks, &config, &origins);
+        let http = settings::http(&config.http, config.cache.budget);
+        self.control.replace_settings(http);
+        listeners.apply(&self.control).await;
+        (routes, live)
     }
 
     /// Reads and checks the configuration, and the certificates if a listener has TLS.
@@ -274,7 +280,7 @@ impl Reloader {
         let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
             changed.map(str::to_owned).partition(|key| is_live(key));
         let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
-        needs_restart.extend(moved.map(|one| format!("the mount {}", one.mount.path.display())));
+        needs_restart.extend(moved.map(|one| format!("the mount {}", one.path().display())));
         ReloadReport {
             changed,
             needs_restart,
@@ -319,6 +325,30 @@ impl Reloader {
     }
 }
 
+/// Returns what is in force after a reload. What needs a restart is still as it was, and is named again by the next reload.
+fn in_force(old: &Loaded, new: Loaded) -> Loaded {
+    Loaded {
+        written: old.written.with_live(&new.written, is_live),
+        config: Config {
+            http: new.config.http,
+            origin: new.config.origin,
+            cache: sized(old.config.cache.clone(), &new.config.cache),
+            route: new.config.route,
+            profile: new.config.profile,
+            access: new.config.access,
+            limits: new.config.limits,
+            hook: new.config.hook,
+            log: tidegate_config::Log {
+                format: old.config.log.format,
+                ..new.config.log
+            },
+            tls: new.config.tls,
+            ..old.config.clone()
+        },
+        ..new
+    }
+}
+
 /// Returns the new configuration with the budget that the gateway runs with, to which profiles are cut.
 fn with_old_sizes(old: &Config, mut new: Config) -> Config {
     new.cache.budget = old.cache.budget;
@@ -353,23 +383,6 @@ fn wrong(error: impl ToString) -> ReloadError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_config::parse;
-
-    #[test]
-    fn a_mount_whose_route_has_moved_is_told_until_it_is_back() {
-        let config = |prefix: &str| {
-            let text = format!(
-                "[[origin]]\nname = \"o\"\nbucket = \"b\"\n[[route]]\npath = \"/\"\norigin = \"o\"\n\
-                 key_prefix = \"{prefix}\"\n[[mount]]\npath = \"/mnt/a\"\nroute = \"/\"\n"
-            );
-            let loaded = parse("t.toml", &text, &Environment::default());
-            loaded.expect("it is right").config
-        };
-        let start = config("a/");
-        let mounted = MountedRoute::new(&start, &start.mount[0]);
-        let moved = ["a/", "b/", "b/", "a/"].map(|prefix| mounted.has_moved(&config(prefix)));
-        assert_eq!(moved, [false, true, true, false]);
-    }
 
     #[test]
     fn keys_that_are_applied_while_it_runs() {
@@ -385,8 +398,10 @@ mod tests {
             ("log.level", true),
             ("log.format", false),
             ("cache.budget", false),
-            ("http.listen[0]", false),
+            ("http.listen[0]", true),
+            ("admin.listen", false),
             ("origin[0].bucket", true),
+            ("hook[0].url", true),
             ("routes", false),
         ] {
             assert_eq!(is_live(key), live, "{key}");

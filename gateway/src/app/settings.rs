@@ -13,6 +13,9 @@ use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry, Token};
 use tidegate_telemetry::logging::{Format, Logging};
 
+/// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
+pub(super) const PUBLIC_SOCKET_MODE: u32 = 0o660;
+
 /// Bytes of `cache.budget` for each HTTP/2 stream: the cost of one with a copy in flight.
 const STREAM_SHARE: u64 = 16 << 10;
 

@@ -48,6 +48,24 @@ impl Serving {
         std::fs::write(self.config(), toml).expect("written");
     }
 
+    /// Sets other public listeners, and perhaps further lines of `[http]`, in the configuration that is written.
+    pub(crate) fn listen_on(&self, listen: &str) {
+        let text = std::fs::read_to_string(self.config()).expect("written");
+        let (before, _) = text.split_once("[http]\nlisten = ").expect("at its end");
+        let text = format!("{before}[http]\nlisten = {listen}\n");
+        std::fs::write(self.config(), text).expect("written");
+    }
+
+    /// Returns the bytes of memory that the program has in use.
+    pub(crate) fn resident(&self) -> usize {
+        let child = self.child.as_ref().expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.expect("a line").parse::<usize>().expect("a number") << 10
+    }
+
     /// Returns the configuration's file.
     pub(crate) fn config(&self) -> PathBuf {
         self.home.path().join("tidegate.toml")

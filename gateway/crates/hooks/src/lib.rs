@@ -16,7 +16,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -48,67 +47,125 @@ pub enum HookError {
     Roots(std::io::Error),
 }
 
-/// The hooks of a process.
+/// The hooks of a process. They may be exchanged while it runs.
 pub struct Hooks {
+    present: Mutex<Arc<HookSet>>,
+    metrics: Metrics,
+    runtime: Handle,
+    stop: CancellationToken,
+    running: Mutex<Vec<RunningHook>>,
+}
+
+/// The hooks of one moment.
+#[derive(Debug)]
+struct HookSet {
     hooks: Vec<Arc<Hook>>,
     /// The first name of each origin's bucket: several origins may have one bucket.
     aliases: HashMap<String, Arc<str>>,
-    metrics: Metrics,
-    stop: CancellationToken,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A hook and its task.
+struct RunningHook {
+    hook: Arc<Hook>,
+    task: JoinHandle<()>,
+}
+
+/// Hooks that can be started, or take the place of others.
+#[derive(Debug)]
+pub struct PreparedHooks {
+    settings: Vec<HookSettings>,
+    aliases: HashMap<String, Arc<str>>,
+    transport: Arc<dyn Transport>,
+}
+
+impl PreparedHooks {
+    /// Prepares hooks. `aliases` has, for each origin, the first name of its bucket. It may read the system's certificates.
+    ///
+    /// # Errors
+    /// A hook needs TLS, and the system has no certificates.
+    pub fn new(
+        settings: Vec<HookSettings>,
+        aliases: HashMap<String, Arc<str>>,
+    ) -> Result<Self, HookError> {
+        let is_tls = |hook: &HookSettings| hook.url.head().starts_with("https://");
+        let client = HttpClient::new(settings.iter().any(is_tls))?;
+        Ok(Self {
+            settings,
+            aliases,
+            transport: Arc::new(client),
+        })
+    }
 }
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hooks")
-            .field("hooks", &self.hooks.len())
+            .field("hooks", &self.load().hooks.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Hooks {
-    /// Starts a task for each hook on a runtime. `aliases` has, for each origin, the first name of its bucket.
-    ///
-    /// # Errors
-    /// A hook needs TLS, and the system has no certificates.
-    pub fn start(
-        settings: Vec<HookSettings>,
-        aliases: HashMap<String, Arc<str>>,
-        runtime: &Handle,
-    ) -> Result<Self, HookError> {
-        let is_tls = |hook: &HookSettings| hook.url.head().starts_with("https://");
-        let client = HttpClient::new(settings.iter().any(is_tls))?;
-        Ok(Self::over(Arc::new(client), settings, aliases, runtime))
+    /// Starts a task for each hook on a runtime.
+    #[must_use]
+    pub fn start(prepared: PreparedHooks, runtime: &Handle) -> Self {
+        let none = HookSet {
+            hooks: Vec::new(),
+            aliases: HashMap::new(),
+        };
+        let hooks = Self {
+            present: Mutex::new(Arc::new(none)),
+            metrics: Metrics::default(),
+            runtime: runtime.clone(),
+            stop: CancellationToken::new(),
+            running: Mutex::default(),
+        };
+        hooks.replace(prepared);
+        hooks
     }
 
-    fn over(
-        transport: Arc<dyn Transport>,
-        settings: Vec<HookSettings>,
-        aliases: HashMap<String, Arc<str>>,
-        runtime: &Handle,
-    ) -> Self {
-        let (metrics, stop) = (Metrics::default(), CancellationToken::new());
-        let hook = |settings: HookSettings| {
-            Arc::new(Hook {
-                metrics: metrics.of(&settings.name),
-                settings,
-                transport: transport.clone(),
-                stop: stop.clone(),
-                pending: Mutex::default(),
-                wake: Notify::new(),
-                unsent: 0.into(),
-            })
-        };
-        let hooks: Vec<_> = settings.into_iter().map(hook).collect();
-        let tasks = hooks.iter().cloned().map(|hook| runtime.spawn(hook.run()));
-        let tasks = Mutex::new(tasks.collect());
-        Self {
-            hooks,
-            aliases,
-            metrics,
-            stop,
-            tasks,
+    /// Puts other hooks in the place of these. One whose name stays keeps the changes that wait for their call, and calls
+    /// by its new settings from the next call on. The calls of one that has gone are dropped, and logged.
+    pub fn replace(&self, prepared: PreparedHooks) {
+        let mut running = self.running.lock().recover();
+        let mut old = std::mem::take(&mut *running);
+        for settings in prepared.settings {
+            let transport = prepared.transport.clone();
+            let same = old
+                .iter()
+                .position(|one| one.hook.name == settings.name)
+                .map(|at| old.swap_remove(at));
+            running.push(match same {
+                Some(kept) => {
+                    kept.hook.replace(settings, transport);
+                    kept
+                }
+                None => self.run(settings, transport),
+            });
         }
+        let set = HookSet {
+            hooks: running.iter().map(|one| one.hook.clone()).collect(),
+            aliases: prepared.aliases,
+        };
+        *self.present.lock().recover() = Arc::new(set);
+        for gone in old {
+            gone.task.abort();
+            gone.hook.drop_calls(DropReason::Removed);
+        }
+    }
+
+    fn run(&self, settings: HookSettings, transport: Arc<dyn Transport>) -> RunningHook {
+        let metrics = self.metrics.of(&settings.name);
+        let hook = Hook::new(settings, transport, metrics, self.stop.clone());
+        let hook = Arc::new(hook);
+        RunningHook {
+            task: self.runtime.spawn(hook.clone().run()),
+            hook,
+        }
+    }
+
+    fn load(&self) -> Arc<HookSet> {
+        self.present.lock().recover().clone()
     }
 
     /// Registers the metrics.
@@ -116,43 +173,44 @@ impl Hooks {
         self.metrics.register(registry);
     }
 
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.load().hooks.is_empty()
+    }
+
     /// Reports changes of an origin's keys. Returns at once; the calls follow.
     pub fn changed(&self, origin: &str, changes: &[KeyChange]) {
-        let bucket = self.bucket(origin);
-        for hook in &self.hooks {
-            let named = hook.settings.origin.as_deref();
-            if named.is_none_or(|named| self.bucket(named) == bucket) {
+        let present = self.load();
+        let bucket = present.bucket(origin);
+        for hook in &present.hooks {
+            let settings = hook.settings();
+            let named = settings.origin.as_deref();
+            if named.is_none_or(|named| present.bucket(named) == bucket) {
                 hook.add(&bucket, changes);
             }
         }
     }
 
+    /// Sends the changes that wait, each call once, within a time. What is left then is dropped, and logged.
+    pub async fn stop(&self, within: Duration) {
+        self.stop.cancel();
+        let mut running = std::mem::take(&mut *self.running.lock().recover());
+        let tasks = join_all(running.iter_mut().map(|one| &mut one.task));
+        if tokio::time::timeout(within, tasks).await.is_ok() {
+            return;
+        }
+        running.iter().for_each(|one| one.task.abort());
+        for one in &running {
+            one.hook.drop_calls(DropReason::Stopped);
+        }
+    }
+}
+
+impl HookSet {
     /// Returns the name that stands for an origin's bucket.
     fn bucket(&self, origin: &str) -> Arc<str> {
         let alias = self.aliases.get(origin).cloned();
         alias.unwrap_or_else(|| origin.into())
-    }
-
-    /// Sends the changes that wait, each call once, within a time. What is left then is dropped, and logged.
-    pub async fn stop(&self, within: Duration) {
-        self.stop.cancel();
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().recover());
-        if tokio::time::timeout(within, join_all(&mut tasks))
-            .await
-            .is_ok()
-        {
-            return;
-        }
-        tasks.iter().for_each(JoinHandle::abort);
-        for hook in &self.hooks {
-            let waiting = hook.pending.lock().recover().take(hook.settings.each);
-            let unsent = hook.unsent.load(std::sync::atomic::Ordering::Relaxed);
-            let calls = unsent + waiting.len() as u64;
-            if calls > 0 {
-                hook.metrics.dropped(DropReason::Stopped, calls);
-                let hook = hook.settings.name.as_str();
-                tracing::warn!(hook, calls, "a hook's calls were dropped at the end");
-            }
-        }
     }
 }

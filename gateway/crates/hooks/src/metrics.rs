@@ -30,14 +30,17 @@ pub(crate) enum DropReason {
     Silent,
     /// The gateway stopped.
     Stopped,
+    /// A reload took the hook away.
+    Removed,
 }
 
 impl DropReason {
-    fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Silent => "silent",
             Self::Stopped => "stopped",
+            Self::Removed => "removed",
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Outcome, Transport};
-use crate::{Each, HookSettings, Hooks};
+use crate::{Each, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey};
 
@@ -92,11 +92,18 @@ impl Transport for Receiver {
     }
 }
 
-fn hooks(receiver: &Arc<Receiver>, settings: Vec<HookSettings>) -> Hooks {
+fn prepared(receiver: &Arc<Receiver>, settings: Vec<HookSettings>) -> PreparedHooks {
     let aliases = [("media", "media"), ("media-2", "media"), ("other", "other")];
     let aliases = aliases.map(|(name, alias)| (name.to_owned(), Arc::from(alias)));
-    let aliases = HashMap::from(aliases);
-    Hooks::over(receiver.clone(), settings, aliases, &Handle::current())
+    PreparedHooks {
+        settings,
+        aliases: HashMap::from(aliases),
+        transport: receiver.clone(),
+    }
+}
+
+fn hooks(receiver: &Arc<Receiver>, settings: Vec<HookSettings>) -> Hooks {
+    Hooks::start(prepared(receiver, settings), &Handle::current())
 }
 
 fn change(key: &str, kind: ChangeKind) -> KeyChange {
@@ -292,4 +299,45 @@ async fn a_stop_ends_a_pause_and_waits_for_no_silent_receiver() {
     assert_eq!(begun.elapsed().as_secs(), 5);
     assert_eq!(receiver.paths(), ["/a", "/a"]);
     assert_eq!(metric(&hooks, &["dropped", "stopped"]), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_that_stay_keep_what_waits_and_others_drop_it() {
+    let (before, after) = (Receiver::new(&[], OK), Receiver::new(&[], OK));
+    let hooks = hooks(&before, vec![settings("stays"), settings("goes")]);
+    hooks.changed("media", &created("a"));
+    sleep(SECOND).await;
+    let mut stays = settings("stays");
+    stays.url = Template::parse("http://r/new/{key}").expect("a template");
+    stays.debounce = 3 * SECOND;
+    hooks.replace(prepared(&after, vec![settings("comes"), stays]));
+    assert_eq!(metric(&hooks, &["dropped", "goes", "removed"]), 1);
+    assert_eq!(metric(&hooks, &["pending", "goes"]), 0);
+    sleep(LONG).await;
+    assert!(before.seen().is_empty(), "{:?}", before.seen());
+    assert_eq!(after.seen(), [(3, "/new/a".to_owned())], "by its new time");
+    hooks.changed("media", &created("b"));
+    sleep(LONG).await;
+    assert_eq!(after.paths()[1..], ["/new/b", "/b"]);
+    hooks.replace(prepared(&after, Vec::new()));
+    assert!(hooks.is_empty());
+    hooks.changed("media", &created("c"));
+    sleep(LONG).await;
+    assert_eq!(after.paths().len(), 3);
+    assert_eq!(metric(&hooks, &["dropped"]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_under_way_ends_with_its_hook_and_goes_on_with_the_new_settings() {
+    let silent = Receiver::new(&[], Outcome::Timeout);
+    let hooks = hooks(&silent, vec![settings("stays"), settings("goes")]);
+    hooks.changed("media", &created("a"));
+    sleep(6 * SECOND).await;
+    assert_eq!(silent.paths(), ["/a", "/a"], "both are calling");
+    let heard = Receiver::new(&[], OK);
+    hooks.replace(prepared(&heard, vec![settings("stays")]));
+    assert_eq!(metric(&hooks, &["dropped", "goes", "removed"]), 1);
+    sleep(LONG).await;
+    assert_eq!(silent.paths().len(), 2, "the next try has the new settings");
+    assert_eq!(heard.paths(), ["/a"]);
 }

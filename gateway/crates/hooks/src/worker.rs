@@ -29,21 +29,89 @@ const MAX_BATCH: Duration = Duration::from_secs(600);
 /// One hook.
 #[derive(Debug)]
 pub(crate) struct Hook {
-    pub(crate) settings: HookSettings,
-    pub(crate) metrics: HookMetrics,
-    pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) stop: CancellationToken,
-    pub(crate) pending: Mutex<Pending>,
+    pub(crate) name: String,
+    present: Mutex<Present>,
+    metrics: HookMetrics,
+    stop: CancellationToken,
+    pending: Mutex<Pending>,
     /// Tells the task that there is a change.
-    pub(crate) wake: Notify,
+    wake: Notify,
+    /// Tells the task that the settings are others.
+    changed: Notify,
     /// The calls of the present window that are not done.
-    pub(crate) unsent: AtomicU64,
+    unsent: AtomicU64,
+}
+
+/// The settings of a hook, and its way to the receiver.
+#[derive(Debug, Clone)]
+struct Present {
+    settings: Arc<HookSettings>,
+    transport: Arc<dyn Transport>,
 }
 
 impl Hook {
+    pub(crate) fn new(
+        settings: HookSettings,
+        transport: Arc<dyn Transport>,
+        metrics: HookMetrics,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            name: settings.name.clone(),
+            present: Mutex::new(Present {
+                settings: Arc::new(settings),
+                transport,
+            }),
+            metrics,
+            stop,
+            pending: Mutex::default(),
+            wake: Notify::new(),
+            changed: Notify::new(),
+            unsent: 0.into(),
+        }
+    }
+
+    /// Puts other settings in force.
+    pub(crate) fn replace(&self, settings: HookSettings, transport: Arc<dyn Transport>) {
+        let settings = Arc::new(settings);
+        *self.present.lock().recover() = Present {
+            settings,
+            transport,
+        };
+        self.changed.notify_one();
+    }
+
+    fn present(&self) -> Present {
+        self.present.lock().recover().clone()
+    }
+
+    pub(crate) fn settings(&self) -> Arc<HookSettings> {
+        self.present().settings
+    }
+
+    /// Counts and logs the calls that are not done, of a task that was ended.
+    pub(crate) fn drop_calls(&self, reason: DropReason) {
+        let each = self.settings().each;
+        let waiting = self.pending.lock().recover().take(each);
+        self.metrics.pending(0);
+        let unsent = self.unsent.load(Ordering::Relaxed);
+        let calls = unsent + waiting.len() as u64;
+        if calls > 0 {
+            self.metrics.dropped(reason, calls);
+            let (hook, reason) = (self.name.as_str(), reason.label());
+            tracing::warn!(
+                hook,
+                calls,
+                reason,
+                "a hook's calls were dropped at its end"
+            );
+        }
+    }
+
     /// Adds the changes that the hook is called for. Returns at once.
     pub(crate) fn add(&self, origin: &Arc<str>, changes: &[KeyChange]) {
-        let covered = |change: &&KeyChange| self.settings.covers(change.kind, change.key.as_str());
+        let settings = self.settings();
+        let covered = |change: &&KeyChange| settings.covers(change.kind, change.key.as_str());
         let mut covered = changes.iter().filter(covered).peekable();
         if covered.peek().is_none() {
             return;
@@ -70,11 +138,8 @@ impl Hook {
     /// Waits until changes are due, and takes them. `None`: it stops, and nothing waits.
     async fn next_calls(&self) -> Option<Vec<Call>> {
         loop {
-            let HookSettings {
-                debounce,
-                max_delay,
-                ..
-            } = self.settings;
+            let settings = self.settings();
+            let (debounce, max_delay) = (settings.debounce, settings.max_delay);
             let due = self.pending.lock().recover().due(debounce, max_delay);
             let is_stopping = self.stop.is_cancelled();
             match due {
@@ -86,6 +151,7 @@ impl Hook {
                 Some(due) if is_stopping || due <= Instant::now() => return Some(self.take()),
                 Some(due) => tokio::select! {
                     () = sleep_until(due) => {}
+                    () = self.changed.notified() => {}
                     () = self.stop.cancelled() => {}
                 },
             }
@@ -93,8 +159,9 @@ impl Hook {
     }
 
     fn take(&self) -> Vec<Call> {
+        let each = self.settings().each;
         let mut pending = self.pending.lock().recover();
-        let calls = pending.take(self.settings.each);
+        let calls = pending.take(each);
         self.metrics.pending(0);
         self.unsent.store(calls.len() as u64, Ordering::Relaxed);
         calls
@@ -117,7 +184,7 @@ impl Hook {
             if left > 0 && (is_silent || begun.elapsed() > MAX_BATCH) {
                 self.unsent.store(0, Ordering::Relaxed);
                 self.metrics.dropped(DropReason::Silent, left);
-                let hook = self.settings.name.as_str();
+                let hook = self.name.as_str();
                 tracing::warn!(hook, calls = left, "further calls of a hook were dropped");
                 return;
             }
@@ -126,10 +193,14 @@ impl Hook {
 
     /// Sends a call until it succeeds, is refused, or has had its tries. `None`: its URL is none.
     async fn send(&self, call: &Call) -> Option<Outcome> {
-        let hook = self.settings.name.as_str();
+        let hook = self.name.as_str();
         let mut failures = 0;
         loop {
-            let request = match self.settings.request(call) {
+            let Present {
+                settings,
+                transport,
+            } = self.present();
+            let request = match settings.request(call) {
                 Ok(request) => request,
                 // The configuration was checked, and values are escaped.
                 Err(error) => {
@@ -138,14 +209,13 @@ impl Hook {
                     return None;
                 }
             };
-            let outcome = self.transport.send(request, self.settings.timeout).await;
+            let outcome = transport.send(request, settings.timeout).await;
             self.metrics.answered(outcome);
             if outcome == Outcome::Done {
                 return Some(outcome);
             }
             let (result, status) = (outcome.label(), outcome.status());
-            if !outcome.may_pass() || failures >= self.settings.retries || self.stop.is_cancelled()
-            {
+            if !outcome.may_pass() || failures >= settings.retries || self.stop.is_cancelled() {
                 let tries = failures + 1;
                 tracing::warn!(hook, result, status, tries, "a hook's call was given up");
                 return Some(outcome);

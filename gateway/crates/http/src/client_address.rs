@@ -6,6 +6,7 @@ use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName};
 
 use tidegate_plan::Network;
+use tidegate_socket::Peer;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -52,8 +53,9 @@ impl ClientAddress {
     }
 }
 
-/// Returns the scheme of the client's request: that of `X-Forwarded-Proto`, if a trusted proxy names the client.
-pub(crate) fn scheme(address: ClientAddress, headers: &HeaderMap) -> &'static str {
+/// Returns the scheme of the client's request: that of `X-Forwarded-Proto`, if a trusted proxy names the client; else that
+/// of the connection.
+pub(crate) fn scheme((address, peer): (ClientAddress, &Peer), headers: &HeaderMap) -> &'static str {
     let mut lines = headers.get_all(&FORWARDED_PROTO).iter();
     let mut is_secure = || {
         lines
@@ -61,7 +63,11 @@ pub(crate) fn scheme(address: ClientAddress, headers: &HeaderMap) -> &'static st
             .is_some_and(|value| value.as_bytes() == b"https")
     };
     match address.source {
-        Source::Named if is_secure() => "https",
+        Source::Named if headers.contains_key(&FORWARDED_PROTO) => match is_secure() {
+            true => "https",
+            false => "http",
+        },
+        _ if peer.is_encrypted => "https",
         _ => "http",
     }
 }
@@ -175,23 +181,31 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_names_the_scheme() {
+    fn a_trusted_proxy_names_the_scheme_else_it_is_the_connections() {
         let trusted: Vec<Network> = vec!["127.0.0.1".parse().expect("a network")];
-        for (peer, client, proto, expected) in [
-            ("127.0.0.1", "192.0.2.1", "https", "https"),
-            ("127.0.0.1", "192.0.2.1", "http", "http"),
-            ("127.0.0.1", "192.0.2.1", "HTTPS\"", "http"),
-            ("127.0.0.1", "unknown", "https", "http"),
-            ("203.0.113.1", "192.0.2.1", "https", "http"),
+        for (peer, tls, client, proto, expected) in [
+            ("127.0.0.1", false, "192.0.2.1", "https", "https"),
+            ("127.0.0.1", true, "192.0.2.1", "http", "http"),
+            ("127.0.0.1", true, "192.0.2.1", "", "https"),
+            ("127.0.0.1", false, "192.0.2.1", "HTTPS\"", "http"),
+            ("127.0.0.1", false, "unknown", "https", "http"),
+            ("203.0.113.1", false, "192.0.2.1", "https", "http"),
+            ("203.0.113.1", true, "192.0.2.1", "http", "https"),
+            ("203.0.113.1", true, "", "", "https"),
+            ("203.0.113.1", false, "", "", "http"),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(FORWARDED_FOR, HeaderValue::from_static(client));
-            headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+            for (name, value) in [(FORWARDED_FOR, client), (FORWARDED_PROTO, proto)] {
+                if !value.is_empty() {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+            }
             let address = client_address(peer.parse().ok(), &headers, &trusted);
+            let peer = Peer::unnamed(None, tls);
             assert_eq!(
-                scheme(address, &headers),
+                scheme((address, &peer), &headers),
                 expected,
-                "{peer} {client} {proto}"
+                "{address:?} {tls} {client} {proto}"
             );
         }
     }

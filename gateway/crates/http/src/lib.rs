@@ -65,10 +65,12 @@ mod write;
 pub use body::client_memory::ClientMemory;
 pub use metrics::Metrics;
 pub use routes::Routes;
+pub use server::control::{Changes, Control};
+pub use server::live_settings::LiveSettings;
 pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
-use client_address::client_address;
+use client_address::{ClientAddress, client_address};
 use read::HeaderCache;
 use record::RequestRecord;
 use reply::Reply;
@@ -94,7 +96,7 @@ pub struct Frontend {
     engine: Engine,
     write_path: Arc<WritePath>,
     routes: Arc<Routes>,
-    settings: Arc<Settings>,
+    settings: LiveSettings,
     metrics: Arc<Metrics>,
     client_memory: Arc<ClientMemory>,
     tokens: Arc<TokenGuard>,
@@ -142,7 +144,7 @@ impl Frontend {
     pub fn new(
         (engine, write_path): (Engine, Arc<WritePath>),
         routes: Arc<Routes>,
-        settings: Settings,
+        settings: impl Into<LiveSettings>,
         metrics: Arc<Metrics>,
         client_memory: Arc<ClientMemory>,
     ) -> Self {
@@ -150,7 +152,7 @@ impl Frontend {
             engine,
             write_path,
             routes,
-            settings: Arc::new(settings),
+            settings: settings.into(),
             metrics,
             client_memory,
             tokens: Arc::new(TokenGuard::new()),
@@ -161,8 +163,13 @@ impl Frontend {
     /// Serves `listeners` until `stop` is cancelled. Then it accepts no more connections, finishes the answers in
     /// flight, for [`Settings::drain`] at most, and returns.
     pub async fn serve(self, listeners: Vec<Listener>, stop: CancellationToken) {
+        self.serve_controlled(Changes::fixed(listeners), stop).await;
+    }
+
+    /// Does the same with listeners that come and go. The settings must be those of the same [`Control`].
+    pub async fn serve_controlled(self, changes: Changes, stop: CancellationToken) {
         Arc::new(Server::new(self.context()))
-            .run(listeners, stop)
+            .run(changes, stop)
             .await;
     }
 
@@ -180,6 +187,13 @@ impl Frontend {
         ConnectionContext::new(Arc::new(self), settings, metrics)
     }
 
+    /// Returns the address that a request comes from.
+    fn client_address(&self, peer: &Peer, parts: &Parts) -> ClientAddress {
+        let in_force = self.settings.load();
+        let trusted = &in_force.settings.trusted_proxies;
+        client_address(peer.address, &parts.headers, trusted)
+    }
+
     /// Returns the route of a request and the path below it, if a route has its host and path.
     fn find_route<'s, 'p>(
         &self,
@@ -187,7 +201,9 @@ impl Frontend {
         parts: &'p Parts,
     ) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
         let target = parts.uri.path_and_query();
-        if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
+        if target.map_or(0, |text| text.as_str().len())
+            > self.settings.load().settings.max_uri_bytes
+        {
             return Err(RequestError::Target);
         }
         Ok(routes.find(host(parts)?, parts.uri.path()))
@@ -212,8 +228,7 @@ impl Handler for Frontend {
     ) -> Result<Response<Body>, Infallible> {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
-        let trusted = &self.settings.trusted_proxies;
-        let address = client_address(peer.address, &parts.headers, trusted);
+        let address = self.client_address(&peer, &parts);
         let mut record = RequestRecord::begin(
             activity,
             address.counted,
@@ -222,16 +237,13 @@ impl Handler for Frontend {
             parts.version == Version::HTTP_2,
         );
         let reply = match write::writes(&parts.method) {
-            _ if record.exceeds_stream_share(self.settings.streams) => {
+            _ if record.exceeds_stream_share(self.settings.load().settings.streams) => {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
             }
             true => Box::pin(self.write(&parts, sent, address.counted)).await,
             _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
-            false => {
-                self.read(&parts, record.started(), (address, peer.names()))
-                    .await
-            }
+            false => self.read(&parts, record.started(), (address, &peer)).await,
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

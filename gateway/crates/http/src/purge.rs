@@ -54,7 +54,7 @@ const BAD_TAG: RequestError =
 impl Frontend {
     /// Returns whether `PURGE` is a method here.
     pub(crate) fn takes_purge(&self, method: &Method) -> bool {
-        !self.settings.purge_networks.is_empty() && method.as_str() == "PURGE"
+        method.as_str() == "PURGE" && !self.settings.load().settings.purge_networks.is_empty()
     }
 
     /// Answers one `PURGE`. The purge is durable before the answer.
@@ -79,8 +79,12 @@ impl Frontend {
         address: ClientAddress,
     ) -> Result<usize, RequestError> {
         let client = address.admitting(&parts.headers);
-        let networks = &self.settings.purge_networks;
-        if !client.is_some_and(|client| networks.iter().any(|own| own.contains(client))) {
+        let is_obeyed = |client| {
+            let in_force = self.settings.load();
+            let mut networks = in_force.settings.purge_networks.iter();
+            networks.any(|own| own.contains(client))
+        };
+        if !client.is_some_and(is_obeyed) {
             return Err(RequestError::PurgeRefused);
         }
         let routes = self.routes.load();

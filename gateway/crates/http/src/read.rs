@@ -36,6 +36,7 @@ use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
+use tidegate_socket::Peer;
 
 /// The attempts to answer while the object changes just as its answer is about to begin.
 const MAX_ATTEMPTS: u32 = 3;
@@ -44,12 +45,12 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timing");
 
 impl Frontend {
-    /// Answers one request that does not write, of a client with this address and these names in its certificate.
+    /// Answers one request that does not write, of the client with this address at the other end of `peer`.
     pub(crate) async fn read(
         &self,
         parts: &Parts,
         started: Instant,
-        (address, names): (ClientAddress, &[String]),
+        (address, peer): (ClientAddress, &Peer),
     ) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let routes = self.routes.load();
@@ -72,7 +73,7 @@ impl Frontend {
         }
         if !route.settings.is_open() {
             // Boxed, so that an open route does not carry its state.
-            let client = (started, address, names);
+            let client = (started, address, peer);
             return Box::pin(self.read_closed((&routes, route), below, parts, client)).await;
         }
         let times = (started, address.counted.into());
@@ -97,8 +98,8 @@ impl Frontend {
                 .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
-            wants_timing: self.settings.server_timing
-                && parts.headers.contains_key(&TIMING_REQUEST_HEADER),
+            wants_timing: parts.headers.contains_key(&TIMING_REQUEST_HEADER)
+                && self.settings.load().settings.server_timing,
             client,
         };
         if let Some(draft) = self.write_path.closed_draft(&route.source, &request.key)

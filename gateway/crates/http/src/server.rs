@@ -3,7 +3,9 @@
 //! `axum::serve` has no timers, no bound on connections and no deadline for its drain, so this loop replaces it.
 
 pub(crate) mod connection;
+pub(crate) mod control;
 mod dormant;
+pub(crate) mod live_settings;
 pub(crate) mod streams;
 pub(crate) mod timeouts;
 
@@ -18,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::{ConnectionContext, Handler, Shutdown};
+use self::control::{Change, Changes, Opened};
+use self::live_settings::InForce;
 use crate::metrics::Metrics;
 use tidegate_socket::{Accepted, Listener};
 
@@ -32,42 +36,58 @@ pub(crate) struct Server<H> {
 
 impl<H: Handler> Server<H> {
     pub(crate) fn new(context: ConnectionContext<H>) -> Self {
-        let slots = context.settings.connections;
+        let slots = slots(&context.settings.load());
         Self {
-            slots: Arc::new(Semaphore::new(slots.clamp(1, Semaphore::MAX_PERMITS))),
+            slots: Arc::new(Semaphore::new(slots)),
             context: Arc::new(context),
         }
     }
 
-    /// Serves `listeners` until `stop`; returns when the last answer is done or the drain's
-    /// deadline has passed.
-    pub(crate) async fn run(self: Arc<Self>, listeners: Vec<Listener>, stop: CancellationToken) {
+    /// Serves the listeners that are opened by `changes` until `stop`; returns when the last answer is done or the
+    /// drain's deadline has passed.
+    pub(crate) async fn run(self: Arc<Self>, mut changes: Changes, stop: CancellationToken) {
         let shutdown = Shutdown::default();
         let connections = TaskTracker::new();
         let mut loops = JoinSet::new();
-        for listener in listeners {
-            let accept = self
-                .clone()
-                .accept(listener, connections.clone(), shutdown.clone());
-            loops.spawn(stop.clone().run_until_cancelled_owned(accept));
+        let mut slots = self.slots.available_permits();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(change) = changes.next() => match change {
+                    Change::Opened(opened) => {
+                        let serve = self.clone().serve(opened, connections.clone(), shutdown.clone());
+                        loops.spawn(stop.clone().run_until_cancelled_owned(serve));
+                    }
+                    Change::Settings => slots = self.resize(slots),
+                },
+                Some(_) = loops.join_next() => {}
+            }
         }
-        stop.cancelled().await;
         // With the loops go the sockets: a new client is refused rather than left waiting. If a supervisor holds the
         // socket too, the client waits for the next process.
+        drop(changes);
         while loops.join_next().await.is_some() {}
-        shutdown.drain.cancel();
-        connections.close();
-        if timeout(self.context.settings.drain, connections.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!(connections = connections.len(), "drain deadline passed");
-            shutdown.abort.cancel();
-            connections.wait().await;
+        let limit = self.context.settings.load().settings.drain;
+        end(limit, &connections, &shutdown).await;
+    }
+
+    /// Serves a listener until it is stopped; then ends its connections.
+    async fn serve(self: Arc<Self>, opened: Opened, tasks: TaskTracker, shutdown: Shutdown) {
+        let own = Shutdown {
+            drain: shutdown.drain.child_token(),
+            abort: shutdown.abort.child_token(),
+        };
+        let connections = TaskTracker::new();
+        let accept = self.accept(&opened.listener, [&tasks, &connections], &own);
+        if opened.stop.run_until_cancelled(accept).await.is_none() {
+            drop(opened);
+            let limit = self.context.settings.load().settings.drain;
+            end(limit, &connections, &own).await;
         }
     }
 
-    async fn accept(self: Arc<Self>, listener: Listener, tasks: TaskTracker, shutdown: Shutdown) {
+    /// Accepts connections without end; each is counted by both `tasks`.
+    async fn accept(&self, listener: &Listener, tasks: [&TaskTracker; 2], shutdown: &Shutdown) {
         loop {
             match listener.accept().await {
                 Ok(accepted) => {
@@ -77,7 +97,8 @@ impl<H: Handler> Server<H> {
                     let slot = slot.expect("the semaphore is never closed");
                     let open = OpenConnection::new(self.context.metrics.clone(), slot);
                     let run = open_and_run(self.context.clone(), accepted, shutdown.clone());
-                    tasks.spawn(async move {
+                    let run = tasks[1].track_future(run);
+                    tasks[0].spawn(async move {
                         run.await;
                         drop(open);
                     });
@@ -92,6 +113,42 @@ impl<H: Handler> Server<H> {
             }
         }
     }
+
+    /// Makes as many slots as the settings say, of so many `before`; returns their number. If too many connections are
+    /// open, there is no slot for a new one until enough of them have ended.
+    fn resize(&self, before: usize) -> usize {
+        let now = slots(&self.context.settings.load());
+        if now >= before {
+            self.slots.add_permits(now - before);
+            return now;
+        }
+        let fewer = u32::try_from(before - now).unwrap_or(u32::MAX);
+        let slots = self.slots.clone();
+        tokio::spawn(async move {
+            let taken = slots.acquire_many_owned(fewer).await;
+            taken.expect("the semaphore is never closed").forget();
+        });
+        before - fewer as usize
+    }
+}
+
+/// Returns the number of connections that the settings allow at once.
+fn slots(settings: &InForce) -> usize {
+    settings
+        .settings
+        .connections
+        .clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// Has connections finish their answers, within `limit`; then cuts them.
+async fn end(limit: Duration, connections: &TaskTracker, shutdown: &Shutdown) {
+    shutdown.drain.cancel();
+    connections.close();
+    if timeout(limit, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "drain deadline passed");
+        shutdown.abort.cancel();
+        connections.wait().await;
+    }
 }
 
 /// Serves a connection after its handshake, if the listener has TLS. A client that has not finished its handshake when the
@@ -101,7 +158,8 @@ async fn open_and_run<H: Handler>(
     accepted: Accepted,
     shutdown: Shutdown,
 ) {
-    let handshake = accepted.open(context.settings.header_timeout);
+    let limit = context.settings.load().settings.header_timeout;
+    let handshake = accepted.open(limit);
     match shutdown.drain.run_until_cancelled(handshake).await {
         Some(Ok((stream, peer))) => connection::run(context, stream, peer, shutdown).await,
         // Scanners are many: the metric tells of them.

@@ -104,7 +104,8 @@ impl Frontend {
         };
         let (known, is_known) = oneshot::channel::<Infallible>();
         let is_new = self.is_new(route, key, incoming.wanted.clone(), known);
-        let body = RequestBody::new(body, parts.version, self.settings.stall_timeout, is_known);
+        let stall = self.settings.load().settings.stall_timeout;
+        let body = RequestBody::new(body, parts.version, stall, is_known);
         let stored = self.write_path.receive(&route.source, key, incoming, body);
         let stored = async { stored.await.map_err(RequestError::from) };
         let (is_new, etag) = tokio::try_join!(is_new, stored)?;

@@ -6,9 +6,11 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,8 +24,8 @@ mod inherited;
 
 pub use inherited::InheritedSockets;
 
-/// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener is
-/// dropped.
+/// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener and its duplicates
+/// are dropped.
 #[derive(Debug)]
 pub struct Listener {
     kind: ListenerKind,
@@ -34,7 +36,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum ListenerKind {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    Unix(UnixListener, Arc<SocketFile>),
     /// A Unix socket whose file belongs to the supervisor.
     Inherited(UnixListener, Listen),
 }
@@ -60,7 +62,7 @@ impl Listener {
             Listen::Unix(path) => {
                 clear_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
-                let file = SocketFile(path.clone());
+                let file = Arc::new(SocketFile(path.clone()));
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
                 ListenerKind::Unix(listener, file)
             }
@@ -81,6 +83,27 @@ impl Listener {
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Returns another listener on the same socket, without TLS. Both accept connections from the same queue.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn duplicate(&self) -> io::Result<Self> {
+        let unix = |listener: &UnixListener| {
+            let descriptor = listener.as_fd().try_clone_to_owned()?;
+            UnixListener::from_std(descriptor.into())
+        };
+        Ok(Self::plain(match &self.kind {
+            ListenerKind::Tcp(listener) => {
+                let descriptor = listener.as_fd().try_clone_to_owned()?;
+                ListenerKind::Tcp(TcpListener::from_std(descriptor.into())?)
+            }
+            ListenerKind::Unix(listener, file) => ListenerKind::Unix(unix(listener)?, file.clone()),
+            ListenerKind::Inherited(listener, address) => {
+                ListenerKind::Inherited(unix(listener)?, address.clone())
+            }
+        }))
     }
 
     /// Takes a TCP socket that listens already, as a supervisor hands it over; it must not block.
@@ -142,8 +165,10 @@ impl Accepted {
     /// # Errors
     /// If the client is slow or does not agree; the connection is closed then.
     pub async fn open(self, limit: Duration) -> Result<(Stream, Peer), HandshakeError> {
+        let is_encrypted = self.tls.is_some();
         let peer = |certificate| Peer {
             address: self.address,
+            is_encrypted,
             certificate,
         };
         let Some(acceptor) = self.tls else {
@@ -160,11 +185,23 @@ impl Accepted {
 pub struct Peer {
     /// Its IP address; `None` on a Unix socket.
     pub address: Option<IpAddr>,
+    /// Whether the connection has TLS.
+    pub is_encrypted: bool,
     /// The certificate that it has shown, if any.
     certificate: Option<ClientNames>,
 }
 
 impl Peer {
+    /// Returns a peer that has shown no certificate.
+    #[must_use]
+    pub fn unnamed(address: Option<IpAddr>, is_encrypted: bool) -> Self {
+        Self {
+            address,
+            is_encrypted,
+            certificate: None,
+        }
+    }
+
     /// Returns the names in the verified certificate that it has shown; empty if it has shown none.
     #[must_use]
     pub fn names(&self) -> &[String] {
@@ -270,8 +307,12 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let taken = Listener::bind(&address, 0o600).await.expect_err("in use");
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        let duplicate = first.duplicate().expect("a descriptor");
         drop(first);
-        assert!(!path.exists(), "the file goes with the listener");
+        assert!(path.exists());
+        UnixStream::connect(path).await.expect("it listens still");
+        drop(duplicate);
+        assert!(!path.exists(), "the file goes with the last listener");
 
         // A killed process leaves such a file, on which no process listens.
         drop(std::os::unix::net::UnixListener::bind(path).expect("free"));

@@ -217,7 +217,7 @@ metrics! {
     HOOK_REQUESTS = Counter("hook_requests", ["hook", "result"],
         "Requests to the receivers of hooks, by result: done (2xx), redirected, refused (4xx), failed (5xx, 408, 429), timeout, unreachable");
     HOOK_DROPPED = Counter("hook_dropped_calls", ["hook", "reason"],
-        "Calls that were given up, by reason: failed (all tries, or refused), silent (an earlier call of the same window had no answer), stopped (at the end of the process)");
+        "Calls that were given up, by reason: failed (all tries, or refused), silent (an earlier call of the same window had no answer), stopped (at the end of the process), removed (a reload took the hook away)");
     HOOK_WIDENED = Counter("hook_widened", ["hook"],
         "Times that too many keys had changed for a list, and their common folder was reported instead");
     HOOK_PENDING = Gauge("hook_pending_changes", ["hook"], "Changed keys that wait for their call");

@@ -46,7 +46,7 @@ impl Check<'_, '_> {
             }
             self.access(&path, access);
             self.networks_of_proxies(&path, access, &config.http.trusted_proxies);
-            self.tokens_in_the_clear(&path, access, &config.http.listen.0);
+            self.secrets_in_the_clear(&path, access, &config.http.listen.0);
         }
         for (index, route) in config.route.iter().enumerate() {
             self.access_of_route(config, &KeyPath::nth("route", index), route);
@@ -149,15 +149,22 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Warns of tokens that cross a network in the clear: an eavesdropper could read from then on.
-    fn tokens_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenOn]) {
-        let exposed = listen.iter().find(|one| one.is_in_the_clear());
-        if let Some(address) = exposed.filter(|_| !access.tokens.is_empty()) {
-            let message = format!(
-                "the tokens cross the network unencrypted: `http.listen` names {address}; \
-                 say `tls = true` there, or listen on loopback behind a proxy with TLS"
-            );
-            self.warn(&path.key("tokens"), message);
+    /// Warns of tokens and JWTs that cross a network in the clear: an eavesdropper could read from then on.
+    fn secrets_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenOn]) {
+        let Some(address) = listen.iter().find(|one| one.is_in_the_clear()) else {
+            return;
+        };
+        for (key, words, is_there) in [
+            ("tokens", "tokens", !access.tokens.is_empty()),
+            ("jwt", "JWTs", access.jwt.is_some()),
+        ] {
+            if is_there {
+                let message = format!(
+                    "the {words} cross the network unencrypted: `http.listen` names {address}; \
+                     say `tls = true` there, or listen on loopback behind a proxy with TLS"
+                );
+                self.warn(&path.key(key), message);
+            }
         }
     }
 

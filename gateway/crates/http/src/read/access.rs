@@ -18,6 +18,7 @@ use crate::settings::RouteAccess;
 use crate::{Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
 use tidegate_auth::{Answer, Question};
+use tidegate_socket::Peer;
 
 /// A request that was admitted.
 #[derive(Debug)]
@@ -35,9 +36,9 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &str,
         parts: &Parts,
-        (started, address, names): (Instant, ClientAddress, &[String]),
+        (started, address, peer): (Instant, ClientAddress, &Peer),
     ) -> Reply {
-        let admitted = self.admit((routes, route), below, parts, (address, names));
+        let admitted = self.admit((routes, route), below, parts, (address, peer));
         let admission = match admitted.await {
             Ok(admission) => admission,
             Err(error) => return refusal(route, parts, &error),
@@ -61,7 +62,7 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         below: &'p str,
         parts: &'p Parts,
-        (address, names): (ClientAddress, &'p [String]),
+        (address, peer): (ClientAddress, &'p Peer),
     ) -> Result<Admission<'p>, RequestError> {
         let client = address.counted;
         let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
@@ -76,7 +77,7 @@ impl Frontend {
         let (below, by) = match &route.settings.access {
             None => (below, None),
             Some(access) => {
-                let client = (address, names);
+                let client = (address, peer);
                 let checked = self.check_access((routes, route), access, (below, parts), client);
                 checked.await?
             }
@@ -93,7 +94,7 @@ impl Frontend {
         (routes, route): (&RouteSet, &RouteState),
         access: &'s RouteAccess,
         (below, parts): (&'p str, &'p Parts),
-        (address, names): (ClientAddress, &'p [String]),
+        (address, peer): (ClientAddress, &'p Peer),
     ) -> Result<(&'p str, Option<Cow<'s, str>>), RequestError> {
         let request = Request {
             method: &parts.method,
@@ -103,14 +104,14 @@ impl Frontend {
             query: parts.uri.query(),
             headers: &parts.headers,
             address: address.admitting(&parts.headers),
-            certificate: names,
+            certificate: peer.names(),
         };
         let verdict = self.check_with_newer_keys(access, &request).await;
         let judged = match verdict {
             Verdict::Refused(refusal) => Err((refusal, challenge(access, refusal))),
             Verdict::Admitted { below, by } => Ok((below, by)),
             Verdict::Undecided { below, refusal, .. } => {
-                let asked = ask_server(access, parts, address, refusal).await;
+                let asked = ask_server(access, parts, (address, peer), refusal).await;
                 asked.map(|()| (below, None))
             }
         };
@@ -151,7 +152,7 @@ impl Frontend {
 async fn ask_server(
     access: &RouteAccess,
     parts: &Parts,
-    address: ClientAddress,
+    (address, peer): (ClientAddress, &Peer),
     refusal: Refusal,
 ) -> Result<(), (Refusal, Challenge)> {
     let Some(server) = &access.server else {
@@ -161,7 +162,7 @@ async fn ask_server(
     let authority = authority(parts);
     let question = Question {
         method: &parts.method,
-        scheme: scheme(address, &parts.headers),
+        scheme: scheme((address, peer), &parts.headers),
         host: authority.rsplit('@').next().unwrap_or(authority),
         target: target.map_or("/", |target| target.as_str()),
         client: address.counted,

@@ -12,17 +12,16 @@ use http::{Request, Response};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::dormant::Dormant;
-use super::streams::{CountedBytes, StreamExecutor};
+use super::live_settings::LiveSettings;
+use super::streams::CountedBytes;
 use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
 use crate::metrics::Metrics;
-use crate::settings::Settings;
 use tidegate_socket::Peer;
 
 /// The two stages of the process's end: first graceful, then not.
@@ -37,45 +36,19 @@ pub(crate) struct Shutdown {
 /// The state that all connections share.
 pub(crate) struct ConnectionContext<H> {
     pub(super) handler: Arc<H>,
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: LiveSettings,
     pub(super) metrics: Arc<Metrics>,
-    protocol: Builder<StreamExecutor>,
 }
 
 impl<H> ConnectionContext<H> {
-    pub(crate) fn new(handler: Arc<H>, settings: Arc<Settings>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(handler: Arc<H>, settings: LiveSettings, metrics: Arc<Metrics>) -> Self {
         Self {
             handler,
-            protocol: protocol(&settings),
             settings,
             metrics,
         }
     }
 }
-
-/// Returns the protocol's parameters, which all connections share.
-fn protocol(settings: &Settings) -> Builder<StreamExecutor> {
-    let mut builder = Builder::new(StreamExecutor);
-    if !settings.http2 {
-        builder = builder.http1_only();
-    }
-    let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        // The watchdog sees slow heads, and costs no timer a request.
-        .header_read_timeout(None)
-        .max_buf_size(max_header);
-    builder
-        .http2()
-        .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
-        .max_concurrent_streams(128)
-        .max_send_buf_size(max_header);
-    builder
-}
-
-/// The smallest buffer that hyper takes.
-const MIN_HEADER_BUFFER: usize = 8192;
 
 /// The interface of a server that answers requests, such as the frontend.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -112,8 +85,9 @@ pub(crate) async fn run<H: Handler, S>(
         handler.answer(request, activity.clone(), peer.clone())
     });
     let io = TokioIo::new(watched);
-    let mut connection = pin!(context.protocol.serve_connection(io, service));
-    let timeouts = Timeouts::from(&*context.settings);
+    let in_force = context.settings.load_full();
+    let mut connection = pin!(in_force.protocol.serve_connection(io, service));
+    let timeouts = Timeouts::from(&in_force.settings);
     let mut next_check = timeouts.shortest();
     let mut draining = false;
     loop {
@@ -143,7 +117,7 @@ pub(crate) async fn run<H: Handler, S>(
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
-            Event::Check => match check(&context, &activity) {
+            Event::Check => match check(&context.metrics, &activity, timeouts) {
                 Ok(time) => next_check = time,
                 Err(Expiry::StreamStalled) => {
                     next_check = timeouts.shortest();
@@ -168,15 +142,13 @@ async fn next_event(end: &CancellationToken, next_check: Duration) -> Event {
 }
 
 /// Checks the deadlines of a connection; returns the time until the next check.
-fn check<H>(
-    context: &ConnectionContext<H>,
+fn check(
+    metrics: &Metrics,
     activity: &ConnectionActivity,
+    timeouts: Timeouts,
 ) -> Result<Duration, Expiry> {
-    let checked = activity.check(Timeouts::from(&*context.settings));
-    context
-        .metrics
-        .streams_reset
-        .inc_by(activity.take_streams_reset());
+    let checked = activity.check(timeouts);
+    metrics.streams_reset.inc_by(activity.take_streams_reset());
     checked
 }
 

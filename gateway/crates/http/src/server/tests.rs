@@ -18,10 +18,13 @@ use crate::body::readable::Readable as _;
 use crate::body::{Body, Content};
 use crate::cache_status::CacheResult;
 use crate::record::RequestRecord;
+use crate::server::live_settings::LiveSettings;
 use crate::server::timeouts::ConnectionActivity;
 use crate::settings::Settings;
 use tidegate_plan::Listen;
 use tidegate_socket::Peer;
+
+mod control;
 
 /// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);
@@ -90,6 +93,18 @@ impl Running {
     }
 
     async fn at(address: Listen, size: usize, settings: Settings) -> Self {
+        let listener = Listener::bind(&address, 0o600).await;
+        let listener = listener.expect("a free address");
+        let address = listener.address().expect("bound");
+        Self::serving(
+            address,
+            size,
+            settings.into(),
+            Changes::fixed(vec![listener]),
+        )
+    }
+
+    fn serving(address: Listen, size: usize, settings: LiveSettings, changes: Changes) -> Self {
         let metrics = Arc::new(Metrics::default());
         let handler = Arc::new(FakeHandler {
             fake: Fake::new(size, 256 << 10),
@@ -98,19 +113,14 @@ impl Running {
             arrived: Notify::new(),
             go: Notify::new(),
         });
-        let listener = Listener::bind(&address, 0o600)
-            .await
-            .expect("a free address");
-        let address = listener.address().expect("bound");
+        let context = ConnectionContext::new(handler.clone(), settings, metrics);
         let stop = CancellationToken::new();
-        let context = ConnectionContext::new(handler.clone(), Arc::new(settings), metrics);
-        let server = Server::new(context);
-        let task = tokio::spawn(Arc::new(server).run(vec![listener], stop.clone()));
+        let server = Arc::new(Server::new(context));
         Self {
+            task: tokio::spawn(server.run(changes, stop.clone())),
             handler,
             address,
             stop,
-            task,
         }
     }
 
@@ -384,24 +394,6 @@ async fn a_slow_origin_is_no_reason_to_end_a_connection() {
     let more = timeout(4 * SHORT, stream.read_u8()).await;
     assert!(more.is_err(), "neither more nor closed");
     drop(stream);
-    server.end().await;
-}
-
-#[tokio::test]
-async fn holds_connections_beyond_the_limit_back() {
-    let settings = Settings {
-        connections: 1,
-        ..Settings::default()
-    };
-    let server = Running::start(10, settings).await;
-    let mut first = server.ask("/").await;
-    head(&mut first).await;
-    let mut second = server.ask("/").await;
-    let early = timeout(SHORT, second.read_u8()).await;
-    assert!(early.is_err(), "waits for a place");
-    drop(first);
-    head(&mut second).await;
-    drop(second);
     server.end().await;
 }
 

@@ -220,7 +220,8 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
     let text = format!(
         "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\ncache_control = \"Public, max-age=1\"\n\
          [http]\nlisten = \"0.0.0.0:80\"\n\
-         [access.a]\ntokens = {{ b = {{ env = \"B\" }} }}\n[access.b]\nnetworks = [\"::1\"]\n"
+         [access.a]\ntokens = {{ b = {{ env = \"B\" }} }}\njwt = {{ jwks = \"k\" }}\n\
+         [access.b]\nnetworks = [\"::1\"]\n"
     );
     let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
     let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
@@ -229,8 +230,9 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
         [
             "t.toml:7:17: `route[0].cache_control`: lets shared caches answer in our place, and they do not know the route's `access`",
             "t.toml:11:10: `access.a.tokens`: the tokens cross the network unencrypted: `http.listen` names 0.0.0.0:80; say `tls = true` there, or listen on loopback behind a proxy with TLS",
-            "t.toml:12:1: `access.b`: no route names it",
-            "t.toml:13:13: `access.b.networks[0]`: `::1/128` is the address of every client behind a proxy on this machine, unless `http.trusted_proxies` has it",
+            "t.toml:12:7: `access.a.jwt`: the JWTs cross the network unencrypted: `http.listen` names 0.0.0.0:80; say `tls = true` there, or listen on loopback behind a proxy with TLS",
+            "t.toml:13:1: `access.b`: no route names it",
+            "t.toml:14:13: `access.b.networks[0]`: `::1/128` is the address of every client behind a proxy on this machine, unless `http.trusted_proxies` has it",
         ]
     );
 }

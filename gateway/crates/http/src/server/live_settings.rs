@@ -1,0 +1,83 @@
+//! The settings in force, which may be exchanged while the frontend serves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use hyper_util::rt::TokioTimer;
+use hyper_util::server::conn::auto::Builder;
+
+use super::streams::StreamExecutor;
+use crate::settings::Settings;
+
+/// The smallest buffer that hyper takes.
+const MIN_HEADER_BUFFER: usize = 8192;
+
+/// The settings in force. A connection keeps the time limits and buffers that it began with; all else is of each request.
+#[derive(Clone)]
+pub struct LiveSettings(Arc<ArcSwap<InForce>>);
+
+/// The settings of one moment.
+pub(crate) struct InForce {
+    pub(crate) settings: Settings,
+    /// The protocol's parameters, which all connections share.
+    pub(super) protocol: Builder<StreamExecutor>,
+}
+
+impl fmt::Debug for LiveSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.load().settings.fmt(f)
+    }
+}
+
+impl From<Settings> for LiveSettings {
+    fn from(settings: Settings) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(InForce::new(settings))))
+    }
+}
+
+impl LiveSettings {
+    /// Returns the settings of this moment.
+    pub(crate) fn load(&self) -> Guard<Arc<InForce>> {
+        self.0.load()
+    }
+
+    /// Returns the settings of this moment, to keep.
+    pub(super) fn load_full(&self) -> Arc<InForce> {
+        self.0.load_full()
+    }
+
+    /// Puts other settings in force.
+    pub(super) fn replace(&self, settings: Settings) {
+        self.0.store(Arc::new(InForce::new(settings)));
+    }
+}
+
+impl InForce {
+    fn new(settings: Settings) -> Self {
+        Self {
+            protocol: protocol(&settings),
+            settings,
+        }
+    }
+}
+
+fn protocol(settings: &Settings) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor);
+    if !settings.http2 {
+        builder = builder.http1_only();
+    }
+    let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The watchdog sees slow heads, and costs no timer a request.
+        .header_read_timeout(None)
+        .max_buf_size(max_header);
+    builder
+        .http2()
+        .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
+        .max_concurrent_streams(128)
+        .max_send_buf_size(max_header);
+    builder
+}
