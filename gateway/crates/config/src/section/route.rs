@@ -33,7 +33,7 @@ pub struct Route {
     /// The limits of GET and HEAD, a `[limits.NAME]`; left out: none.
     #[schemars(extend("examples" = ["public"]))]
     pub limits: Option<String>,
-    /// The events that report changes of its objects, an `[[events]]` with a heartbeat; left out: `ttl` stands alone.
+    /// The events that report changes of its objects, an `[[events]]` with a heartbeat; left out: `ttl` stands.
     ///
     /// While none was missed, what the bucket has confirmed stays fresh until an event reports a change.
     #[schemars(extend("examples" = ["bucket"]))]
