@@ -117,6 +117,12 @@ long-wordpress:
         TIDEGATE_FILM=1024 TIDEGATE_PHOTOS=500 \
         cargo test -p tidegate --features real-parts --test real_wordpress -- --nocapture films regenerated
 
+# A fleet of three over 1,000 random purges, writes and cuts of NATS (needs MinIO and nats-server)
+fleet:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_FLEET_OPS=1000 TIDEGATE_SEED="${TIDEGATE_SEED:-1}" \
+        cargo test -p tidegate --features real-parts --test real_fleet -- --nocapture
+
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: dist
     {{ loadtest }} run mount-read mount-folder mount-scan mount-write mount-small --report report

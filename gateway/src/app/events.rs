@@ -15,13 +15,14 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::fleet::FleetLink;
 use crate::doctor::Origins;
 use tidegate_admin::events::EventsError;
 use tidegate_config::{Config, Environment, Events, EventsKind, Route, Secret};
 use tidegate_engine::{Engine, EventCoverage, SubscriptionProof};
 use tidegate_events::heartbeat::{self, HeartbeatError, HeartbeatWriter};
 use tidegate_events::metrics::GapReason;
-use tidegate_events::nats::{DurableSettings, NatsAuth, NatsReceiver, NatsSettings};
+use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
 use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVerifier};
 use tidegate_events::subscription::{DeliverError, HeartbeatSettings};
 use tidegate_events::{ApplyError, Metrics, Sink, Subscription, SubscriptionSettings};
@@ -29,6 +30,9 @@ use tidegate_hooks::Hooks;
 use tidegate_origin::{Guard, Origin, Payload};
 use tidegate_plan::freshness::EventProof;
 use tidegate_plan::{ETag, KeyChange, ObjectKey, OriginId, Timestamp, Token};
+
+pub(super) mod fleet;
+mod nats_auth;
 
 /// The changes of one message that are applied at once.
 const AT_ONCE: usize = 256;
@@ -76,6 +80,9 @@ impl Proofs {
 struct ChangeSink {
     engine: Engine,
     hooks: Arc<Hooks>,
+    fleet: Option<Arc<FleetLink>>,
+    /// Whether the bucket reports to all gateways of a fleet.
+    reaches_all: bool,
     /// The name of the origin.
     name: String,
     origin: OriginId,
@@ -90,7 +97,13 @@ impl Sink for ChangeSink {
                     self.engine.apply_change(self.origin, change)
                 })
                 .await;
-            self.hooks.changed(&self.name, &changes);
+            match &self.fleet {
+                None => self.hooks.changed(&self.name, &changes),
+                Some(fleet) => {
+                    let all = changes.iter();
+                    all.for_each(|change| fleet.reported(change, self.reaches_all));
+                }
+            }
             Ok(())
         })
     }
@@ -159,7 +172,7 @@ impl BucketEvents {
     pub(super) fn new(
         config: &Config,
         env: &Environment,
-        (engine, hooks): (&Engine, &Arc<Hooks>),
+        (engine, hooks, fleet): (&Engine, &Arc<Hooks>, Option<Arc<FleetLink>>),
         (origins, proofs): (&Origins, &Proofs),
         registry: &mut Registry,
     ) -> anyhow::Result<Self> {
@@ -175,6 +188,8 @@ impl BucketEvents {
             let sink = ChangeSink {
                 engine: engine.clone(),
                 hooks: hooks.clone(),
+                fleet: fleet.clone(),
+                reaches_all: events.kind == EventsKind::Nats,
                 name: events.origin.clone(),
                 origin: origin.id(),
                 proof: proofs.0.get(&events.name).cloned().unwrap_or_default(),
@@ -295,14 +310,8 @@ fn resolved(secret: Option<&Secret>, env: &Environment) -> anyhow::Result<Option
 }
 
 fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSettings> {
-    let secret = |secret: &Option<Secret>| resolved(secret.as_ref(), env);
-    let user = events.user.clone().zip(secret(&events.password)?);
-    let auth = match (secret(&events.credentials)?, user, secret(&events.token)?) {
-        (Some(credentials), _, _) => NatsAuth::Credentials(credentials),
-        (None, Some((user, password)), _) => NatsAuth::User { user, password },
-        (None, None, Some(token)) => NatsAuth::Token(token),
-        (None, None, None) => NatsAuth::None,
-    };
+    let secrets = [&events.credentials, &events.password, &events.token];
+    let auth = nats_auth::read(events.user.as_ref(), secrets, env)?;
     let consumer = || events.consumer.clone().unwrap_or_else(|| consumer(events));
     Ok(NatsSettings {
         servers: events.servers.clone(),

@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::events::fleet::FleetMember;
 use super::events::{BucketEvents, RunningEvents};
 use super::mounts::{self, Mounts};
 use super::operator::{pins, tiers};
@@ -99,6 +100,7 @@ pub struct Gateway {
     control: Arc<Control>,
     reloader: Arc<Reloader>,
     events: RunningEvents,
+    fleet: Option<FleetMember>,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -119,10 +121,8 @@ impl Gateway {
         let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
         let deadline = config.http.drain.into();
-        let events = bucket_events(config, env, &mut parts, deadline).await?;
-        // The last step that can fail.
-        let started = mounts::start(config, env, &config.mount, &mut parts).await;
-        let (mounts, writers) = parts.close_on_error(deadline, started).await?;
+        // The last step that can fail, but for the listeners.
+        let (events, mounts, writers) = over_engine(config, env, &mut parts, deadline).await?;
         announce(&sockets)?;
         let (control, changes) = public_control(config, sockets.http)?;
         let reloader = Reloader::new(loaded, env, &parts, (tls.clone(), control.clone()));
@@ -136,13 +136,14 @@ impl Gateway {
             mut registry,
             client_memory,
             background,
+            fleet,
             ..
         } = parts;
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, client_memory, &mut registry);
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
-        let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
+        let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
         let admin = Admin {
             control: engine_control(&engine, &locator, writers.clone(), &mounts),
             routes: locator.clone(),
@@ -171,6 +172,7 @@ impl Gateway {
             control,
             reloader,
             events: events.start(),
+            fleet,
             _background: background,
         })
     }
@@ -192,6 +194,9 @@ impl Gateway {
         }
         self.events.stop().await;
         writing::settle(self.writers.as_ref(), deadline).await;
+        if let Some(fleet) = self.fleet {
+            fleet.stop().await;
+        }
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(deadline).await;
         self.stop.cancel();
@@ -199,6 +204,19 @@ impl Gateway {
             tracing::error!(%error, "the admin listener ended badly");
         }
     }
+}
+
+/// Starts what has open files over the engine: the subscriptions to events, the mounts and the spool.
+async fn over_engine(
+    config: &Config,
+    env: &Environment,
+    parts: &mut GatewayParts,
+    deadline: Duration,
+) -> anyhow::Result<(BucketEvents, Mounts, Option<Writers>)> {
+    let events = bucket_events(config, env, parts, deadline).await?;
+    let started = mounts::start(config, env, &config.mount, parts).await;
+    let (mounts, writers) = parts.close_on_error(deadline, started).await?;
+    Ok((events, mounts, writers))
 }
 
 /// Returns the subscriptions to the events of buckets; closes the engine if they cannot be made.
@@ -209,7 +227,8 @@ async fn bucket_events(
     deadline: Duration,
 ) -> anyhow::Result<BucketEvents> {
     let registry = &mut parts.registry;
-    let sinks = (&parts.engine, &parts.hooks);
+    let link = parts.fleet.as_ref().map(FleetMember::link);
+    let sinks = (&parts.engine, &parts.hooks, link);
     let origins = parts.live_origins.all();
     let events = BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry);
     parts.close_on_error(deadline, events).await
@@ -246,7 +265,7 @@ fn engine_control(
 /// Returns the operator's view of the stores.
 fn tiers_and_pins(
     stores: Stores,
-    engine: &Engine,
+    (engine, fleet): (&Engine, Option<&FleetMember>),
     locator: &Arc<locate::Locator>,
 ) -> (tiers::OperatorTiers, pins::OperatorPins<locate::Locator>) {
     let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
@@ -254,6 +273,7 @@ fn tiers_and_pins(
         pinning: stores.pinning,
         tiering: stores.tiering,
         locate: locator.clone(),
+        fleet: fleet.map(FleetMember::link),
     };
     (tiers, pins)
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::doctor::Origins;
 use tidegate_config::{Config, Environment, Hook, HookEach, HookEvent, Secret};
-use tidegate_engine::{ChangeObserver, Engine};
+use tidegate_engine::ChangeObserver;
 use tidegate_hooks::{Each, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey, OriginId};
@@ -117,19 +117,12 @@ pub(super) struct WrittenKeys {
 }
 
 impl WrittenKeys {
-    /// Observes the changes that are made through an engine.
-    pub(super) fn observe(
-        engine: &Engine,
-        hooks: &Arc<Hooks>,
-        config: &Config,
-        origins: &Origins,
-    ) -> Arc<Self> {
-        let keys = Arc::new(Self {
+    /// Returns an observer of the changes that are made through an engine.
+    pub(super) fn new(hooks: &Arc<Hooks>, config: &Config, origins: &Origins) -> Arc<Self> {
+        Arc::new(Self {
             origins: ArcSwap::from_pointee(names(config, origins)),
             hooks: hooks.clone(),
-        });
-        engine.observe_changes(keys.clone());
-        keys
+        })
     }
 
     /// Puts the hooks and origins of another configuration in force.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::events::fleet::FleetMember;
 use super::parts::{self, GatewayParts};
 use super::process::fetch_runtime::FetchRuntime;
 use super::{hooks, writing};
@@ -134,6 +135,7 @@ pub(super) struct SingleMount {
     mounted: Mounts,
     writers: Option<Writers>,
     hooks: Arc<Hooks>,
+    fleet: Option<FleetMember>,
     drain: Duration,
     _background: FetchRuntime,
 }
@@ -153,6 +155,7 @@ impl SingleMount {
             mounted,
             writers,
             hooks: parts.hooks,
+            fleet: parts.fleet,
             drain,
             _background: parts.background,
         })
@@ -169,6 +172,9 @@ impl SingleMount {
     pub(super) async fn stop(self) {
         self.mounted.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;
+        if let Some(fleet) = self.fleet {
+            fleet.stop().await;
+        }
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.drain).await;
     }

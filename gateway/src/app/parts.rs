@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use super::events::Proofs;
+use super::events::fleet::{self, FleetMember};
 use super::hooks::WrittenKeys;
 use super::origins::LiveOrigins;
 use super::process::fetch_runtime::FetchRuntime;
@@ -39,6 +40,8 @@ pub(super) struct GatewayParts {
     pub(super) locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
     pub(super) client_memory: Arc<ClientMemory>,
+    /// This gateway in its fleet, if there is one.
+    pub(super) fleet: Option<FleetMember>,
     /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: FetchRuntime,
 }
@@ -73,10 +76,22 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let background = FetchRuntime::start()?;
     let hooks = hooks::start(config, env, &origins, background.handle())?;
     hooks.register(&mut registry);
-    // The last step that can fail, for from here on there are open parts to close.
-    let (engine, stores, registry) =
+    // From here on there are open parts to close.
+    let (engine, stores, mut registry) =
         engine(config, &origins, budget, background.handle(), registry).await?;
-    let written_keys = WrittenKeys::observe(&engine, &hooks, config, &origins);
+    let under = (&engine, &hooks, &stores.pinning);
+    let fleet = match fleet::join(config, env, &origins, under, &mut registry).await {
+        Ok(fleet) => fleet,
+        Err(error) => {
+            engine.close(config.http.drain.into()).await;
+            return Err(error);
+        }
+    };
+    let written_keys = WrittenKeys::new(&hooks, config, &origins);
+    if fleet.is_none() {
+        // A fleet observes the changes itself, and chooses the gateway that calls the hooks.
+        engine.observe_changes(written_keys.clone());
+    }
     Ok(GatewayParts {
         write_path: WritePath::new(&engine),
         engine,
@@ -90,6 +105,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         locator,
         registry,
         client_memory,
+        fleet,
         background,
     })
 }

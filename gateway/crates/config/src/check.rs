@@ -12,6 +12,7 @@ mod access;
 mod access_servers;
 mod cache;
 mod events;
+mod fleet;
 mod hooks;
 mod limits;
 mod mounts;
@@ -97,6 +98,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.accesses(config);
     check.all_limits(config);
     check.events(config);
+    check.fleet(&config.fleet);
     check.mounts(config);
     check.hooks(config);
     check.profiles(config);

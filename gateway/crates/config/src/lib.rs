@@ -40,7 +40,7 @@ pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
-    Events, EventsKind, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
+    Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
     Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
     Route, Signed, Spool, State, Tls, Umask,
 };
@@ -95,6 +95,10 @@ pub struct Config {
     ///
     /// A webhook is sent to `POST /events/NAME` on the admin listener.
     pub events: Vec<Events>,
+    /// Gateways in front of the same buckets: a purge, a pin and a write through one reach all.
+    ///
+    /// A bucket is known by its name, so that gateways may reach it at different endpoints. A change needs a restart.
+    pub fleet: Fleet,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
     /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.

@@ -2,6 +2,7 @@
 
 mod change;
 pub(crate) mod change_observer;
+pub(crate) mod doubt;
 pub(crate) mod identities;
 pub(crate) mod pins;
 pub(crate) mod purge;

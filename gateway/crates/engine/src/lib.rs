@@ -73,7 +73,8 @@ use fetch::Assembly;
 use fetch::origin_rate::OriginRate;
 use fetch::version_fetches::VersionFetches;
 use folder_prefetch::FolderReaders;
-use invalidate::change_observer::ObserverSlot;
+use invalidate::change_observer::Observers;
+use invalidate::doubt::DoubtMark;
 use invalidate::identities::Identities;
 use invalidate::reported::ReportedChanges;
 use invalidate::subscribers::InvalidationSubscribers;
@@ -267,7 +268,8 @@ pub struct Core {
     pub(crate) identities: Arc<Identities>,
     /// The changes of keys that the bucket has reported.
     pub(crate) reported: ReportedChanges,
-    pub(crate) observer: ObserverSlot,
+    pub(crate) observers: Observers,
+    pub(crate) doubted: DoubtMark,
     pub(crate) variants: Variants,
     runtime: Option<Handle>,
     pub(crate) second_use: Mutex<SecondUse>,
@@ -304,7 +306,8 @@ impl Core {
             folder_readers: FolderReaders::default(),
             subscribers: InvalidationSubscribers::default(),
             reported: ReportedChanges::default(),
-            observer: ObserverSlot::default(),
+            observers: Observers::default(),
+            doubted: DoubtMark::default(),
             variants: Variants::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),

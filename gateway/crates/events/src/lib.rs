@@ -7,6 +7,7 @@
 //! | [`liveness`] | judges since when no change can have been missed |
 //! | [`subscription`] | one subscription: takes messages from any transport, applies them, and counts |
 //! | [`heartbeat`] | writes an object whose event has to come back |
+//! | [`fleet`] | tells other gateways of purges, pins and writes, and knows when a message is missing |
 //! | [`nats`] | the transport by NATS, with and without a stream |
 //! | [`sns`] | checks messages of AWS SNS, which come with a signature in place of a token |
 //!
@@ -17,6 +18,7 @@ use futures_core::future::BoxFuture;
 use tidegate_plan::KeyChange;
 use tidegate_plan::freshness::EventProof;
 
+pub mod fleet;
 pub mod heartbeat;
 pub mod liveness;
 pub mod metrics;

@@ -18,6 +18,7 @@ use crate::metrics::GapReason;
 use crate::subscription::{DeliverError, MAX_MESSAGE, Subscription};
 
 mod durable;
+pub mod fleet;
 mod sequence;
 
 /// The messages that wait for their turn, beyond those that are applied.
@@ -117,13 +118,9 @@ impl NatsReceiver {
     /// # Errors
     /// An address or the credentials cannot be read.
     pub fn new(settings: NatsSettings, subscription: Arc<Subscription>) -> Result<Self, NatsError> {
-        let servers = settings.servers.iter().map(|text| {
-            let wrong = |_| NatsError::Address(text.clone());
-            text.parse::<ServerAddr>().map_err(wrong)
-        });
         Ok(Self {
-            servers: servers.collect::<Result<_, _>>()?,
-            options: options(&settings, &subscription)?,
+            servers: addresses(&settings.servers)?,
+            options: subscription_options(&settings, &subscription)?,
             subscription,
             settings,
         })
@@ -214,12 +211,10 @@ fn delay(attempts: u32) -> Duration {
     FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY)
 }
 
-fn options(
-    settings: &NatsSettings,
-    subscription: &Arc<Subscription>,
-) -> Result<ConnectOptions, NatsError> {
+/// Returns the options of a connection, without a callback.
+fn options(auth: NatsAuth, authorities: Option<&PathBuf>) -> Result<ConnectOptions, NatsError> {
     let options = ConnectOptions::new();
-    let options = match settings.auth.clone() {
+    let options = match auth {
         NatsAuth::None => options,
         NatsAuth::Credentials(text) => options
             .credentials(&text)
@@ -227,22 +222,40 @@ fn options(
         NatsAuth::User { user, password } => options.user_and_password(user, password),
         NatsAuth::Token(token) => options.token(token),
     };
-    let options = match &settings.authorities {
+    let options = match authorities {
         Some(path) => options.add_root_certificates(path.clone()),
         None => options,
     };
-    let told = subscription.clone();
     Ok(options
         .name("tidegate")
         .retry_on_initial_connect()
         .connection_timeout(CONNECT_TIMEOUT)
         .ping_interval(PING_INTERVAL)
-        .subscription_capacity(MAX_QUEUED)
-        .reconnect_delay_callback(|attempts| delay(u32::try_from(attempts).unwrap_or(u32::MAX)))
-        .event_callback(move |event| {
-            report(&told, &event);
-            std::future::ready(())
-        }))
+        .subscription_capacity(MAX_QUEUED))
+}
+
+fn subscription_options(
+    settings: &NatsSettings,
+    subscription: &Arc<Subscription>,
+) -> Result<ConnectOptions, NatsError> {
+    let told = subscription.clone();
+    Ok(
+        options(settings.auth.clone(), settings.authorities.as_ref())?
+            .reconnect_delay_callback(|attempts| delay(u32::try_from(attempts).unwrap_or(u32::MAX)))
+            .event_callback(move |event| {
+                report(&told, &event);
+                std::future::ready(())
+            }),
+    )
+}
+
+/// Reads the addresses of servers.
+fn addresses(servers: &[String]) -> Result<Vec<ServerAddr>, NatsError> {
+    let read = |text: &String| {
+        let wrong = |_| NatsError::Address(text.clone());
+        text.parse::<ServerAddr>().map_err(wrong)
+    };
+    servers.iter().map(read).collect()
 }
 
 /// Tells the subscription what has happened to the connection.

@@ -170,6 +170,19 @@ metrics! {
     EVENTS_HEARTBEATS = Counter("bucket_events_heartbeats", ["subscription", "result"],
         "Heartbeats by result: written, failed (not written), seen (an event came, also of another gateway's)");
 
+    // The fleet.
+    FLEET_CONNECTED = Gauge("fleet_connected", [], "1 while the fleet's NATS is connected, 0 otherwise: `ttl` stands then");
+    FLEET_PEERS = Gauge("fleet_peers", [], "Other gateways of the fleet that were heard of in the last 5 s");
+    FLEET_SENT = Counter("fleet_sent", ["kind"],
+        "Messages for the fleet that were taken for sending, by kind: purge, change, pin, heartbeat, bye, missed (asks for pins)");
+    FLEET_DROPPED = Counter("fleet_dropped", [],
+        "Messages for the fleet that were dropped because too many waited; the others confirm everything in their place");
+    FLEET_RECEIVED = Counter("fleet_received", ["kind", "result"],
+        "Messages of other gateways, by kind (see fleet_sent; unknown) and result: applied, known (an older one of a pin), foreign (of an unknown bucket), failed (not durable), invalid (unreadable)");
+    FLEET_DOUBTS = Counter("fleet_doubts", ["reason"],
+        "Times at which messages may have been missed, so that everything is confirmed before its next use, by reason: joined (a gateway that was not known), gap (in a gateway's numbers), lost (a gateway fell silent), failed (a message was not applied)");
+    FLEET_LAG = Histogram("fleet_lag_seconds", [],
+        "Time from a change at one gateway until it was applied here, by both clocks");
     // Frontends.
     FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
         "Requests of the kernel to mounts, by operation and result; a name that is missing is an error");

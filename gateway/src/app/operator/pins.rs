@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
+use crate::app::events::fleet::FleetLink;
 use tidegate_admin::pins::{Pin, PinError, Pins};
 use tidegate_admin::place::{Below, Locate};
 use tidegate_cache::{Pinning, Tiering, pins};
@@ -15,9 +16,17 @@ pub(in crate::app) struct OperatorPins<L> {
     pub(in crate::app) pinning: Arc<dyn Pinning>,
     pub(in crate::app) tiering: Arc<dyn Tiering>,
     pub(in crate::app) locate: Arc<L>,
+    pub(in crate::app) fleet: Option<Arc<FleetLink>>,
 }
 
 impl<L> OperatorPins<L> {
+    /// Tells the other gateways of a pin that was set or removed.
+    fn tell(&self, below: &Below, limit: Option<u64>) {
+        if let Some(fleet) = &self.fleet {
+            fleet.pinned(below.source.origin.id(), &below.prefix, limit);
+        }
+    }
+
     /// Checks that a limit makes sense here; returns a note for the operator, if there is one.
     fn check(&self, limit: u64) -> Result<Option<String>, PinError> {
         let disks = self.tiering.report().disks;
@@ -54,6 +63,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
             let origin = below.source.origin.id();
             let pinned = self.pinning.pin(origin, &below.prefix, limit).await;
             pinned.map_err(store_error)?;
+            self.tell(below, Some(limit));
             Ok(note)
         })
     }
@@ -61,7 +71,11 @@ impl<L: Locate> Pins for OperatorPins<L> {
     fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
         let origin = below.source.origin.id();
         let unpinned = self.pinning.unpin(origin, &below.prefix);
-        Box::pin(async { unpinned.await.map_err(store_error) })
+        Box::pin(async move {
+            unpinned.await.map_err(store_error)?;
+            self.tell(below, None);
+            Ok(())
+        })
     }
 }
 

@@ -150,7 +150,19 @@ impl Check<'_, '_> {
         if events.servers.is_empty() && self.document.has(&path.key("servers")) {
             self.error(&path.key("servers"), "is empty");
         }
-        for (index, server) in events.servers.iter().enumerate() {
+        self.nats_servers(&path.key("servers"), &events.servers);
+        self.nats_names(path, events);
+        self.nats_credentials(
+            path,
+            [&events.credentials, &events.password, &events.token].map(Option::is_some),
+            events.user.is_some(),
+        );
+        self.without_effect(path, &WEBHOOK_KEYS, "nats");
+    }
+
+    /// Checks the addresses of NATS servers.
+    pub(super) fn nats_servers(&mut self, path: &KeyPath, servers: &[String]) {
+        for (index, server) in servers.iter().enumerate() {
             let authority = ["nats://", "tls://"]
                 .iter()
                 .find_map(|scheme| server.strip_prefix(scheme));
@@ -162,32 +174,35 @@ impl Check<'_, '_> {
             if !is_server {
                 // It may hold a password, so that it is not shown.
                 let message = "must be nats://host:port or tls://host:port; credentials are keys of their own";
-                self.error(&path.key("servers").index(index), message);
+                self.error(&path.index(index), message);
             }
         }
-        self.nats_names(path, events);
+    }
+
+    /// Checks that there is one way to authenticate: `credentials`, `user` with `password`, or `token`.
+    pub(super) fn nats_credentials(
+        &mut self,
+        path: &KeyPath,
+        [credentials, password, token]: [bool; 3],
+        user: bool,
+    ) {
         let ways = [
-            ("credentials", events.credentials.is_some()),
-            ("user", events.user.is_some()),
-            ("token", events.token.is_some()),
+            ("credentials", credentials),
+            ("user", user),
+            ("token", token),
         ];
         let given: Vec<_> = ways.iter().filter(|(_, is_given)| *is_given).collect();
         if let [(first, _), (second, _), ..] = given[..] {
             let message = format!("stands beside `{first}`; one of them is enough");
             self.error(&path.key(second), message);
         }
-        if events.user.is_some() != events.password.is_some() {
+        if user != password {
             self.error(path, "`user` and `password` go together");
         }
-        self.without_effect(path, &WEBHOOK_KEYS, "nats");
     }
 
     /// Checks names that become parts of subjects.
     fn nats_names(&mut self, path: &KeyPath, events: &Events) {
-        let is_word = |text: &str| {
-            let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '>');
-            !text.is_empty() && text.chars().all(fits)
-        };
         let is_token = |text: &str| is_word(text) && !text.contains(['.', '/', '\\']);
         for (key, text, is_right) in [
             (
@@ -221,4 +236,10 @@ impl Check<'_, '_> {
             }
         }
     }
+}
+
+/// Returns whether a text is a subject of NATS without wildcards.
+pub(super) fn is_word(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '>');
+    !text.is_empty() && text.chars().all(fits)
 }

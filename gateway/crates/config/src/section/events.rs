@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::Secret;
 use tidegate_plan::Period;
 
+mod fleet;
+
+pub use fleet::Fleet;
+
 /// The changes that a bucket reports, so that the cache need not ask for them.
 ///
 /// A webhook is sent to `POST /events/NAME` on the admin listener.

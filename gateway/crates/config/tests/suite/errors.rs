@@ -276,7 +276,25 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `tls`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `mount`, `hook`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `tls`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `fleet`, `mount`, `hook`, `profile`",
         ]
     );
+}
+
+#[test]
+fn a_fleet_needs_servers_that_can_be_read_and_one_way_to_authenticate() {
+    let told = |section: &str| told_with(&format!("[fleet]\n{section}"), &[]);
+    let one = |section: &str| {
+        let told = told(section);
+        assert_eq!(told.len(), 1, "{told:?}");
+        told[0].clone()
+    };
+    let nats = "nats = [\"nats://a:4222\"]\n";
+    assert!(one("nats = [\"http://user:s3cret@a\"]\n").contains("must be nats://host:port"));
+    assert!(!one("nats = [\"nats://user:s3cret@a\"]\n").contains("s3cret"));
+    assert!(one(&format!("{nats}subject = \"a.>\"")).contains("without wildcards"));
+    assert!(one(&format!("{nats}subject = \"a..b\"")).contains("without wildcards"));
+    assert!(one(&format!("{nats}user = \"u\"")).contains("go together"));
+    let both = one(&format!("{nats}token = \"t\"\ncredentials = \"c\""));
+    assert!(both.contains("stands beside"), "{both}");
 }

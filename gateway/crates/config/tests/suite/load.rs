@@ -318,6 +318,7 @@ fn the_files_that_people_copy_are_right() {
         "audiobookshelf.toml",
         "audiobookshelf-mount.toml",
         "documents.toml",
+        "fleet.toml",
         "hooks.toml",
         "paperless.toml",
         "private-library.toml",

@@ -57,7 +57,22 @@ impl Engine {
         target: &PurgeTarget,
         kind: PurgeKind,
     ) -> Result<bool, MetaError> {
-        let origins = self.core.identities.all(source.origin.id());
+        let origin = source.origin.id();
+        self.core.report_purge_by(origin, target, kind);
+        self.apply_purge(origin, target, kind).await
+    }
+
+    /// Does the same, and reports it to no observer: the purge was made elsewhere.
+    ///
+    /// # Errors
+    /// As [`Engine::purge`].
+    pub async fn apply_purge(
+        &self,
+        origin: OriginId,
+        target: &PurgeTarget,
+        kind: PurgeKind,
+    ) -> Result<bool, MetaError> {
+        let origins = self.core.identities.all(origin);
         let is_known = match target {
             PurgeTarget::Key(key) => self.prepare(&origins, key, kind).await,
             PurgeTarget::Prefix(_) | PurgeTarget::Tag(_) => false,

@@ -104,7 +104,7 @@ impl Core {
         let counted_age = self.counted_age(id, record, &policy, age, now);
         Judged {
             policy,
-            judgement: policy.judge(counted_age, record.must_confirm),
+            judgement: policy.judge(counted_age, self.doubted.must_confirm(id.origin, record)),
             age,
             counted_age,
         }

@@ -1,9 +1,12 @@
 //! Purges of keys, prefixes and tags, hard and soft.
 
-use tidegate_engine::{Error, PurgeKind, PurgeTarget};
+use std::sync::{Arc, Mutex};
+
+use tidegate_engine::{ChangeObserver, Error, PurgeKind, PurgeTarget};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::tags::Tag;
+use tidegate_plan::{ChangeKind, ObjectKey, OriginId};
 
 use crate::support::*;
 
@@ -215,4 +218,57 @@ async fn a_softened_name_is_asked_for_anew_and_holds_while_the_origin_fails() {
     look_up().await.expect("its last meaning");
     world.purge_by(prefix("folder/"), PurgeKind::Hard).await;
     assert!(look_up().await.is_err(), "nothing is left of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_is_confirmed_before_anything_is_served() {
+    let world = world();
+    let (old, new) = (sample(1, 3 * CHUNK), sample(2, 2 * CHUNK));
+    world.bucket.put(KEY, old.clone());
+    same(&world.read(KEY).await.expect("read"), &old);
+    assert!(matches!(world.read("missing").await, Err(Error::NotFound)));
+    world.bucket.put(KEY, new.clone());
+    world.bucket.put("missing", old.clone());
+    pass(secs(1)).await;
+    let origin = world.source.origin.id();
+    world.engine.doubt(origin).await.expect("durable");
+    pass(secs(1)).await;
+    same(&world.read(KEY).await.expect("read"), &new);
+    same(&world.read("missing").await.expect("read"), &old);
+    let asked = world.asked();
+    pass(secs(1)).await;
+    same(&world.read(KEY).await.expect("read"), &new);
+    assert_eq!(world.asked(), asked, "it is fresh again");
+}
+
+/// What another process has purged or changed is applied here, and not reported again.
+#[tokio::test(start_paused = true)]
+async fn purges_are_reported_and_those_of_others_are_not() {
+    let world = world();
+    let seen = Arc::new(Purges::default());
+    world.engine.observe_changes(seen.clone());
+    let origin = world.source.origin.id();
+    world.purge_by(prefix("a"), PurgeKind::Soft).await;
+    let target = tag("t");
+    let applied = world
+        .engine
+        .apply_purge(origin, &target, PurgeKind::Hard)
+        .await;
+    applied.expect("durable");
+    world.engine.doubt(origin).await.expect("durable");
+    let seen = seen.0.lock().expect("no panic");
+    assert_eq!(*seen, [(origin, prefix("a"), PurgeKind::Soft)]);
+}
+
+/// The purges that were reported.
+#[derive(Debug, Default)]
+struct Purges(Mutex<Vec<(OriginId, PurgeTarget, PurgeKind)>>);
+
+impl ChangeObserver for Purges {
+    fn changed(&self, _: OriginId, _: &ObjectKey, _: ChangeKind) {}
+
+    fn purged(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+        let mut seen = self.0.lock().expect("no panic");
+        seen.push((origin, target.clone(), kind));
+    }
 }

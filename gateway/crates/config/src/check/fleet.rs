@@ -1,0 +1,35 @@
+//! The fleet.
+
+use super::super::problem::KeyPath;
+use super::super::section::Fleet;
+use super::Check;
+use super::events::is_word;
+
+/// The keys that do nothing in a gateway that is alone.
+const KEYS: [&str; 5] = ["credentials", "user", "password", "token", "ca"];
+
+impl Check<'_, '_> {
+    pub(super) fn fleet(&mut self, fleet: &Fleet) {
+        let section = KeyPath::default().key("fleet");
+        let subject = section.key("subject");
+        if !is_word(&fleet.subject) || fleet.subject.split('.').any(str::is_empty) {
+            let shown = fleet.subject.escape_debug();
+            let message = format!("`{shown}` is no name of NATS without wildcards");
+            self.error(&subject, message);
+        }
+        if fleet.nats.is_empty() {
+            for key in KEYS.map(|key| section.key(key)) {
+                if self.document.has(&key) {
+                    self.warn(&key, "does nothing without `nats`");
+                }
+            }
+            return;
+        }
+        self.nats_servers(&section.key("nats"), &fleet.nats);
+        self.nats_credentials(
+            &section,
+            [&fleet.credentials, &fleet.password, &fleet.token].map(Option::is_some),
+            fleet.user.is_some(),
+        );
+    }
+}

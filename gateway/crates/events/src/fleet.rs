@@ -1,0 +1,345 @@
+//! A fleet: gateways that tell each other of purges, pins and changes of keys.
+//!
+//! Nothing is sent again. A receiver knows of each message that it has missed ([`peers`]), and then has everything
+//! confirmed by the bucket before its next use. Pins alone are sent again ([`pin_log`]). The gateway that calls a bucket's
+//! hooks is chosen alike by all, and the others remember a change for a while, in case it is lost ([`hook_turns`]).
+//!
+//! The transport is [`crate::nats::fleet`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep};
+
+use tidegate_telemetry::locks::Recover as _;
+
+use crate::ApplyError;
+use crate::subscription::Clock;
+
+mod hook_turns;
+mod message;
+mod metrics;
+mod peers;
+mod pin_log;
+
+use hook_turns::HookTurns;
+use message::{Content, Message};
+use peers::{Peers, Seen};
+use pin_log::PinLog;
+
+pub use hook_turns::HookChange;
+pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
+pub use metrics::Metrics;
+
+/// The most messages that wait to be sent. Beyond it they are dropped, and the receivers confirm everything.
+const MAX_OUTGOING: usize = 4096;
+
+/// The time between two heartbeats.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The pause between two doubts of everything: many reasons at once are one.
+const DOUBT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The gateway, as a fleet sees it.
+pub trait FleetSink: Send + Sync + 'static {
+    /// Applies a change of another gateway; returns whether its bucket is known here. It may come twice.
+    ///
+    /// # Errors
+    /// The change may not hold.
+    fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>>;
+
+    /// Has everything that is known of the buckets confirmed before its next use.
+    ///
+    /// # Errors
+    /// It may not hold.
+    fn doubt(&self) -> BoxFuture<'_, Result<(), ApplyError>>;
+
+    /// Reports a change to this gateway's hooks.
+    fn call_hooks(&self, change: &HookChange);
+}
+
+/// The messages that wait to be sent.
+pub type Outgoing = mpsc::Receiver<Vec<u8>>;
+
+/// A change that was received, and has to be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    at: u64,
+    kind: &'static str,
+    change: FleetChange,
+}
+
+/// This gateway as a member of its fleet.
+pub struct Fleet {
+    own: u64,
+    sink: Arc<dyn FleetSink>,
+    clock: Clock,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    state: Mutex<State>,
+    doubts: Notify,
+    /// Held while a pin is applied, so that two changes of one keep their order.
+    pinning: tokio::sync::Mutex<()>,
+    metrics: Metrics,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the last change that was sent.
+    sequence: u64,
+    is_connected: bool,
+    peers: Peers,
+    pins: PinLog,
+    hooks: HookTurns,
+    /// Another gateway may lack pins of this one.
+    resends_pins: bool,
+    /// This gateway may lack pins of others.
+    lacks_pins: bool,
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet")
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fleet {
+    /// Creates a member that has not connected, with a random number; `None` if the system has none. Also returns the
+    /// messages that the transport has to send.
+    #[must_use]
+    pub fn new(
+        sink: Arc<dyn FleetSink>,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> Option<(Arc<Self>, Outgoing)> {
+        let mut own = [0; 8];
+        SystemRandom::new().fill(&mut own).ok()?;
+        let (outgoing, messages) = mpsc::channel(MAX_OUTGOING);
+        let fleet = Self {
+            own: u64::from_be_bytes(own),
+            sink,
+            clock,
+            outgoing,
+            state: Mutex::default(),
+            doubts: Notify::new(),
+            pinning: tokio::sync::Mutex::default(),
+            metrics,
+        };
+        Some((Arc::new(fleet), messages))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().recover()
+    }
+
+    /// Tells the other gateways of a change that was made here. Returns at once.
+    pub fn publish(&self, change: FleetChange) {
+        let at = (self.clock)().0;
+        let mut state = self.state();
+        state.pins.note(&change, at, true);
+        self.enqueue(&mut state, at, Content::Change(change));
+    }
+
+    /// Has the hooks called for a change that this gateway knows of: here, or by the gateway whose turn it is.
+    pub fn call_hooks(&self, change: HookChange) {
+        let due = {
+            let mut state = self.state();
+            let is_own = !state.is_connected || state.peers.is_chosen(self.own, &change.bucket);
+            match is_own {
+                true => Some(change),
+                false => state.hooks.defer(change, Instant::now()),
+            }
+        };
+        due.iter().for_each(|change| self.sink.call_hooks(change));
+    }
+
+    /// Numbers a message and puts it into the queue. If there is no room, the number is left out, which the receivers see.
+    fn enqueue(&self, state: &mut State, at: u64, content: Content) {
+        if matches!(content, Content::Change(_)) {
+            state.sequence += 1;
+        }
+        let kind = content.kind();
+        let message = Message {
+            from: self.own,
+            sequence: state.sequence,
+            at,
+            content,
+        };
+        match self.outgoing.try_send(message.write()) {
+            Ok(()) => self.metrics.sent(kind),
+            Err(_) => {
+                self.metrics.dropped.inc();
+            }
+        }
+    }
+
+    /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
+    pub(crate) fn take(&self, text: &[u8]) -> Option<Received> {
+        let message = match Message::read(text) {
+            Ok(message) => message,
+            Err(error) => {
+                self.metrics.received("unknown", "invalid");
+                tracing::debug!(%error, "a message was skipped");
+                return None;
+            }
+        };
+        if message.from == self.own {
+            return None;
+        }
+        let kind = message.content.kind();
+        let is_change = matches!(message.content, Content::Change(_));
+        let mut state = self.state();
+        let seen = state
+            .peers
+            .seen(message.from, message.sequence, is_change, Instant::now());
+        match seen {
+            Seen::Joined => {
+                state.resends_pins = true;
+                self.doubt("joined");
+            }
+            Seen::Gap => {
+                state.lacks_pins = true;
+                self.doubt("gap");
+            }
+            Seen::Next | Seen::Again => {}
+        }
+        let taken = match message.content {
+            Content::Heartbeat => None,
+            Content::Missed => {
+                state.resends_pins = true;
+                None
+            }
+            Content::Bye => {
+                state.peers.left(message.from);
+                self.call_due(&mut state);
+                None
+            }
+            Content::Change(change) => Some(change),
+        };
+        self.metrics.peers.set(count(state.peers.len()));
+        let Some(change) = taken else {
+            self.metrics.received(kind, "applied");
+            return None;
+        };
+        if !state.pins.note(&change, message.at, false) {
+            self.metrics.received(kind, "known");
+            return None;
+        }
+        let at = message.at;
+        Some(Received { at, kind, change })
+    }
+
+    /// Applies a change of another gateway.
+    pub(crate) async fn apply(&self, received: Received) {
+        let Received { at, kind, change } = received;
+        let _in_order = match &change {
+            FleetChange::Pinned { .. } => Some(self.pinning.lock().await),
+            _ => None,
+        };
+        match self.sink.apply(&change).await {
+            Ok(true) => self.metrics.received(kind, "applied"),
+            Ok(false) => return self.metrics.received(kind, "foreign"),
+            Err(error) => {
+                self.metrics.received(kind, "failed");
+                tracing::warn!(%error, kind, "a message of the fleet was not applied");
+                self.doubt("failed");
+            }
+        }
+        let lag = (self.clock)().0.saturating_sub(at);
+        self.metrics.lag.observe(Duration::from_millis(lag));
+        if let FleetChange::Changed { bucket, key, kind } = change {
+            self.call_hooks(HookChange { bucket, key, kind });
+        }
+    }
+
+    /// Takes that NATS is connected. What was missed meanwhile, heartbeats will say.
+    pub(crate) fn connected(&self) {
+        self.metrics.connected.set(1);
+        let mut state = self.state();
+        state.is_connected = true;
+        state.peers.restart(Instant::now());
+        self.enqueue(&mut state, (self.clock)().0, Content::Heartbeat);
+    }
+
+    /// Takes that the connection is lost: the gateways whose turn it is may not hear of the last changes.
+    pub(crate) fn disconnected(&self) {
+        self.metrics.connected.set(0);
+        let mut state = self.state();
+        state.is_connected = false;
+        self.call_due(&mut state);
+    }
+
+    /// Takes the passing of time, and says that this gateway is there. Call it each [`HEARTBEAT`].
+    pub(crate) fn tick(&self) {
+        let (now, at) = (Instant::now(), (self.clock)().0);
+        let mut state = self.state();
+        if !state.is_connected {
+            return;
+        }
+        if state.peers.expire(now) > 0 {
+            tracing::warn!("a gateway of the fleet is lost");
+            self.doubt("lost");
+            self.call_due(&mut state);
+        }
+        state.hooks.expire(now);
+        self.metrics.peers.set(count(state.peers.len()));
+        if std::mem::take(&mut state.resends_pins) {
+            for (at, pin) in state.pins.own() {
+                self.enqueue(&mut state, at, Content::Change(pin));
+            }
+        }
+        let content = match std::mem::take(&mut state.lacks_pins) {
+            true => Content::Missed,
+            false => Content::Heartbeat,
+        };
+        self.enqueue(&mut state, at, content);
+    }
+
+    /// Says that this gateway ends in order, after all that it has sent.
+    pub(crate) fn leave(&self) {
+        self.enqueue(&mut self.state(), (self.clock)().0, Content::Bye);
+    }
+
+    /// Calls the hooks for the remembered changes whose turn is now this gateway's.
+    fn call_due(&self, state: &mut State) {
+        let State {
+            peers,
+            hooks,
+            is_connected,
+            ..
+        } = state;
+        let is_own = |bucket: &str| !*is_connected || peers.is_chosen(self.own, bucket);
+        for change in hooks.due(is_own) {
+            self.sink.call_hooks(&change);
+        }
+    }
+
+    fn doubt(&self, reason: &'static str) {
+        self.metrics.doubt(reason);
+        self.doubts.notify_one();
+    }
+
+    /// Doubts everything whenever there is a reason, and no more than once in [`DOUBT_PAUSE`].
+    pub(crate) async fn doubt_on_request(&self) {
+        loop {
+            self.doubts.notified().await;
+            tracing::info!("messages of the fleet may have been missed: everything is confirmed");
+            if let Err(error) = self.sink.doubt().await {
+                tracing::warn!(%error, "not everything may be confirmed after a restart");
+            }
+            sleep(DOUBT_PAUSE).await;
+        }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

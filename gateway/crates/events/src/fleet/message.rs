@@ -1,0 +1,390 @@
+//! The messages of a fleet: JSON with a version, of a bounded size.
+
+use serde::{Deserialize, Serialize};
+use tidegate_plan::tags::Tag;
+use tidegate_plan::{ChangeKind, ObjectKey};
+
+/// The largest message that is read, in bytes: the longest key, escaped, with room to spare.
+pub const MAX_MESSAGE: usize = 16 << 10;
+
+/// The longest prefix of a purge or a pin, and the longest name of a bucket, in bytes.
+const MAX_NAME: usize = 1024;
+
+/// The version of the messages. Gateways read those of their own version only.
+const VERSION: u32 = 1;
+
+/// The objects that a purge covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// One key.
+    Key(ObjectKey),
+    /// Every key that begins so.
+    Prefix(String),
+    /// Every version with a tag.
+    Tag(Tag),
+}
+
+/// A change that reaches all gateways. Buckets go by their name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FleetChange {
+    /// A purge.
+    Purged {
+        /// The bucket.
+        bucket: String,
+        /// The objects that it covers.
+        extent: Extent,
+        /// Whether they become stale, in place of being removed.
+        soft: bool,
+    },
+    /// A key of the bucket has changed, or may have.
+    Changed {
+        /// The bucket.
+        bucket: String,
+        /// The key.
+        key: ObjectKey,
+        /// The kind of the change.
+        kind: ChangeKind,
+    },
+    /// A pin was set, or removed.
+    Pinned {
+        /// The bucket.
+        bucket: String,
+        /// The prefix of the keys.
+        prefix: String,
+        /// The bytes that it may keep; `None`: the pin was removed.
+        limit: Option<u64>,
+    },
+}
+
+/// The content of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The sender is there.
+    Heartbeat,
+    /// The sender ends in order.
+    Bye,
+    /// The sender has missed messages: pins are sent again.
+    Missed,
+    /// A change.
+    Change(FleetChange),
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// The sender: a random number for each process.
+    pub(crate) from: u64,
+    /// The number of the sender's last change, this one included.
+    pub(crate) sequence: u64,
+    /// The time of the change, in milliseconds since 1970, by the clock of the gateway that made it.
+    pub(crate) at: u64,
+    pub(crate) content: Content,
+}
+
+/// The reason why a message cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no message of a fleet of this version: {0}")]
+pub struct Unreadable(String);
+
+/// A message as it travels.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    v: u32,
+    from: u64,
+    seq: u64,
+    at: u64,
+    body: Body,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+enum Body {
+    Heartbeat,
+    Bye,
+    Missed,
+    Purge {
+        bucket: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefix: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tag: Option<String>,
+        soft: bool,
+    },
+    Created {
+        bucket: String,
+        key: String,
+    },
+    Removed {
+        bucket: String,
+        key: String,
+    },
+    Pin {
+        bucket: String,
+        prefix: String,
+        limit: u64,
+    },
+    Unpin {
+        bucket: String,
+        prefix: String,
+    },
+}
+
+impl Content {
+    /// Returns the word for the kind in metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::Bye => "bye",
+            Self::Missed => "missed",
+            Self::Change(FleetChange::Purged { .. }) => "purge",
+            Self::Change(FleetChange::Changed { .. }) => "change",
+            Self::Change(FleetChange::Pinned { .. }) => "pin",
+        }
+    }
+}
+
+impl Message {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let wire = Wire {
+            v: VERSION,
+            from: self.from,
+            seq: self.sequence,
+            at: self.at,
+            body: body(&self.content),
+        };
+        serde_json::to_vec(&wire).unwrap_or_default()
+    }
+
+    /// Reads a message of at most [`MAX_MESSAGE`] bytes.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, Unreadable> {
+        if text.len() > MAX_MESSAGE {
+            return Err(Unreadable("it is too large".to_owned()));
+        }
+        let wire: Wire =
+            serde_json::from_slice(text).map_err(|error| Unreadable(error.to_string()))?;
+        if wire.v != VERSION {
+            return Err(Unreadable(format!("it is of version {}", wire.v)));
+        }
+        Ok(Self {
+            from: wire.from,
+            sequence: wire.seq,
+            at: wire.at,
+            content: content(wire.body)?,
+        })
+    }
+}
+
+fn body(content: &Content) -> Body {
+    let change = match content {
+        Content::Heartbeat => return Body::Heartbeat,
+        Content::Bye => return Body::Bye,
+        Content::Missed => return Body::Missed,
+        Content::Change(change) => change.clone(),
+    };
+    match change {
+        FleetChange::Purged {
+            bucket,
+            extent,
+            soft,
+        } => {
+            let (mut key, mut prefix, mut tag) = (None, None, None);
+            match extent {
+                Extent::Key(one) => key = Some(one.as_str().to_owned()),
+                Extent::Prefix(one) => prefix = Some(one),
+                Extent::Tag(one) => tag = Some(one.to_string()),
+            }
+            Body::Purge {
+                bucket,
+                key,
+                prefix,
+                tag,
+                soft,
+            }
+        }
+        FleetChange::Changed { bucket, key, kind } => {
+            let key = key.as_str().to_owned();
+            match kind {
+                ChangeKind::Created => Body::Created { bucket, key },
+                ChangeKind::Removed => Body::Removed { bucket, key },
+            }
+        }
+        FleetChange::Pinned {
+            bucket,
+            prefix,
+            limit: Some(limit),
+        } => Body::Pin {
+            bucket,
+            prefix,
+            limit,
+        },
+        FleetChange::Pinned { bucket, prefix, .. } => Body::Unpin { bucket, prefix },
+    }
+}
+
+fn content(body: Body) -> Result<Content, Unreadable> {
+    let change = match body {
+        Body::Heartbeat => return Ok(Content::Heartbeat),
+        Body::Bye => return Ok(Content::Bye),
+        Body::Missed => return Ok(Content::Missed),
+        Body::Purge {
+            bucket,
+            key,
+            prefix,
+            tag,
+            soft,
+        } => FleetChange::Purged {
+            bucket: named(bucket)?,
+            extent: extent(key, prefix, tag)?,
+            soft,
+        },
+        Body::Created { bucket, key: name } => changed(bucket, &name, ChangeKind::Created)?,
+        Body::Removed { bucket, key: name } => changed(bucket, &name, ChangeKind::Removed)?,
+        Body::Pin { limit: 0, .. } => return Err(Unreadable("a pin of nothing".to_owned())),
+        Body::Pin {
+            bucket,
+            prefix,
+            limit,
+        } => FleetChange::Pinned {
+            bucket: named(bucket)?,
+            prefix: named(prefix)?,
+            limit: Some(limit),
+        },
+        Body::Unpin { bucket, prefix } => FleetChange::Pinned {
+            bucket: named(bucket)?,
+            prefix: named(prefix)?,
+            limit: None,
+        },
+    };
+    Ok(Content::Change(change))
+}
+
+fn changed(bucket: String, name: &str, kind: ChangeKind) -> Result<FleetChange, Unreadable> {
+    Ok(FleetChange::Changed {
+        bucket: named(bucket)?,
+        key: key(name)?,
+        kind,
+    })
+}
+
+fn extent(
+    name: Option<String>,
+    prefix: Option<String>,
+    tag: Option<String>,
+) -> Result<Extent, Unreadable> {
+    match (name, prefix, tag) {
+        (Some(name), None, None) => Ok(Extent::Key(key(&name)?)),
+        (None, Some(prefix), None) => Ok(Extent::Prefix(named(prefix)?)),
+        (None, None, Some(tag)) => {
+            let tag = Tag::new(&tag).map_err(|error| Unreadable(error.to_string()))?;
+            Ok(Extent::Tag(tag))
+        }
+        _ => Err(Unreadable(
+            "a purge has a key, a prefix or a tag".to_owned(),
+        )),
+    }
+}
+
+fn key(text: &str) -> Result<ObjectKey, Unreadable> {
+    ObjectKey::new(text).map_err(|error| Unreadable(error.to_string()))
+}
+
+fn named(text: String) -> Result<String, Unreadable> {
+    match text.len() <= MAX_NAME {
+        true => Ok(text),
+        false => Err(Unreadable("a name is too long".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let key = ObjectKey::new("a b/\u{fc}\u{1}.jpg").expect("a key");
+        let bucket = || "media".to_owned();
+        let purged = |extent, soft| FleetChange::Purged {
+            bucket: bucket(),
+            extent,
+            soft,
+        };
+        let changes = [
+            purged(Extent::Key(key.clone()), false),
+            purged(Extent::Prefix(String::new()), true),
+            purged(Extent::Tag(Tag::new("post-1").expect("a tag")), false),
+            FleetChange::Changed {
+                bucket: bucket(),
+                key: key.clone(),
+                kind: ChangeKind::Created,
+            },
+            FleetChange::Changed {
+                bucket: bucket(),
+                key,
+                kind: ChangeKind::Removed,
+            },
+            FleetChange::Pinned {
+                bucket: bucket(),
+                prefix: "a/".to_owned(),
+                limit: Some(u64::MAX),
+            },
+            FleetChange::Pinned {
+                bucket: bucket(),
+                prefix: "a/".to_owned(),
+                limit: None,
+            },
+        ];
+        let others = [Content::Heartbeat, Content::Bye, Content::Missed];
+        for content in changes.map(Content::Change).into_iter().chain(others) {
+            let message = Message {
+                from: u64::MAX,
+                sequence: 7,
+                at: 9,
+                content,
+            };
+            assert_eq!(Message::read(&message.write()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn the_longest_key_fits() {
+        let key = "\u{1}".repeat(1024);
+        let message = Message {
+            from: 1,
+            sequence: u64::MAX,
+            at: u64::MAX,
+            content: Content::Change(FleetChange::Changed {
+                bucket: "b".repeat(63),
+                key: ObjectKey::new(&key).expect("a key"),
+                kind: ChangeKind::Created,
+            }),
+        };
+        assert!(message.write().len() < MAX_MESSAGE);
+    }
+
+    #[test]
+    fn hostile_messages_are_refused() {
+        let of = |body: &str| format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
+        let long = "x".repeat(1025);
+        for text in [
+            String::new(),
+            "[".repeat(MAX_MESSAGE),
+            " ".repeat(MAX_MESSAGE + 1),
+            r#"{"v":2,"from":1,"seq":1,"at":1,"body":{"kind":"bye"}}"#.to_owned(),
+            r#"{"v":1,"from":-1,"seq":1,"at":1,"body":{"kind":"bye"}}"#.to_owned(),
+            of(r#"{"kind":"shutdown"}"#),
+            of(r#"{"kind":"purge","bucket":"b","soft":false}"#),
+            of(r#"{"kind":"purge","bucket":"b","key":"a","prefix":"b","soft":false}"#),
+            of(r#"{"kind":"purge","bucket":"b","tag":"a b","soft":false}"#),
+            of(r#"{"kind":"created","bucket":"b","key":"../a"}"#),
+            of(r#"{"kind":"pin","bucket":"b","prefix":"a","limit":0}"#),
+            of(&format!(
+                r#"{{"kind":"unpin","bucket":"b","prefix":"{long}"}}"#
+            )),
+        ] {
+            assert!(Message::read(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

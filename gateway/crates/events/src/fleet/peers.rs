@@ -1,0 +1,171 @@
+//! The other gateways of a fleet: which are there, and whether one of their messages is missing.
+//!
+//! Each sender counts its changes, and says the count in a heartbeat. So a receiver knows of each lost message: from the
+//! next one that comes, or from the silence of its sender.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ring::digest::{SHA256, digest};
+use tokio::time::Instant;
+
+/// The most gateways that are told apart. Messages of further ones are applied, and each is taken for a new one's.
+const MAX_PEERS: usize = 64;
+
+/// A gateway that is silent for so long while NATS is connected is lost.
+pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a message says of those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It follows the last one of its sender.
+    Next,
+    /// It came before.
+    Again,
+    /// Messages between the last one and this one are missing.
+    Gap,
+    /// Its sender was not known: messages before it may be missing.
+    Joined,
+}
+
+/// The last message of a sender.
+#[derive(Debug)]
+struct Peer {
+    sequence: u64,
+    at: Instant,
+}
+
+/// The senders that are there.
+#[derive(Debug, Default)]
+pub(super) struct Peers(HashMap<u64, Peer>);
+
+impl Peers {
+    /// Takes a message. `is_change` says whether it has a number of its own; others repeat the last number.
+    pub(super) fn seen(&mut self, from: u64, sequence: u64, is_change: bool, now: Instant) -> Seen {
+        let Some(peer) = self.0.get_mut(&from) else {
+            if self.0.len() < MAX_PEERS {
+                self.0.insert(from, Peer { sequence, at: now });
+            }
+            return Seen::Joined;
+        };
+        peer.at = now;
+        let next = peer.sequence.saturating_add(u64::from(is_change));
+        let seen = match sequence.cmp(&next) {
+            std::cmp::Ordering::Less => Seen::Again,
+            std::cmp::Ordering::Equal => Seen::Next,
+            std::cmp::Ordering::Greater => Seen::Gap,
+        };
+        peer.sequence = peer.sequence.max(sequence);
+        seen
+    }
+
+    /// Takes that a sender has ended in order.
+    pub(super) fn left(&mut self, from: u64) {
+        self.0.remove(&from);
+    }
+
+    /// Removes the senders that were silent for too long; returns their number.
+    pub(super) fn expire(&mut self, now: Instant) -> usize {
+        let before = self.0.len();
+        self.0
+            .retain(|_, peer| now.duration_since(peer.at) <= PEER_TIMEOUT);
+        before - self.0.len()
+    }
+
+    /// Takes that no message could come until now: silence counts from here.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.0.values_mut().for_each(|peer| peer.at = now);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether `own` is the gateway that calls the hooks of a bucket. All gateways that see the same senders
+    /// answer alike, and a gateway that leaves moves only the buckets that were its own.
+    pub(super) fn is_chosen(&self, own: u64, bucket: &str) -> bool {
+        let weight = |id: u64| {
+            let text = [&id.to_be_bytes()[..], bucket.as_bytes()].concat();
+            let digest = digest(&SHA256, &text);
+            <[u8; 32]>::try_from(digest.as_ref()).unwrap_or_default()
+        };
+        let of_own = weight(own);
+        self.0.keys().all(|id| weight(*id) <= of_own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_message_is_known_by_the_next_or_by_a_heartbeat() {
+        let now = Instant::now();
+        let mut peers = Peers::default();
+        let mut seen = |sequence, is_change| peers.seen(1, sequence, is_change, now);
+        assert_eq!(seen(4, false), Seen::Joined);
+        assert_eq!(seen(4, false), Seen::Next);
+        assert_eq!(seen(5, true), Seen::Next);
+        assert_eq!(seen(5, true), Seen::Again);
+        assert_eq!(seen(7, true), Seen::Gap);
+        assert_eq!(seen(6, true), Seen::Again, "it is late");
+        assert_eq!(seen(7, false), Seen::Next);
+        assert_eq!(seen(9, false), Seen::Gap);
+        assert_eq!(seen(10, true), Seen::Next);
+        assert_eq!(seen(u64::MAX, true), Seen::Gap);
+        assert_eq!(seen(u64::MAX, true), Seen::Next, "it does not wrap");
+    }
+
+    #[test]
+    fn a_silent_sender_is_lost_once_and_one_that_ends_is_not() {
+        let now = Instant::now();
+        let mut peers = Peers::default();
+        for from in 0..3 {
+            peers.seen(from, 0, false, now);
+        }
+        peers.left(0);
+        let late = now + PEER_TIMEOUT;
+        assert_eq!(peers.expire(late), 0);
+        peers.seen(1, 0, false, late);
+        let later = late + Duration::from_millis(1);
+        assert_eq!([peers.expire(later), peers.expire(later)], [1, 0]);
+        peers.restart(later + PEER_TIMEOUT);
+        assert_eq!(peers.expire(later + PEER_TIMEOUT + PEER_TIMEOUT), 0);
+        assert_eq!(peers.len(), 1);
+    }
+
+    #[test]
+    fn senders_are_bounded() {
+        let now = Instant::now();
+        let mut peers = Peers::default();
+        for from in 0..1000 {
+            assert_eq!(peers.seen(from, 0, false, now), Seen::Joined);
+        }
+        assert_eq!(peers.len(), MAX_PEERS);
+    }
+
+    #[test]
+    fn one_gateway_is_chosen_for_each_bucket() {
+        let now = Instant::now();
+        let ids = [3, 5, 8];
+        let view = |own: u64| {
+            let mut peers = Peers::default();
+            for from in ids.iter().filter(|id| **id != own) {
+                peers.seen(*from, 0, false, now);
+            }
+            peers
+        };
+        let mut shares = [0; 3];
+        for bucket in (0..300).map(|n| format!("bucket-{n}")) {
+            let chosen: Vec<_> = (0..3)
+                .filter(|n| view(ids[*n]).is_chosen(ids[*n], &bucket))
+                .collect();
+            let [one] = chosen[..] else {
+                panic!("{bucket}: {chosen:?}")
+            };
+            shares[one] += 1;
+        }
+        assert!(shares.iter().all(|share| *share > 50), "{shares:?}");
+        assert!(Peers::default().is_chosen(1, "b"), "it is alone");
+    }
+}

@@ -1,0 +1,97 @@
+//! The last change of each pin. Pins are sent again to gateways that may have missed them, and the later one counts.
+
+use std::collections::HashMap;
+
+use super::message::FleetChange;
+
+/// The most pins that are remembered. A store has fewer.
+const MAX_PINS: usize = 1024;
+
+/// A bucket and a prefix.
+type Place = (String, String);
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: u64,
+    limit: Option<u64>,
+    is_own: bool,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(super) struct PinLog(HashMap<Place, Last>);
+
+impl PinLog {
+    /// Notes a change of a pin that was made at `at`; returns whether it is later than the last one. If there is no room,
+    /// it is not remembered, and counts.
+    pub(super) fn note(&mut self, change: &FleetChange, at: u64, is_own: bool) -> bool {
+        let FleetChange::Pinned {
+            bucket,
+            prefix,
+            limit,
+        } = change
+        else {
+            return true;
+        };
+        let limit = *limit;
+        let last = Last { at, limit, is_own };
+        let place = (bucket.clone(), prefix.clone());
+        let has_room = self.0.len() < MAX_PINS;
+        match self.0.get_mut(&place) {
+            Some(known) if (at, limit) <= (known.at, known.limit) => return false,
+            Some(known) => *known = last,
+            None if has_room => {
+                self.0.insert(place, last);
+            }
+            None => {}
+        }
+        true
+    }
+
+    /// Returns the changes that were made through this gateway and that no later one has replaced, with their times.
+    pub(super) fn own(&self) -> Vec<(u64, FleetChange)> {
+        let own = self.0.iter().filter(|(_, last)| last.is_own);
+        own.map(|((bucket, prefix), last)| {
+            let change = FleetChange::Pinned {
+                bucket: bucket.clone(),
+                prefix: prefix.clone(),
+                limit: last.limit,
+            };
+            (last.at, change)
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(prefix: &str, limit: Option<u64>) -> FleetChange {
+        FleetChange::Pinned {
+            bucket: "b".to_owned(),
+            prefix: prefix.to_owned(),
+            limit,
+        }
+    }
+
+    #[test]
+    fn the_later_change_of_a_pin_counts() {
+        let mut log = PinLog::default();
+        assert!(log.note(&pin("a", Some(1)), 5, true));
+        assert_eq!(log.own(), [(5, pin("a", Some(1)))]);
+        assert!(!log.note(&pin("a", Some(1)), 5, false), "it came again");
+        assert!(!log.note(&pin("a", None), 4, false), "it is late");
+        assert!(log.note(&pin("a", None), 6, false));
+        assert_eq!(log.own(), [], "another gateway's has replaced it");
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut log = PinLog::default();
+        for n in 0..5000 {
+            assert!(log.note(&pin(&n.to_string(), Some(1)), n, true));
+        }
+        assert_eq!(log.own().len(), MAX_PINS);
+    }
+}

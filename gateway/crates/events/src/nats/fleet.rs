@@ -1,0 +1,159 @@
+//! The transport of a fleet: one subject, to which all its gateways publish and subscribe.
+
+use std::future::ready;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use futures_util::StreamExt as _;
+use tokio::time::{interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
+use crate::fleet::{Fleet, HEARTBEAT, Outgoing};
+
+/// The longest pause between two attempts to connect: it is part of the time for which a change may be missed.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+
+/// The time for the last messages at the end.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The servers of a fleet.
+#[derive(Debug, Clone)]
+pub struct FleetSettings {
+    /// The servers of one cluster: `nats://host:port`, or `tls://…`.
+    pub servers: Vec<String>,
+    /// The subject.
+    pub subject: String,
+    /// The credentials.
+    pub auth: NatsAuth,
+    /// The authorities for TLS, as PEM; those of the system if left out.
+    pub authorities: Option<PathBuf>,
+}
+
+/// A connection that has not begun.
+#[derive(Debug)]
+pub struct NatsFleet {
+    servers: Vec<ServerAddr>,
+    options: ConnectOptions,
+    subject: String,
+    fleet: Arc<Fleet>,
+    outgoing: Outgoing,
+}
+
+impl NatsFleet {
+    /// Checks the settings. Connects to nothing.
+    ///
+    /// # Errors
+    /// An address or the credentials cannot be read.
+    pub fn new(
+        settings: &FleetSettings,
+        fleet: Arc<Fleet>,
+        outgoing: Outgoing,
+    ) -> Result<Self, NatsError> {
+        let told = fleet.clone();
+        let options = options(settings.auth.clone(), settings.authorities.as_ref())?
+            .no_echo()
+            .reconnect_delay_callback(|attempts| {
+                delay(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_DELAY)
+            })
+            .event_callback(move |event| {
+                report(&told, &event);
+                ready(())
+            });
+        Ok(Self {
+            servers: addresses(&settings.servers)?,
+            options,
+            subject: settings.subject.clone(),
+            fleet,
+            outgoing,
+        })
+    }
+
+    /// Sends and receives until `stop` is cancelled, then says that this gateway ends. Servers that are away are tried
+    /// again for ever.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self {
+            servers,
+            options,
+            subject,
+            fleet,
+            mut outgoing,
+        } = self;
+        let client = match options.connect(&servers[..]).await {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::error!(%error, "cannot connect to the fleet's NATS");
+                return;
+            }
+        };
+        let running = async {
+            tokio::join!(
+                receive(&client, &subject, &fleet),
+                send(&client, &subject, &mut outgoing),
+                tick(&fleet),
+                fleet.doubt_on_request(),
+            )
+        };
+        stop.run_until_cancelled(running).await;
+        fleet.leave();
+        outgoing.close();
+        let leave = async {
+            send(&client, &subject, &mut outgoing).await;
+            client.flush().await
+        };
+        if !matches!(timeout(LEAVE_TIMEOUT, leave).await, Ok(Ok(()))) {
+            tracing::warn!("the fleet may not know that this gateway ends");
+        }
+    }
+}
+
+async fn receive(client: &Client, subject: &str, fleet: &Fleet) {
+    loop {
+        match client.subscribe(subject.to_owned()).await {
+            Ok(messages) => {
+                let changes = messages.filter_map(|message| ready(fleet.take(&message.payload)));
+                apply_all(changes, |change| fleet.apply(change)).await;
+            }
+            Err(error) => tracing::warn!(%error, "cannot subscribe to the fleet"),
+        }
+        sleep(MAX_DELAY).await;
+    }
+}
+
+/// Sends the messages until there are no more.
+async fn send(client: &Client, subject: &str, outgoing: &mut Outgoing) {
+    while let Some(message) = outgoing.recv().await {
+        // A lost message is a number that the receivers miss.
+        if let Err(error) = client.publish(subject.to_owned(), message.into()).await {
+            tracing::debug!(%error, "cannot send to the fleet");
+        }
+    }
+}
+
+async fn tick(fleet: &Fleet) {
+    let mut ticks = interval(HEARTBEAT);
+    loop {
+        ticks.tick().await;
+        fleet.tick();
+    }
+}
+
+/// Tells the fleet what has happened to the connection.
+fn report(fleet: &Fleet, event: &Event) {
+    match event {
+        Event::Connected => {
+            tracing::info!("connected to the fleet");
+            fleet.connected();
+        }
+        Event::Disconnected | Event::Closed => {
+            tracing::warn!("the connection to the fleet is lost: ttl stands");
+            fleet.disconnected();
+        }
+        Event::ServerError(error) => tracing::warn!(%error, "the fleet's NATS reports an error"),
+        Event::ClientError(error) => tracing::warn!(%error, "the fleet's client reports an error"),
+        // Missing numbers say what a slow consumer has lost.
+        Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining => {}
+    }
+}

@@ -1,0 +1,303 @@
+//! The fleet: its messages from and to the engine, the pins and the hooks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use futures_core::future::BoxFuture;
+use futures_util::future::join_all;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::nats_auth;
+use crate::doctor::Origins;
+use tidegate_cache::{Pinning, pins::PinError};
+use tidegate_config::{Config, Environment};
+use tidegate_engine::{ChangeObserver, Engine, PurgeKind, PurgeTarget};
+use tidegate_events::ApplyError;
+use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetSink, HookChange, Metrics};
+use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
+use tidegate_hooks::Hooks;
+use tidegate_plan::{Bucket, ChangeKind, KeyChange, ObjectKey, OriginId, Timestamp};
+
+/// The member may take this long to end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The origins of a bucket's name: with each the name of the origin, and its bucket.
+type Named = BTreeMap<String, Vec<(String, OriginId, Bucket)>>;
+
+/// This gateway in its fleet.
+#[derive(Debug)]
+pub(in crate::app) struct FleetMember {
+    link: Arc<FleetLink>,
+    /// Ends the connection also if the gateway does not start.
+    stop: DropGuard,
+    running: JoinHandle<()>,
+}
+
+/// The way to the other gateways.
+#[derive(Debug)]
+pub(in crate::app) struct FleetLink {
+    fleet: Arc<Fleet>,
+    buckets: HashMap<OriginId, String>,
+}
+
+/// The parts that a message of another gateway reaches.
+struct MemberSink {
+    engine: Engine,
+    hooks: Arc<Hooks>,
+    pinning: Arc<dyn Pinning>,
+    named: Named,
+}
+
+/// Joins the fleet of a configuration, if it has one; what was cached before is confirmed before its next use.
+pub(in crate::app) async fn join(
+    config: &Config,
+    env: &Environment,
+    origins: &Origins,
+    (engine, hooks, pinning): (&Engine, &Arc<Hooks>, &Arc<dyn Pinning>),
+    registry: &mut Registry,
+) -> anyhow::Result<Option<FleetMember>> {
+    let section = &config.fleet;
+    if section.nats.is_empty() {
+        return Ok(None);
+    }
+    let named = named(config, origins);
+    let ids = named.iter().flat_map(|(bucket, origins)| {
+        let own = origins.iter();
+        own.map(|(_, id, _)| (*id, bucket.clone()))
+    });
+    let buckets = ids.collect();
+    let sink = Arc::new(MemberSink {
+        engine: engine.clone(),
+        hooks: hooks.clone(),
+        pinning: pinning.clone(),
+        named,
+    });
+    let metrics = Metrics::default();
+    metrics.register(registry);
+    // Messages may have been missed while this process was not there.
+    sink.doubt_all().await.context("`fleet`")?;
+    let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
+    let made = Fleet::new(sink, clock, metrics);
+    let (fleet, outgoing) = made.context("the system has no random numbers")?;
+    let secrets = [&section.credentials, &section.password, &section.token];
+    let settings = FleetSettings {
+        servers: section.nats.clone(),
+        subject: section.subject.clone(),
+        auth: nats_auth::read(section.user.as_ref(), secrets, env).context("`fleet`")?,
+        authorities: section.ca.clone(),
+    };
+    let nats = NatsFleet::new(&settings, fleet.clone(), outgoing).context("`fleet`")?;
+    let link = Arc::new(FleetLink { fleet, buckets });
+    engine.observe_changes(link.clone());
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(nats.run(stop.clone()));
+    Ok(Some(FleetMember {
+        link,
+        stop: stop.drop_guard(),
+        running,
+    }))
+}
+
+/// Returns the origins by the names of their buckets.
+fn named(config: &Config, origins: &Origins) -> Named {
+    let mut named = Named::new();
+    for section in &config.origin {
+        if let Some(origin) = origins.get(&section.name) {
+            let one = (section.name.clone(), origin.id(), origin.bucket());
+            named.entry(section.bucket.clone()).or_default().push(one);
+        }
+    }
+    named
+}
+
+impl FleetMember {
+    /// Returns the way to the other gateways.
+    pub(in crate::app) fn link(&self) -> Arc<FleetLink> {
+        self.link.clone()
+    }
+
+    /// Tells the fleet that this gateway ends, within 5 s.
+    pub(in crate::app) async fn stop(self) {
+        drop(self.stop);
+        if timeout(STOP_TIMEOUT, self.running).await.is_err() {
+            tracing::warn!("the fleet's connection has not ended in time");
+        }
+    }
+}
+
+impl FleetLink {
+    /// Tells the others of a pin that was set or removed here.
+    pub(in crate::app) fn pinned(&self, origin: OriginId, prefix: &str, limit: Option<u64>) {
+        if let Some(bucket) = self.buckets.get(&origin) {
+            self.fleet.publish(FleetChange::Pinned {
+                bucket: bucket.clone(),
+                prefix: prefix.to_owned(),
+                limit,
+            });
+        }
+    }
+
+    /// Has the hooks called for a change that the bucket has reported. `reaches_all` says whether it was reported to
+    /// the other gateways as well; they are told otherwise.
+    pub(in crate::app) fn reported(&self, change: &KeyChange, reaches_all: bool) {
+        let (bucket, key, kind) = (&change.bucket, &change.key, change.kind);
+        match reaches_all {
+            true => self.fleet.call_hooks(HookChange {
+                bucket: bucket.clone(),
+                key: key.clone(),
+                kind,
+            }),
+            false => self.key_changed(bucket, key, kind),
+        }
+    }
+
+    fn key_changed(&self, bucket: &str, key: &ObjectKey, kind: ChangeKind) {
+        self.fleet.publish(FleetChange::Changed {
+            bucket: bucket.to_owned(),
+            key: key.clone(),
+            kind,
+        });
+        self.fleet.call_hooks(HookChange {
+            bucket: bucket.to_owned(),
+            key: key.clone(),
+            kind,
+        });
+    }
+}
+
+impl ChangeObserver for FleetLink {
+    fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
+        if let Some(bucket) = self.buckets.get(&origin) {
+            self.key_changed(bucket, key, kind);
+        }
+    }
+
+    fn purged(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+        if let Some(bucket) = self.buckets.get(&origin) {
+            self.fleet.publish(FleetChange::Purged {
+                bucket: bucket.clone(),
+                extent: match target.clone() {
+                    PurgeTarget::Key(key) => Extent::Key(key),
+                    PurgeTarget::Prefix(prefix) => Extent::Prefix(prefix),
+                    PurgeTarget::Tag(tag) => Extent::Tag(tag),
+                },
+                soft: kind == PurgeKind::Soft,
+            });
+        }
+    }
+}
+
+impl MemberSink {
+    /// Returns one origin of each bucket of this name: the engine reaches the others of the bucket.
+    fn origins(&self, bucket: &str) -> Vec<OriginId> {
+        let mut seen = Vec::new();
+        let all = self.named.get(bucket).into_iter().flatten();
+        all.filter(|(_, _, bucket)| {
+            let is_first = !seen.contains(bucket);
+            seen.push(*bucket);
+            is_first
+        })
+        .map(|(_, id, _)| *id)
+        .collect()
+    }
+
+    async fn doubt_all(&self) -> Result<(), ApplyError> {
+        let buckets = self.named.keys().flat_map(|bucket| self.origins(bucket));
+        let doubts = buckets.map(|origin| self.engine.doubt(origin));
+        first_error(join_all(doubts).await)
+    }
+
+    async fn apply_one(&self, origin: OriginId, change: &FleetChange) -> Result<(), ApplyError> {
+        match change {
+            FleetChange::Purged { extent, soft, .. } => {
+                let target = match extent.clone() {
+                    Extent::Key(key) => PurgeTarget::Key(key),
+                    Extent::Prefix(prefix) => PurgeTarget::Prefix(prefix),
+                    Extent::Tag(tag) => PurgeTarget::Tag(tag),
+                };
+                let kind = match soft {
+                    true => PurgeKind::Soft,
+                    false => PurgeKind::Hard,
+                };
+                let purged = self.engine.apply_purge(origin, &target, kind).await;
+                purged.map(|_| ()).map_err(not_applied)
+            }
+            FleetChange::Changed { bucket, key, kind } => {
+                let change = key_change(bucket, key, *kind);
+                self.engine.apply_change(origin, &change).await;
+                Ok(())
+            }
+            FleetChange::Pinned { prefix, limit, .. } => match limit {
+                Some(limit) => {
+                    let pinned = self.pinning.pin(origin, prefix, *limit).await;
+                    pinned.map_err(not_applied)
+                }
+                None => match self.pinning.unpin(origin, prefix).await {
+                    Ok(()) | Err(PinError::NoSuch) => Ok(()),
+                    Err(error) => Err(not_applied(error)),
+                },
+            },
+        }
+    }
+}
+
+impl FleetSink for MemberSink {
+    fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
+        let (FleetChange::Purged { bucket, .. }
+        | FleetChange::Changed { bucket, .. }
+        | FleetChange::Pinned { bucket, .. }) = change;
+        // A pin belongs to an origin, everything else to its bucket.
+        let origins = match change {
+            FleetChange::Pinned { .. } => {
+                let all = self.named.get(bucket).into_iter().flatten();
+                all.map(|(_, id, _)| *id).collect()
+            }
+            _ => self.origins(bucket),
+        };
+        Box::pin(async move {
+            let applied = origins.iter().map(|origin| self.apply_one(*origin, change));
+            first_error(join_all(applied).await)?;
+            Ok(!origins.is_empty())
+        })
+    }
+
+    fn doubt(&self) -> BoxFuture<'_, Result<(), ApplyError>> {
+        Box::pin(self.doubt_all())
+    }
+
+    fn call_hooks(&self, change: &HookChange) {
+        let HookChange { bucket, key, kind } = change;
+        let origins = self.named.get(bucket);
+        if let Some((origin, ..)) = origins.and_then(|origins| origins.first()) {
+            self.hooks
+                .changed(origin, &[key_change(bucket, key, *kind)]);
+        }
+    }
+}
+
+fn key_change(bucket: &str, key: &ObjectKey, kind: ChangeKind) -> KeyChange {
+    KeyChange {
+        bucket: bucket.to_owned(),
+        key: key.clone(),
+        kind,
+        etag: None,
+        size: None,
+        time: None,
+        sequencer: None,
+    }
+}
+
+fn not_applied(error: impl std::fmt::Display) -> ApplyError {
+    ApplyError(error.to_string())
+}
+
+fn first_error<E: std::fmt::Display>(all: Vec<Result<(), E>>) -> Result<(), ApplyError> {
+    all.into_iter()
+        .collect::<Result<(), E>>()
+        .map_err(not_applied)
+}

@@ -1,0 +1,378 @@
+//! Three gateways, two buckets on a real MinIO, and a real NATS server that comes and goes.
+#![cfg(feature = "real-parts")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::Method;
+use tempfile::TempDir;
+use tidegate_origin::settings::Credentials;
+use tokio::time::{Instant, sleep};
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites write past the gateway")]
+mod bucket;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/nats.rs"]
+mod nats;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "hooks/receiver.rs"]
+#[expect(
+    dead_code,
+    reason = "other suites read the requests, and have ill receivers"
+)]
+mod receiver;
+
+use bucket::Bucket;
+use gateway::{Got, Whole, send};
+use minio::Minio;
+use nats::Nats;
+use ports::free_addr;
+use receiver::{Manner, Receiver};
+
+const TOKEN: &str = "a token of the tests";
+const LONG: Duration = Duration::from_secs(60);
+const BUCKETS: [&str; 2] = ["media", "photos"];
+
+/// The bound: from the time at which NATS is there again. SEMANTICS names it.
+const BOUND: Duration = Duration::from_secs(6);
+
+/// The keys of each bucket that the operations touch.
+const KEYS: u64 = 20;
+
+/// Three gateways by the recipe `config/fleet.toml`, but that they would keep objects for an hour.
+struct World {
+    gateways: Vec<Whole>,
+    nats: Option<Nats>,
+    nats_address: SocketAddr,
+    receiver: Receiver,
+    folder: TempDir,
+    /// The buckets, to write past the gateways.
+    buckets: Vec<Bucket>,
+    minio: Minio,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let minio = Minio::start().await;
+        let mut buckets = Vec::new();
+        for bucket in BUCKETS {
+            buckets.push(Bucket::create(&minio.settings(bucket)).await);
+        }
+        let receiver = Receiver::start(Manner::Ok).await;
+        let mut world = Self {
+            gateways: Vec::new(),
+            nats: None,
+            nats_address: free_addr(),
+            receiver,
+            folder,
+            buckets,
+            minio,
+        };
+        world.start_nats().await;
+        for number in 0..3 {
+            let gateway = world.start_gateway(number).await;
+            world.gateways.push(gateway);
+        }
+        world.met().await;
+        world
+    }
+
+    async fn start_nats(&mut self) {
+        let folder = self.folder.path().join("nats");
+        let options = ["--user", "tidegate", "--pass", "s3cret-of-nats"];
+        self.nats = Some(Nats::start(self.nats_address, &folder, &options).await);
+    }
+
+    async fn start_gateway(&self, number: usize) -> Whole {
+        let Credentials::Static {
+            access_key_id,
+            secret_access_key,
+            ..
+        } = Minio::credentials()
+        else {
+            panic!("MinIO has a key")
+        };
+        let endpoint = self.minio.settings("media").endpoint.expect("MinIO's");
+        let folder = self.folder.path().join(format!("gateway-{number}"));
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/fleet.toml");
+        let mut config = std::fs::read_to_string(path).expect("the recipe");
+        let address = |address: String| format!("http://{address}");
+        for (recipe, here) in [
+            (file("admin-token"), quoted(TOKEN)),
+            (file("write-token"), quoted(TOKEN)),
+            (file("nats-password"), quoted("s3cret-of-nats")),
+            (file("library-key"), quoted("a key")),
+            (file("s3-secret"), quoted(&secret_access_key)),
+            (
+                "access_key_id = \"tidegate\"".to_owned(),
+                format!("access_key_id = \"{access_key_id}\""),
+            ),
+            (
+                "nats://127.0.0.1:4222".to_owned(),
+                format!("nats://{}", self.nats_address),
+            ),
+            (address("127.0.0.1:9000".to_owned()), endpoint),
+            (
+                address("127.0.0.1:13378".to_owned()),
+                address(self.receiver.address.to_string()),
+            ),
+            (
+                "/var/cache/tidegate".to_owned(),
+                folder.display().to_string(),
+            ),
+            (
+                quoted("100GiB"),
+                "\"128MiB\"\nmin_free = \"1MiB\"".to_owned(),
+            ),
+            (
+                "\"30s\"".to_owned(),
+                "\"100ms\"\nprefix = \"hook/\"".to_owned(),
+            ),
+        ] {
+            assert!(config.contains(&recipe), "the recipe has no {recipe}");
+            config = config.replace(&recipe, &here);
+        }
+        config.push_str(
+            "[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\nstale_while_revalidate = \"1h\"\n",
+        );
+        let gateway = Whole::start(&config).await;
+        gateway.ready().await;
+        gateway
+    }
+
+    /// Waits until each gateway has heard of both others.
+    async fn met(&self) {
+        for gateway in &self.gateways {
+            self.until(|| async {
+                let metrics = gateway.look("/metrics").await;
+                metrics.metric(&["tidegate_fleet_peers "]) == 2
+                    && metrics.metric(&["tidegate_fleet_connected "]) == 1
+            })
+            .await;
+        }
+        // The last newcomer's doubts have had their turn.
+        sleep(Duration::from_secs(2)).await;
+    }
+
+    async fn until<F: Future<Output = bool>>(&self, is_so: impl Fn() -> F) {
+        let since = Instant::now();
+        while !is_so().await {
+            assert!(since.elapsed() < LONG, "it does not come");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn put(&self, nth: usize, path: &str, body: &str) {
+        let got = self.change(nth, Method::PUT, path, body).await;
+        assert!((200..300).contains(&got.status), "{path}: {got:?}");
+    }
+
+    async fn change(&self, nth: usize, method: Method, path: &str, body: &str) -> Got {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", bearer.as_str())];
+        send(self.gateways[nth].http, method, path, &headers, body).await
+    }
+
+    /// Sends a request to an admin listener.
+    async fn operate(&self, nth: usize, method: Method, target: &str, body: &str) -> Got {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", bearer.as_str())];
+        send(self.gateways[nth].admin, method, target, &headers, body).await
+    }
+
+    async fn purge(&self, nth: usize, query: &str) {
+        let target = format!("/purge?{query}");
+        let got = self.operate(nth, Method::POST, &target, "").await;
+        assert_eq!(got.status, 200, "{query}: {got:?}");
+    }
+
+    /// Reads a path through each gateway, twice: into its cache and from it.
+    async fn warm(&self, path: &str) {
+        for gateway in &self.gateways {
+            gateway.get(path, &[]).await;
+            gateway.get(path, &[]).await;
+        }
+    }
+
+    /// Waits until a read through each gateway has this body; empty: there is no object.
+    async fn reads(&self, path: &str, body: &str, within: Duration) {
+        let since = Instant::now();
+        for (nth, gateway) in self.gateways.iter().enumerate() {
+            loop {
+                let got = gateway.get(path, &[]).await;
+                let is_there = got.status == 200 && got.body == body.as_bytes();
+                if is_there || (body.is_empty() && got.status == 404) {
+                    break;
+                }
+                let (status, text) = (got.status, got.text());
+                assert!(since.elapsed() < within, "{nth}: {path}: {status} {text}");
+                sleep(Duration::from_millis(2)).await;
+            }
+        }
+    }
+
+    async fn stop(self) {
+        for gateway in self.gateways {
+            gateway.stop().await;
+        }
+    }
+}
+
+/// Returns a secret of the recipe, as it is written there.
+fn file(name: &str) -> String {
+    format!("{{ file = \"/etc/tidegate/{name}\" }}")
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// Numbers that a seed determines (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    let set = std::env::var(variable).ok();
+    set.map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_a_purge_and_a_pin_reach_all() {
+    let world = World::new().await;
+    world.reads("/media/x", "", LONG).await;
+    for (nth, body) in ["first", "second", "third"].iter().enumerate() {
+        world.put(nth, "/media/x", body).await;
+        world.reads("/media/x", body, BOUND).await;
+        world.warm("/media/x").await;
+    }
+    world.change(0, Method::DELETE, "/media/x", "").await;
+    world.reads("/media/x", "", BOUND).await;
+    // Written past the gateways, so that only a purge brings it.
+    world.warm("/photos/y").await;
+    world.buckets[1].put("y", "new").await;
+    assert_eq!(world.gateways[2].get("/photos/y", &[]).await.status, 404);
+    world.purge(1, "path=/photos/&prefix=true").await;
+    world.reads("/photos/y", "new", BOUND).await;
+    let pin = "{\"path\": \"/media/a/\", \"limit\": \"1MiB\"}";
+    let got = world.operate(0, Method::PUT, "/pins", pin).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    for gateway in &world.gateways {
+        world
+            .until(|| async { gateway.look("/pins").await.text().contains("\"a/\"") })
+            .await;
+    }
+    let target = "/pins?path=/media/a/";
+    let got = world.operate(2, Method::DELETE, target, "").await;
+    assert_eq!(got.status, 200, "{got:?}");
+    for gateway in &world.gateways {
+        world
+            .until(|| async { !gateway.look("/pins").await.text().contains("\"a/\"") })
+            .await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_gateway_calls_a_hook() {
+    let world = World::new().await;
+    for nth in 0..3 {
+        world.put(nth, &format!("/media/hook/{nth}"), "x").await;
+        world.receiver.next().await;
+    }
+    // Longer than the window of a second gateway would be.
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.receiver.seen(), 3);
+    world.stop().await;
+}
+
+/// A gateway that was away forgets what it missed, and a lost NATS server hides no change for longer than the bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_is_stale_after_the_bound() {
+    let count = number("TIDEGATE_FLEET_OPS", 200);
+    let seed = number("TIDEGATE_SEED", 1);
+    eprintln!("{count} operations, seed {seed}");
+    let mut world = World::new().await;
+    let mut chance = Chance(seed);
+    let mut expected = vec![String::new(); usize::try_from(2 * KEYS).expect("small")];
+    let path = |at: u64| format!("/{}/{}", BUCKETS[usize::from(at >= KEYS)], at % KEYS);
+    let (mut cuts, mut checks) = (0, 0);
+    for operation in 0..count {
+        let (at, nth) = (chance.below(2 * KEYS), chance.below(3));
+        let (slot, nth) = (at as usize, nth as usize);
+        match chance.below(20) {
+            0..9 => {
+                expected[slot] = format!("{operation}");
+                world.put(nth, &path(at), &expected[slot]).await;
+            }
+            9..11 => {
+                world.change(nth, Method::DELETE, &path(at), "").await;
+                expected[slot].clear();
+            }
+            11..13 => world.purge(nth, &format!("path={}", path(at))).await,
+            13..14 => world.purge(nth, "path=/media/&prefix=true").await,
+            14..19 => world.warm(&path(at)).await,
+            _ if world.nats.is_some() => {
+                drop(world.nats.take());
+                cuts += 1;
+            }
+            _ => world.start_nats().await,
+        }
+        if operation % 50 == 49 || operation + 1 == count {
+            if world.nats.is_none() {
+                world.start_nats().await;
+            }
+            let since = Instant::now();
+            sleep(BOUND).await;
+            for (at, body) in (0..2 * KEYS).zip(&expected) {
+                // At once: the bound has passed.
+                world.reads(&path(at), body, Duration::ZERO).await;
+                checks += 3;
+            }
+            assert!(since.elapsed() < LONG);
+        }
+    }
+    assert!(cuts > 0, "no cut");
+    eprintln!("{cuts} cuts of NATS, {checks} reads after the bound, none stale");
+    world.stop().await;
+}
+
+/// Prints the time from a purge until no gateway serves what was cached. Nothing is asserted of the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_of_a_purge_is_printed() {
+    const PURGES: usize = 200;
+    let world = World::new().await;
+    world.put(0, "/media/object", "0000").await;
+    world.reads("/media/object", "0000", LONG).await;
+    let mut delays = Vec::new();
+    for n in 1..=PURGES {
+        let body = format!("{n:04}");
+        world.buckets[0].put("object", body.clone()).await;
+        let asked = Instant::now();
+        world.purge(n % 3, "path=/media/object").await;
+        world.reads("/media/object", &body, LONG).await;
+        delays.push(asked.elapsed());
+    }
+    delays.sort();
+    let at = |percent: usize| delays[(PURGES * percent).div_ceil(100) - 1];
+    let (p50, p99, max) = (at(50), at(99), at(100));
+    eprintln!(
+        "from the request of {PURGES} purges to a fresh read at all three: p50 {p50:?}, p99 {p99:?}, at most {max:?}"
+    );
+    world.stop().await;
+}
