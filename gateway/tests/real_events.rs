@@ -158,12 +158,17 @@ fn fixture(name: &str) -> String {
 }
 
 async fn create_stream(address: SocketAddr) {
-    let options = async_nats::ConnectOptions::new();
-    let options = options.user_and_password("gate".to_owned(), "s3cret-of-nats".to_owned());
-    let client = options
-        .connect(address.to_string())
-        .await
-        .expect("a server");
+    let since = Instant::now();
+    // A server that is still starting resets its first connections.
+    let client = loop {
+        let options = async_nats::ConnectOptions::new();
+        let options = options.user_and_password("gate".to_owned(), "s3cret-of-nats".to_owned());
+        match options.connect(address.to_string()).await {
+            Ok(client) => break client,
+            Err(error) => assert!(since.elapsed() < LONG, "{error}"),
+        }
+        sleep(Duration::from_millis(20)).await;
+    };
     let config = jetstream::stream::Config {
         name: STREAM.to_owned(),
         subjects: vec![SUBJECT.to_owned()],
