@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -277,6 +278,8 @@ pub struct Core {
     resolves: Mutex<HashMap<ObjectId, PendingResolve>>,
     origin_rates: Mutex<HashMap<OriginId, Arc<OriginRate>>>,
     numbers: AtomicU64,
+    /// The rows that purges look up at once: readers have the rest of the store's reads.
+    pub(crate) purge_lookups: Semaphore,
 }
 
 impl Core {
@@ -314,6 +317,7 @@ impl Core {
             resolves: Mutex::default(),
             origin_rates: Mutex::default(),
             numbers: AtomicU64::new(0),
+            purge_lookups: Semaphore::new(MAX_PURGE_LOOKUPS),
         }
     }
 
@@ -380,6 +384,10 @@ impl Core {
         self.resolves.lock().recover()
     }
 }
+
+/// The most rows that purges look up at once. A store that is asked for more than it reads at a time lets the others wait,
+/// and takes its disk for one that hangs.
+const MAX_PURGE_LOOKUPS: usize = 8;
 
 /// The number of chunks to look at before the task yields.
 const CHUNKS_PER_TURN: u32 = 4096;

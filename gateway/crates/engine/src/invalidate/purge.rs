@@ -137,7 +137,11 @@ impl Engine {
         let mut is_known = false;
         for origin in origins {
             let id = object(*origin, key);
-            let entry = self.core.meta.load(&id).await;
+            let entry = {
+                let lookup = self.core.purge_lookups.acquire().await;
+                let _lookup = lookup.expect("the semaphore is never closed");
+                self.core.meta.load(&id).await
+            };
             is_known |= entry.is_some() || self.core.names.knows(*origin, key.as_str());
             if let (PurgeKind::Hard, Some(Entry::Present(record))) = (kind, entry) {
                 pins::release(&self.core, &id, Some(record));
