@@ -8,9 +8,9 @@ use crate::object::coverage::locate;
 use crate::object::pinned::Pinned;
 use crate::{Coverage, Engine, Error, Object, ReadContext};
 use tidegate_cache::{Entry, Record};
-use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::freshness::Judgement;
 use tidegate_plan::readahead::Limits;
-use tidegate_plan::{Client, ObjectId, ObjectKey, RangeSpec, Timestamp};
+use tidegate_plan::{Client, ObjectId, ObjectKey, RangeSpec};
 
 mod ask;
 mod first_bytes;
@@ -20,6 +20,7 @@ pub(crate) mod resolve;
 pub(crate) mod unconfirmed;
 
 use outcome::{ForwardReason, OpenOutcome};
+use records::Judged;
 use resolve::{Resolution, ResolveRequest};
 
 /// The caller's options for opening an object.
@@ -74,19 +75,17 @@ impl Engine {
             Some(Entry::Present(record)) => record,
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
-        let judge = |record: &Record| {
-            let judged = self.core.judge(source, &id, record, now);
-            (judged.policy, judged.judgement)
-        };
-        let (mut policy, mut judgement) = judge(&record);
+        let judge = |record: &Record| self.core.judge(source, &id, record, now);
+        let mut judged = judge(&record);
         let mut record = record;
-        if judgement != Judgement::Fresh
+        if judged.judgement != Judgement::Fresh
             && !how.revalidate
             && let Some(confirmed) = self.confirmed_by_listing(source, &id, &record)
         {
-            (policy, judgement) = judge(&confirmed);
+            judged = judge(&confirmed);
             record = confirmed;
         }
+        let judgement = judged.judgement;
         let how = Open {
             certain: how.certain
                 && judgement != Judgement::Fresh
@@ -95,19 +94,19 @@ impl Engine {
         };
         match judgement {
             _ if how.revalidate && !how.only_if_cached => {
-                Box::pin(self.confirm(source, id, how, record, policy)).await
+                Box::pin(self.confirm(source, id, how, record)).await
             }
-            Judgement::Fresh => Ok(self.open_record(source, id, record, policy, now, how.client)),
+            Judgement::Fresh => Ok(self.open_judged(source, id, record, judged, how.client)),
             Judgement::WhileRevalidating if how.only_if_cached => {
-                Ok(self.open_record(source, id, record, policy, now, how.client))
+                Ok(self.open_judged(source, id, record, judged, how.client))
             }
             Judgement::WhileRevalidating if !how.certain => {
                 self.confirm_in_background(source, &id, &record, how.client);
-                Ok(self.open_record(source, id, record, policy, now, how.client))
+                Ok(self.open_judged(source, id, record, judged, how.client))
             }
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
             Judgement::WhileRevalidating | Judgement::Stale => {
-                Box::pin(self.confirm(source, id, how, record, policy)).await
+                Box::pin(self.confirm(source, id, how, record)).await
             }
         }
     }
@@ -142,7 +141,6 @@ impl Engine {
         id: ObjectId,
         how: Open,
         record: Arc<Record>,
-        policy: Policy,
     ) -> Result<Object, Error> {
         let seen = Some(Entry::Present(record.clone()));
         let request = self.resolve_request(source, &id, seen, &how);
@@ -150,9 +148,9 @@ impl Engine {
         match shared.await {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
-                let now = self.core.now();
-                let age = self.core.judge(source, &id, &record, now).counted_age;
-                if !error.excuses_stale() || !policy.serves_on_error(age) {
+                let judged = self.core.judge(source, &id, &record, self.core.now());
+                let serves = judged.policy.serves_on_error(judged.counted_age);
+                if !error.excuses_stale() || !serves {
                     return Err(error);
                 }
                 let generation = self.core.meta.generation(&id).await;
@@ -160,7 +158,7 @@ impl Engine {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
-                let mut object = self.open_record(source, id, record, policy, now, how.client);
+                let mut object = self.open_judged(source, id, record, judged, how.client);
                 object.outcome.forward = Some(ForwardReason::Failed);
                 Ok(object)
             }
@@ -231,12 +229,27 @@ impl Engine {
         source: &ReadContext,
         id: ObjectId,
         record: Arc<Record>,
-        policy: Policy,
-        now: Timestamp,
         client: Client,
     ) -> Object {
-        let age = now.since(source.confirmed(record.confirmed, now));
-        let counted_age = self.core.counted_age(&id, &record, &policy, age, now);
+        let judged = self.core.judge(source, &id, &record, self.core.now());
+        self.open_judged(source, id, record, judged, client)
+    }
+
+    /// Does the same with a record whose freshness is known.
+    fn open_judged(
+        &self,
+        source: &ReadContext,
+        id: ObjectId,
+        record: Arc<Record>,
+        judged: Judged,
+        client: Client,
+    ) -> Object {
+        let Judged {
+            policy,
+            age,
+            counted_age,
+            ..
+        } = judged;
         let outcome = OpenOutcome {
             forward: None,
             collapsed: false,
@@ -277,8 +290,7 @@ impl Engine {
             forward,
             first,
         } = found;
-        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let mut object = self.open_record(source, id, record, policy, self.core.now(), client);
+        let mut object = self.open_record(source, id, record, client);
         object.outcome.forward = Some(forward);
         object.outcome.collapsed = collapsed;
         object.pinned.hold_first(first);

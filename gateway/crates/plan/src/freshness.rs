@@ -43,9 +43,27 @@ impl Policy {
     /// the time of the origin's last confirmation of the version; `Expires` is counted from there.
     #[must_use]
     pub fn new(version: &Version, profile: &Profile, confirmed: Timestamp) -> Self {
+        Self::with_floor(version, profile, confirmed, Duration::ZERO)
+    }
+
+    /// Computes the freshness of a version whose changes are reported by events: the object's own lifetime does not
+    /// shorten it, for the version is known to stand. `no-cache` still demands that the bucket confirms each use.
+    #[must_use]
+    pub fn covered(version: &Version, profile: &Profile, confirmed: Timestamp) -> Self {
+        let floor = profile.ttl.max(MIN_COVERED_LIFETIME);
+        Self::with_floor(version, profile, confirmed, floor)
+    }
+
+    /// Computes the freshness with this least lifetime, which only `no-cache` shortens.
+    fn with_floor(
+        version: &Version,
+        profile: &Profile,
+        confirmed: Timestamp,
+        floor: Duration,
+    ) -> Self {
         let of_profile = Self {
             storable: true,
-            lifetime: profile.ttl,
+            lifetime: profile.ttl.max(floor),
             stale_while_revalidate: profile.stale_while_revalidate,
             stale_if_error: profile.stale_if_error,
         };
@@ -59,9 +77,9 @@ impl Policy {
         let own = directives.max_age.or_else(|| expires(version, confirmed));
         let lifetime = match own {
             _ if directives.no_cache => Duration::ZERO,
-            _ if directives.immutable => own.unwrap_or(IMMUTABLE_LIFETIME),
-            Some(own) => own.min(profile.ttl),
-            None => profile.ttl,
+            _ if directives.immutable => own.unwrap_or(IMMUTABLE_LIFETIME).max(floor),
+            Some(own) => own.min(profile.ttl).max(floor),
+            None => of_profile.lifetime,
         };
         let may_be_stale = !directives.no_cache && !directives.must_revalidate;
         let stale = |allowed: Duration| {
@@ -76,27 +94,6 @@ impl Policy {
             lifetime,
             stale_while_revalidate: stale(of_profile.stale_while_revalidate),
             stale_if_error: stale(of_profile.stale_if_error),
-        }
-    }
-
-    /// Computes the freshness of a version whose changes are reported by events: the object's own lifetime does not
-    /// shorten it, for the version is known to stand. `no-cache` still demands that the bucket confirms each use.
-    #[must_use]
-    pub fn covered(version: &Version, profile: &Profile, confirmed: Timestamp) -> Self {
-        let of_object = Self::new(version, profile, confirmed);
-        let confirms_each_use = !profile.force_ttl
-            && version
-                .header(&http::header::CACHE_CONTROL)
-                .is_some_and(|value| Directives::parse(value).no_cache);
-        if confirms_each_use {
-            return of_object;
-        }
-        Self {
-            lifetime: of_object
-                .lifetime
-                .max(profile.ttl)
-                .max(MIN_COVERED_LIFETIME),
-            ..of_object
         }
     }
 

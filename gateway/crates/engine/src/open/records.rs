@@ -101,26 +101,14 @@ impl Core {
         let confirmed = source.confirmed(record.confirmed, now);
         let age = now.since(confirmed);
         let policy = source.policy(record, confirmed);
-        let counted_age = self.counted_age(id, record, &policy, age, now);
+        let softened = self.meta.softened(id, record);
+        let softened = softened.map(|softened| now.since(softened));
+        let counted_age = policy.counted_age(age, softened);
         Judged {
             policy,
             judgement: policy.judge(counted_age, self.doubted.must_confirm(id.origin, record)),
             age,
             counted_age,
         }
-    }
-
-    /// Returns the age of a record that counts for its freshness: a soft purge ended its lifetime.
-    pub(crate) fn counted_age(
-        &self,
-        id: &ObjectId,
-        record: &Record,
-        policy: &Policy,
-        age: Duration,
-        now: Timestamp,
-    ) -> Duration {
-        let softened = self.meta.softened(id, record);
-        let softened = softened.map(|softened| now.since(softened));
-        policy.counted_age(age, softened)
     }
 }

@@ -12,8 +12,8 @@ use crate::draft::shared_draft::SharedDraft;
 use tidegate_cache::Record;
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ByteRange;
+use tidegate_plan::Client;
 use tidegate_plan::upload::{ByteSource, GonePart};
-use tidegate_plan::{Client, freshness::Policy};
 
 impl SharedDraft {
     /// Reads a range, as far as the object goes.
@@ -109,15 +109,13 @@ impl SharedDraft {
         let engine = &self.inner.engine;
         let id = self.source.object(&base.key);
         let generation = self.inner.core.meta.generation(&id).await;
-        let now = self.inner.core.now();
         let record = Record {
             id: self.inner.core.meta.address(&id, &base.version, generation),
             version: base.version.clone(),
-            confirmed: now,
+            confirmed: self.inner.core.now(),
             must_confirm: false,
         };
-        let policy = Policy::new(&base.version, &self.source.profile.load(), now);
-        engine.open_record(&self.source, id, Arc::new(record), policy, now, Client::Own)
+        engine.open_record(&self.source, id, Arc::new(record), Client::Own)
     }
 }
 
