@@ -187,27 +187,36 @@ impl Frontend {
         ConnectionContext::new(Arc::new(self), settings, metrics)
     }
 
-    /// Returns the address that a request comes from.
-    fn client_address(&self, peer: &Peer, parts: &Parts) -> ClientAddress {
+    /// Reads the settings that each request is judged by.
+    fn terms(&self, peer: &Peer, parts: &Parts) -> RequestTerms {
         let in_force = self.settings.load();
-        let trusted = &in_force.settings.trusted_proxies;
-        client_address(peer.address, &parts.headers, trusted)
-    }
-
-    /// Returns the route of a request and the path below it, if a route has its host and path.
-    fn find_route<'s, 'p>(
-        &self,
-        routes: &'s RouteSet,
-        parts: &'p Parts,
-    ) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
-        let target = parts.uri.path_and_query();
-        if target.map_or(0, |text| text.as_str().len())
-            > self.settings.load().settings.max_uri_bytes
-        {
-            return Err(RequestError::Target);
+        let settings = &in_force.settings;
+        RequestTerms {
+            address: client_address(peer.address, &parts.headers, &settings.trusted_proxies),
+            streams: settings.streams,
+            max_uri_bytes: settings.max_uri_bytes,
         }
-        Ok(routes.find(host(parts)?, parts.uri.path()))
     }
+}
+
+/// The settings in force, as far as one request is judged by them.
+struct RequestTerms {
+    address: ClientAddress,
+    streams: usize,
+    max_uri_bytes: usize,
+}
+
+/// Returns the route of a request and the path below it, if a route has its host and path.
+fn find_route<'s, 'p>(
+    routes: &'s RouteSet,
+    parts: &'p Parts,
+    max_uri_bytes: usize,
+) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
+    let target = parts.uri.path_and_query();
+    if target.map_or(0, |text| text.as_str().len()) > max_uri_bytes {
+        return Err(RequestError::Target);
+    }
+    Ok(routes.find(host(parts)?, parts.uri.path()))
 }
 
 /// Returns the answer to a stream beyond the limit. It has no body, which would wait for the client as well.
@@ -228,7 +237,11 @@ impl Handler for Frontend {
     ) -> Result<Response<Body>, Infallible> {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
-        let address = self.client_address(&peer, &parts);
+        let RequestTerms {
+            address,
+            streams,
+            max_uri_bytes,
+        } = self.terms(&peer, &parts);
         let mut record = RequestRecord::begin(
             activity,
             address.counted,
@@ -237,13 +250,17 @@ impl Handler for Frontend {
             parts.version == Version::HTTP_2,
         );
         let reply = match write::writes(&parts.method) {
-            _ if record.exceeds_stream_share(self.settings.load().settings.streams) => {
+            _ if record.exceeds_stream_share(streams) => {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
             }
-            true => Box::pin(self.write(&parts, sent, address.counted)).await,
+            true => Box::pin(self.write((&parts, sent), address.counted, max_uri_bytes)).await,
             _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
-            false => self.read(&parts, record.started(), (address, &peer)).await,
+            false => {
+                let client = (address, &peer);
+                self.read(&parts, record.started(), client, max_uri_bytes)
+                    .await
+            }
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))

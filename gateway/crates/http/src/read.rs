@@ -31,7 +31,7 @@ use crate::cors;
 use crate::reply::{Reply, options, timing};
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use crate::{Frontend, RouteState};
+use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
 use tidegate_engine::Error;
 use tidegate_plan::precondition::{self, Decision, Validators};
@@ -51,10 +51,11 @@ impl Frontend {
         parts: &Parts,
         started: Instant,
         (address, peer): (ClientAddress, &Peer),
+        max_uri_bytes: usize,
     ) -> Reply {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let routes = self.routes.load();
-        let found = self.find_route(&routes, parts);
+        let found = find_route(&routes, parts, max_uri_bytes);
         let found = found.and_then(|route| match route {
             Some(found) if is_read => Ok(found),
             None if is_read => Err(RequestError::NoRoute),

@@ -24,11 +24,11 @@ use tracing::Level;
 
 use self::request_body::RequestBody;
 use self::stored_headers::stored_headers;
-use crate::Frontend;
 use crate::RouteState;
 use crate::body::Content;
 use crate::reply::Reply;
 use crate::request_error::RequestError;
+use crate::{Frontend, find_route};
 use tidegate_access::without_signature;
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
@@ -44,8 +44,16 @@ pub(crate) fn writes(method: &Method) -> bool {
 
 impl Frontend {
     /// Answers one request that writes.
-    pub(crate) async fn write(&self, parts: &Parts, body: Sent, client: Option<IpAddr>) -> Reply {
-        match self.handle_write(parts, body, client).await {
+    pub(crate) async fn write(
+        &self,
+        (parts, body): (&Parts, Sent),
+        client: Option<IpAddr>,
+        max_uri_bytes: usize,
+    ) -> Reply {
+        match self
+            .handle_write((parts, body), client, max_uri_bytes)
+            .await
+        {
             Ok(reply) => reply,
             Err(error) => {
                 log_failure(&without_signature(parts.uri.path()), &error);
@@ -56,12 +64,12 @@ impl Frontend {
 
     async fn handle_write(
         &self,
-        parts: &Parts,
-        body: Sent,
+        (parts, body): (&Parts, Sent),
         client: Option<IpAddr>,
+        max_uri_bytes: usize,
     ) -> Result<Reply, RequestError> {
         let routes = self.routes.load();
-        let found = self.find_route(&routes, parts)?;
+        let found = find_route(&routes, parts, max_uri_bytes)?;
         let (route, below) = found.ok_or(RequestError::NoRoute)?;
         let hidden = route.settings.is_hidden();
         let Some(token) = &route.settings.write_token else {
