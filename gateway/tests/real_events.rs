@@ -42,7 +42,7 @@ const SUBJECT: &str = "media-events";
 const STREAM: &str = "MEDIA";
 const LONG: Duration = Duration::from_secs(60);
 
-/// How MinIO reports, and how the gateway is told.
+/// The way from MinIO to the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Webhook,

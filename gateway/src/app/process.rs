@@ -1,4 +1,4 @@
-//! What the process itself needs: its allocator, the runtime for fetches, and the supervisor that started it.
+//! The needs of the process itself: its allocator, the runtime for fetches, and the supervisor that started it.
 
 #[cfg(target_os = "linux")]
 pub(super) mod allocator;

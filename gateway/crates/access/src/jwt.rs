@@ -89,7 +89,7 @@ impl<'t> SplitToken<'t> {
     }
 }
 
-/// What a verified token says.
+/// The claims of a verified token.
 struct Verified {
     span: Span,
     subject: Option<Arc<str>>,

@@ -113,7 +113,7 @@ impl KeySource {
     }
 }
 
-/// What has become of the last attempts.
+/// The outcome of the last attempts.
 #[derive(Debug, Default)]
 struct State {
     tried: Option<Instant>,

@@ -25,13 +25,13 @@ pub struct ReadContext {
 /// The events of a bucket, as a route uses them.
 #[derive(Debug, Clone)]
 pub struct EventCoverage {
-    /// What the subscription proves.
+    /// The proof of the subscription.
     pub subscription: Arc<SubscriptionProof>,
     /// The time after which the bucket is asked although no event came: a store may lose one.
     pub max_age: Duration,
 }
 
-/// What a subscription to the events of a bucket proves at present.
+/// The present proof of a subscription to the events of a bucket.
 #[derive(Debug)]
 pub struct SubscriptionProof(ArcSwap<EventProof>);
 
@@ -55,7 +55,7 @@ impl SubscriptionProof {
     }
 }
 
-/// What events prove at one time, and the longest age that they confirm.
+/// The proof of events at one time, and the longest age that they confirm.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventSpan {
     proof: EventProof,

@@ -32,7 +32,7 @@ pub use handshake::{Acceptor, BoundedSocket, HandshakeError, TlsStream};
 use metrics::Metrics;
 use server::Server;
 
-/// How often the files are looked at.
+/// The time between two looks at the files.
 const WATCH_PERIOD: Duration = Duration::from_secs(5);
 
 /// The certificates of the gateway, and the authority whose clients they admit.

@@ -15,7 +15,7 @@ const MAX_PEERS: usize = 64;
 /// A gateway that is silent for so long while NATS is connected is lost.
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a message says of those before it.
+/// The conclusion from a message about those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// It follows the last one of its sender.

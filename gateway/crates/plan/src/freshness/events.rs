@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
-/// What a subscription proves: a heartbeat that came back through it shows that no event before it was lost.
+/// The proof of a subscription: a heartbeat that came back through it shows that no event before it was lost.
 ///
 /// A version that the bucket confirmed since the subscription began is confirmed anew as long as the subscription is
 /// alive and reports no change of its key.
