@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream};
 use http::{HeaderName, HeaderValue};
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Entry, MetaStore, Record, Settings, Stores};
-use tidegate_engine::{Assists, Budget, Engine, Parts, PurgeKind, PurgeTarget, ReadContext};
+use tidegate_engine::{Assists, Budget, Engine, Parts, PurgeKind, ReadContext, Scope};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag};
 use tidegate_plan::{ETag, Geometry, ObjectId, ObjectKey, OriginId, Profile, Timestamp, Version};
@@ -74,8 +74,8 @@ async fn all(folder: &Path, keys: u64) -> Result<()> {
     );
     let mut missed = Vec::new();
     for kind in [PurgeKind::Soft, PurgeKind::Hard] {
-        let tag = PurgeTarget::Tag(Tag::new("tagged")?);
-        let prefix = PurgeTarget::Prefix("2026/".to_owned());
+        let tag = Scope::Tag(Tag::new("tagged")?);
+        let prefix = Scope::Prefix("2026/".into());
         let figures = [
             (
                 "10,000 keys",
@@ -130,7 +130,7 @@ async fn many(
     keys: u64,
 ) -> Result<Duration> {
     let count = AT_ONCE.0.min(keys);
-    let targets = (0..count).map(|number| key(number * (keys / count)).map(PurgeTarget::Key));
+    let targets = (0..count).map(|number| key(number * (keys / count)).map(Scope::Key));
     let targets = targets.collect::<Result<Vec<_>>>()?;
     let started = Instant::now();
     let purges = targets
@@ -154,7 +154,7 @@ async fn many(
 async fn median(
     engine: &Engine,
     source: &ReadContext,
-    target: &PurgeTarget,
+    target: &Scope,
     kind: PurgeKind,
 ) -> Result<Duration> {
     let mut all = Vec::new();

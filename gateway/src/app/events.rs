@@ -43,7 +43,7 @@ const MAX_SIGNED_AT_ONCE: usize = 4;
 /// A receiver may take this long to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What each subscription proves, by its name. Routes read it, receivers write it.
+/// The proof of each subscription, by its name. Routes read it, receivers write it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Proofs(HashMap<String, Arc<SubscriptionProof>>);
 
@@ -336,6 +336,13 @@ fn consumer(events: &Events) -> String {
     format!("tidegate-{machine}-{}", events.name)
 }
 
+impl Webhooks {
+    fn of(&self, name: &str) -> Result<&Webhook, EventsError> {
+        let unknown = || EventsError::Forbidden("no such subscription".to_owned());
+        self.0.get(name).ok_or_else(unknown)
+    }
+}
+
 impl tidegate_admin::events::Events for Webhooks {
     fn token(&self, name: &str) -> Option<&Token> {
         self.0.get(name)?.token.as_ref()
@@ -351,12 +358,7 @@ impl tidegate_admin::events::Events for Webhooks {
         name: &'a str,
         message: Bytes,
     ) -> BoxFuture<'a, Result<(), EventsError>> {
-        Box::pin(async move {
-            match self.0.get(name) {
-                Some(webhook) => webhook.deliver(&message).await,
-                None => Err(EventsError::Forbidden("no such subscription".to_owned())),
-            }
-        })
+        Box::pin(async move { self.of(name)?.deliver(&message).await })
     }
 
     fn deliver_signed<'a>(
@@ -364,12 +366,7 @@ impl tidegate_admin::events::Events for Webhooks {
         name: &'a str,
         message: Bytes,
     ) -> BoxFuture<'a, Result<(), EventsError>> {
-        Box::pin(async move {
-            match self.0.get(name) {
-                Some(webhook) => webhook.deliver_signed(&message).await,
-                None => Err(EventsError::Forbidden("no such subscription".to_owned())),
-            }
-        })
+        Box::pin(async move { self.of(name)?.deliver_signed(&message).await })
     }
 
     fn missed(&self, name: &str) {

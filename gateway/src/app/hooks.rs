@@ -149,16 +149,8 @@ impl ChangeObserver for WrittenKeys {
         let Some((origin, bucket)) = origins.get(&origin) else {
             return;
         };
-        let change = KeyChange {
-            bucket: bucket.clone(),
-            key: key.clone(),
-            kind,
-            etag: None,
-            size: None,
-            time: None,
-            sequencer: None,
-        };
-        self.hooks.changed(origin, &[change]);
+        self.hooks
+            .changed(origin, &[KeyChange::of(bucket, key, kind)]);
     }
 }
 

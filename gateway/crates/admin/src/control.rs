@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::place::{Locate, Place, PlaceError};
 use super::{Control, Purge, PurgeError, PurgeExtent, Purged};
-use tidegate_engine::{Engine, PurgeTarget, ReadContext};
+use tidegate_engine::{Engine, ReadContext, Scope};
 use tidegate_write::Stage;
 use tidegate_write::Writers;
 
@@ -52,10 +52,10 @@ impl EngineControl {
             .await
             .into_iter()
             .collect::<Result<Vec<_>, _>>()?;
-        let name = |(_, target): (_, PurgeTarget)| match target {
-            PurgeTarget::Key(key) => key.as_str().to_owned(),
-            PurgeTarget::Prefix(prefix) => prefix,
-            PurgeTarget::Tag(tag) => tag.to_string(),
+        let name = |(_, target): (_, Scope)| match target {
+            Scope::Key(key) => key.as_str().to_owned(),
+            Scope::Prefix(prefix) => prefix.to_string(),
+            Scope::Tag(tag) => tag.to_string(),
         };
         Ok(Purged {
             known: known.iter().filter(|known| **known).count(),
@@ -74,13 +74,13 @@ impl EngineControl {
                 let objects = self.locate.objects(&place(path))?.into_iter();
                 let keys = objects.flat_map(|object| {
                     let all = std::iter::once(object.key).chain(object.siblings);
-                    all.map(move |key| (object.source.clone(), PurgeTarget::Key(key)))
+                    all.map(move |key| (object.source.clone(), Scope::Key(key)))
                 });
                 Ok(keys.collect())
             }
             PurgeExtent::Prefix(path) => {
                 let all = self.locate.beginning(&place(path))?.into_iter();
-                let prefixes = all.map(|below| (below.source, PurgeTarget::Prefix(below.prefix)));
+                let prefixes = all.map(|below| (below.source, Scope::Prefix(below.prefix.into())));
                 Ok(prefixes.collect())
             }
             PurgeExtent::Tag(tag) => {
@@ -88,7 +88,7 @@ impl EngineControl {
                 let mut seen = BTreeSet::new();
                 buckets.retain(|below| seen.insert(below.source.origin.id()));
                 let tags = buckets.into_iter();
-                let tags = tags.map(|below| (below.source, PurgeTarget::Tag(tag.clone())));
+                let tags = tags.map(|below| (below.source, Scope::Tag(tag.clone())));
                 Ok(tags.collect())
             }
         }
@@ -96,7 +96,7 @@ impl EngineControl {
 }
 
 /// A purge in a bucket.
-type Target = (Arc<ReadContext>, PurgeTarget);
+type Target = (Arc<ReadContext>, Scope);
 
 fn not_durable(error: impl fmt::Display) -> PurgeError {
     PurgeError::NotDurable(error.to_string())

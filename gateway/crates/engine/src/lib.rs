@@ -58,7 +58,6 @@ pub use budget::Budget;
 pub use error::Error;
 pub use fetch::Assists;
 pub use invalidate::change_observer::ChangeObserver;
-pub use invalidate::purge::PurgeTarget;
 pub use invalidate::subscribers::{InvalidationSubscriber, PurgeKind, Scope};
 pub use object::Object;
 pub use object::coverage::Coverage;

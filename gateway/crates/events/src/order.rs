@@ -84,13 +84,12 @@ mod tests {
 
     fn change(key: &str, sequencer: Option<&str>) -> KeyChange {
         KeyChange {
-            bucket: "b".to_owned(),
-            key: ObjectKey::new(key).expect("a key"),
-            kind: ChangeKind::Created,
-            etag: None,
-            size: None,
-            time: None,
             sequencer: sequencer.and_then(Sequencer::parse),
+            ..KeyChange::of(
+                "b",
+                &ObjectKey::new(key).expect("a key"),
+                ChangeKind::Created,
+            )
         }
     }
 

@@ -254,6 +254,7 @@ fn common_folder(folder: &str, key: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::change;
 
     fn pending(changes: &[(&str, ChangeKind)]) -> Pending {
         let mut pending = Pending::default();
@@ -261,18 +262,6 @@ mod tests {
             pending.add(&"media".into(), &change(key, *kind), Instant::now());
         }
         pending
-    }
-
-    fn change(key: &str, kind: ChangeKind) -> KeyChange {
-        KeyChange {
-            bucket: "b".to_owned(),
-            key: ObjectKey::new(key).expect("a key"),
-            kind,
-            etag: None,
-            size: None,
-            time: None,
-            sequencer: None,
-        }
     }
 
     fn told(pending: &mut Pending, each: Each) -> Vec<String> {

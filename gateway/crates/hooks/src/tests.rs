@@ -106,16 +106,8 @@ fn hooks(receiver: &Arc<Receiver>, settings: Vec<HookSettings>) -> Hooks {
     Hooks::start(prepared(receiver, settings), &Handle::current())
 }
 
-fn change(key: &str, kind: ChangeKind) -> KeyChange {
-    KeyChange {
-        bucket: "b".to_owned(),
-        key: ObjectKey::new(key).expect("a key"),
-        kind,
-        etag: None,
-        size: None,
-        time: None,
-        sequencer: None,
-    }
+pub(crate) fn change(key: &str, kind: ChangeKind) -> KeyChange {
+    KeyChange::of("b", &ObjectKey::new(key).expect("a key"), kind)
 }
 
 fn created(key: &str) -> [KeyChange; 1] {

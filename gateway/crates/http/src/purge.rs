@@ -26,7 +26,7 @@ use crate::request::host;
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
 use tidegate_access::without_signature;
-use tidegate_engine::{PurgeKind, PurgeTarget, ReadContext};
+use tidegate_engine::{PurgeKind, ReadContext, Scope};
 use tidegate_plan::tags::{MAX_TAGS, Tag, split_tags};
 
 static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
@@ -35,7 +35,7 @@ static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
 const ANYTHING: &str = ".*";
 
 /// A purge in a bucket.
-type Target = (Arc<ReadContext>, PurgeTarget);
+type Target = (Arc<ReadContext>, Scope);
 
 /// The headers that name tags: of libraries for Varnish's `xkey` (the first one means a soft purge), and Fastly's.
 static TAG_LISTS: [HeaderName; 4] = [
@@ -166,7 +166,7 @@ fn keys(routes: &RouteSet, host: &str, path: &str) -> Result<Vec<Target>, Reques
     all.push(key);
     let all = all.into_iter();
     Ok(all
-        .map(|key| (route.source.clone(), PurgeTarget::Key(key)))
+        .map(|key| (route.source.clone(), Scope::Key(key)))
         .collect())
 }
 
@@ -177,7 +177,7 @@ fn prefixes(routes: &RouteSet, host: &str, path: &str) -> Result<Vec<Target>, Re
     for (route, rest) in routes.under(host, path) {
         let prefix = route.settings.prefix(rest)?;
         if seen.insert((route.source.origin.id(), prefix.clone())) {
-            found.push((route.source.clone(), PurgeTarget::Prefix(prefix)));
+            found.push((route.source.clone(), Scope::Prefix(prefix.into())));
         }
     }
     match found.is_empty() {
@@ -196,7 +196,7 @@ fn of_tags(
     let mut found = Vec::new();
     for (route, _) in routes.under(host, "/") {
         if seen.insert(route.source.origin.id()) {
-            let own = tags.iter().cloned().map(PurgeTarget::Tag);
+            let own = tags.iter().cloned().map(Scope::Tag);
             found.extend(own.map(|target| (route.source.clone(), target)));
         }
     }

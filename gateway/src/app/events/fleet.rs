@@ -16,7 +16,7 @@ use super::nats_auth;
 use crate::doctor::Origins;
 use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
-use tidegate_engine::{ChangeObserver, Engine, PurgeKind, PurgeTarget};
+use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
 use tidegate_events::ApplyError;
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetSink, HookChange, Metrics};
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
@@ -177,14 +177,14 @@ impl ChangeObserver for FleetLink {
         }
     }
 
-    fn purged(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
         if let Some(bucket) = self.buckets.get(&origin) {
             self.fleet.publish(FleetChange::Purged {
                 bucket: bucket.clone(),
                 extent: match target.clone() {
-                    PurgeTarget::Key(key) => Extent::Key(key),
-                    PurgeTarget::Prefix(prefix) => Extent::Prefix(prefix),
-                    PurgeTarget::Tag(tag) => Extent::Tag(tag),
+                    Scope::Key(key) => Extent::Key(key),
+                    Scope::Prefix(prefix) => Extent::Prefix(prefix.to_string()),
+                    Scope::Tag(tag) => Extent::Tag(tag),
                 },
                 soft: kind == PurgeKind::Soft,
             });
@@ -216,9 +216,9 @@ impl MemberSink {
         match change {
             FleetChange::Purged { extent, soft, .. } => {
                 let target = match extent.clone() {
-                    Extent::Key(key) => PurgeTarget::Key(key),
-                    Extent::Prefix(prefix) => PurgeTarget::Prefix(prefix),
-                    Extent::Tag(tag) => PurgeTarget::Tag(tag),
+                    Extent::Key(key) => Scope::Key(key),
+                    Extent::Prefix(prefix) => Scope::Prefix(prefix.into()),
+                    Extent::Tag(tag) => Scope::Tag(tag),
                 };
                 let kind = match soft {
                     true => PurgeKind::Soft,
@@ -228,7 +228,7 @@ impl MemberSink {
                 purged.map(|_| ()).map_err(not_applied)
             }
             FleetChange::Changed { bucket, key, kind } => {
-                let change = key_change(bucket, key, *kind);
+                let change = KeyChange::of(bucket, key, *kind);
                 self.engine.apply_change(origin, &change).await;
                 Ok(())
             }
@@ -275,20 +275,8 @@ impl FleetSink for MemberSink {
         let origins = self.named.get(bucket);
         if let Some((origin, ..)) = origins.and_then(|origins| origins.first()) {
             self.hooks
-                .changed(origin, &[key_change(bucket, key, *kind)]);
+                .changed(origin, &[KeyChange::of(bucket, key, *kind)]);
         }
-    }
-}
-
-fn key_change(bucket: &str, key: &ObjectKey, kind: ChangeKind) -> KeyChange {
-    KeyChange {
-        bucket: bucket.to_owned(),
-        key: key.clone(),
-        kind,
-        etag: None,
-        size: None,
-        time: None,
-        sequencer: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{Core, Engine};
 use tidegate_cache::{Entry, Record};
 use tidegate_plan::{ChangeKind, KeyChange, ObjectId, OriginId};
 
-/// What a reported change meant for a key.
+/// The effect of a reported change on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// The known version is the reported one, and was written here: frontends know it as well.

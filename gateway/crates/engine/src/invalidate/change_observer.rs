@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::purge::PurgeTarget;
-use super::subscribers::PurgeKind;
+use super::subscribers::{PurgeKind, Scope};
 use crate::{Core, Engine};
 use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId};
 
@@ -17,7 +16,7 @@ pub trait ChangeObserver: Send + Sync + fmt::Debug {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind);
 
     /// Reports a purge of this process that has begun. It may yet fail to be durable here.
-    fn purged(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
         let _ = (origin, target, kind);
     }
 }
@@ -45,7 +44,7 @@ impl Core {
     }
 
     /// Reports a purge to the observers.
-    pub(super) fn report_purge_by(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+    pub(super) fn report_purge_by(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
         for observer in self.observers.0.load().iter() {
             observer.purged(origin, target, kind);
         }

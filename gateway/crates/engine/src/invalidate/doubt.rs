@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use arc_swap::ArcSwap;
 
-use super::purge::PurgeTarget;
-use super::subscribers::PurgeKind;
+use super::subscribers::{PurgeKind, Scope};
 use crate::Engine;
 use tidegate_cache::{MetaError, Record};
 use tidegate_plan::{OriginId, Timestamp};
@@ -49,7 +48,7 @@ impl Engine {
     pub async fn doubt(&self, origin: OriginId) -> Result<(), MetaError> {
         let origins = self.core.identities.all(origin);
         self.core.doubted.set(&origins, self.core.now());
-        let all = PurgeTarget::Prefix(String::new());
+        let all = Scope::Prefix("".into());
         self.apply_purge(origin, &all, PurgeKind::Soft)
             .await
             .map(|_| ())

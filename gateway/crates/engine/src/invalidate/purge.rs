@@ -11,39 +11,7 @@ use crate::open::records;
 use crate::{Engine, ReadContext};
 use tidegate_cache::{Entry, MetaError, PurgeEffect, PurgeScope};
 use tidegate_plan::freshness::Judgement;
-use tidegate_plan::tags::Tag;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
-
-/// The objects of a bucket that a purge covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PurgeTarget {
-    /// One key.
-    Key(ObjectKey),
-    /// Every key that starts with a text.
-    Prefix(String),
-    /// Every version that has a tag.
-    Tag(Tag),
-}
-
-impl PurgeTarget {
-    fn covers(&self, origins: &[OriginId], id: &ObjectId) -> bool {
-        let is_covered = match self {
-            Self::Key(key) => id.key == *key,
-            Self::Prefix(prefix) => id.key.as_str().starts_with(prefix),
-            // Its tags are known only when it is answered.
-            Self::Tag(_) => true,
-        };
-        is_covered && origins.contains(&id.origin)
-    }
-
-    fn scope(&self) -> Scope {
-        match self {
-            Self::Key(key) => Scope::Key(key.clone()),
-            Self::Prefix(prefix) => Scope::Prefix(prefix.as_str().into()),
-            Self::Tag(tag) => Scope::Tag(tag.clone()),
-        }
-    }
-}
 
 impl Engine {
     /// Purges in constant time, whatever the target covers. The purge is durable on return. Returns whether anything was
@@ -54,7 +22,7 @@ impl Engine {
     pub async fn purge(
         &self,
         source: &ReadContext,
-        target: &PurgeTarget,
+        target: &Scope,
         kind: PurgeKind,
     ) -> Result<bool, MetaError> {
         let origin = source.origin.id();
@@ -69,13 +37,13 @@ impl Engine {
     pub async fn apply_purge(
         &self,
         origin: OriginId,
-        target: &PurgeTarget,
+        target: &Scope,
         kind: PurgeKind,
     ) -> Result<bool, MetaError> {
         let origins = self.core.identities.all(origin);
         let is_known = match target {
-            PurgeTarget::Key(key) => self.prepare(&origins, key, kind).await,
-            PurgeTarget::Prefix(_) | PurgeTarget::Tag(_) => false,
+            Scope::Key(key) => self.prepare(&origins, key, kind).await,
+            Scope::Prefix(_) | Scope::Tag(_) => false,
         };
         let effect = match kind {
             PurgeKind::Hard => PurgeEffect::Remove,
@@ -88,10 +56,9 @@ impl Engine {
         let purged = join_all(purges).await;
         // Again, for requests that read the old generation in between.
         self.supersede(&origins, target, kind);
-        let scope = target.scope();
         let reports = origins
             .iter()
-            .map(|origin| self.core.report_purge_of(*origin, &scope, kind));
+            .map(|origin| self.core.report_purge_of(*origin, target, kind));
         join_all(reports).await;
         purged.into_iter().collect::<Result<(), _>>()?;
         Ok(is_known)
@@ -106,7 +73,7 @@ impl Engine {
         source: &ReadContext,
         key: &ObjectKey,
     ) -> Result<bool, MetaError> {
-        let target = PurgeTarget::Key(key.clone());
+        let target = Scope::Key(key.clone());
         self.purge(source, &target, PurgeKind::Hard).await
     }
 
@@ -115,7 +82,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::purge`].
     pub async fn purge_prefix(&self, source: &ReadContext, prefix: &str) -> Result<(), MetaError> {
-        let target = PurgeTarget::Prefix(prefix.to_owned());
+        let target = Scope::Prefix(prefix.into());
         self.purge(source, &target, PurgeKind::Hard)
             .await
             .map(|_| ())
@@ -151,21 +118,23 @@ impl Engine {
     }
 
     /// Supersedes the resolves begun so far, and the answers about names.
-    fn supersede(&self, origins: &[OriginId], target: &PurgeTarget, kind: PurgeKind) {
-        records::supersede(&self.core, |id| target.covers(origins, id));
+    fn supersede(&self, origins: &[OriginId], target: &Scope, kind: PurgeKind) {
+        records::supersede(&self.core, |id| {
+            origins.contains(&id.origin) && target.covers(id.key.as_str())
+        });
         let names = &self.core.names;
         for origin in origins {
             match (target, kind) {
-                (PurgeTarget::Key(key), PurgeKind::Hard) => names.purge_key(*origin, key.as_str()),
-                (PurgeTarget::Key(key), PurgeKind::Soft) => names.soften_key(*origin, key.as_str()),
-                (PurgeTarget::Prefix(prefix), PurgeKind::Hard) => {
+                (Scope::Key(key), PurgeKind::Hard) => names.purge_key(*origin, key.as_str()),
+                (Scope::Key(key), PurgeKind::Soft) => names.soften_key(*origin, key.as_str()),
+                (Scope::Prefix(prefix), PurgeKind::Hard) => {
                     names.purge_prefix(*origin, prefix);
                 }
-                (PurgeTarget::Prefix(prefix), PurgeKind::Soft) => {
+                (Scope::Prefix(prefix), PurgeKind::Soft) => {
                     names.soften_prefix(*origin, prefix);
                 }
                 // Names have no tags.
-                (PurgeTarget::Tag(_), _) => {}
+                (Scope::Tag(_), _) => {}
             }
         }
     }
@@ -173,19 +142,17 @@ impl Engine {
     async fn record_purge(
         &self,
         origin: OriginId,
-        target: &PurgeTarget,
+        target: &Scope,
         effect: PurgeEffect,
     ) -> Result<(), MetaError> {
         let meta = &self.core.meta;
         match target {
-            PurgeTarget::Key(key) => {
+            Scope::Key(key) => {
                 let id = object(origin, key);
                 meta.purge(PurgeScope::Key(&id), effect).await
             }
-            PurgeTarget::Prefix(prefix) => {
-                meta.purge(PurgeScope::Prefix(origin, prefix), effect).await
-            }
-            PurgeTarget::Tag(tag) => meta.purge(PurgeScope::Tag(origin, tag), effect).await,
+            Scope::Prefix(prefix) => meta.purge(PurgeScope::Prefix(origin, prefix), effect).await,
+            Scope::Tag(tag) => meta.purge(PurgeScope::Tag(origin, tag), effect).await,
         }
     }
 }

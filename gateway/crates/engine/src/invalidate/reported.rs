@@ -122,13 +122,8 @@ mod tests {
 
     fn change(id: &ObjectId, kind: ChangeKind, etag: &str) -> KeyChange {
         KeyChange {
-            bucket: "b".to_owned(),
-            key: id.key.clone(),
-            kind,
             etag: ETag::parse(etag),
-            size: None,
-            time: None,
-            sequencer: None,
+            ..KeyChange::of("b", &id.key, kind)
         }
     }
 

@@ -11,7 +11,7 @@ use tidegate_plan::tags::Tag;
 use tidegate_plan::{ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
-/// The keys that a purge covers.
+/// The objects of a bucket that a purge or a change covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// One key.
@@ -41,7 +41,7 @@ pub enum PurgeKind {
     /// Nothing cached before is served afterwards.
     #[default]
     Hard,
-    /// What is cached is stale.
+    /// Cached versions become stale.
     Soft,
 }
 

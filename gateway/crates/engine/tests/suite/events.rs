@@ -56,13 +56,10 @@ impl Covered {
         let world = &self.world;
         let version = world.bucket.peek(&valid(key)).await.expect("it answers");
         let change = KeyChange {
-            bucket: "bucket".to_owned(),
-            key: valid(key),
-            kind,
             etag: version.as_ref().map(|version| version.etag.clone()),
             size: version.as_ref().map(|version| version.size),
             time: version.and_then(|version| version.last_modified),
-            sequencer: None,
+            ..KeyChange::of("bucket", &valid(key), kind)
         };
         self.apply(&change).await;
     }
@@ -191,13 +188,10 @@ async fn an_event_of_the_known_version_costs_nothing_and_one_of_a_later_time_a_c
     let version = object.version();
     let time = version.last_modified.expect("the bucket told it");
     let change = KeyChange {
-        bucket: "bucket".to_owned(),
-        key: valid(KEY),
-        kind: ChangeKind::Created,
         etag: Some(version.etag.clone()),
         size: Some(version.size),
         time: Some(time.plus(secs(5))),
-        sequencer: None,
+        ..KeyChange::of("bucket", &valid(KEY), ChangeKind::Created)
     };
     covered.apply(&change).await;
     world.read(KEY).await.expect("there");
@@ -218,13 +212,8 @@ async fn a_resolve_that_began_before_the_event_records_nothing() {
     settle().await;
     covered
         .apply(&KeyChange {
-            bucket: "bucket".to_owned(),
-            key: valid(KEY),
-            kind: ChangeKind::Created,
             etag: ETag::parse("\"other\""),
-            size: None,
-            time: None,
-            sequencer: None,
+            ..KeyChange::of("bucket", &valid(KEY), ChangeKind::Created)
         })
         .await;
     let _ = reader.await.expect("no panic");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate_engine::{ChangeObserver, Error, PurgeKind, PurgeTarget};
+use tidegate_engine::{ChangeObserver, Error, PurgeKind, Scope};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::tags::Tag;
@@ -23,12 +23,12 @@ fn world() -> World {
     .build()
 }
 
-fn tag(text: &str) -> PurgeTarget {
-    PurgeTarget::Tag(Tag::new(text).expect("a tag"))
+fn tag(text: &str) -> Scope {
+    Scope::Tag(Tag::new(text).expect("a tag"))
 }
 
-fn prefix(text: &str) -> PurgeTarget {
-    PurgeTarget::Prefix(text.to_owned())
+fn prefix(text: &str) -> Scope {
+    Scope::Prefix(text.into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn a_confirmation_makes_softened_fresh_again_and_its_chunks_stay() {
     let bytes = sample(1, 3 * CHUNK);
     world.bucket.put(KEY, bytes.clone());
     world.read(KEY).await.expect("read");
-    for target in [PurgeTarget::Key(valid(KEY)), prefix("")] {
+    for target in [Scope::Key(valid(KEY)), prefix("")] {
         pass(secs(1)).await;
         let (gets, _) = world.asked();
         world.purge_by(target, PurgeKind::Soft).await;
@@ -187,7 +187,7 @@ async fn a_purged_tag_covers_the_versions_that_have_it() {
 async fn a_purge_of_a_key_tells_whether_anything_was_known() {
     let world = world();
     for kind in [PurgeKind::Hard, PurgeKind::Soft] {
-        let known = |key: &'static str| world.purge_by(PurgeTarget::Key(valid(key)), kind);
+        let known = |key: &'static str| world.purge_by(Scope::Key(valid(key)), kind);
         world.bucket.put("here", sample(1, 100));
         world.read("here").await.expect("read");
         assert!(matches!(world.read("gone").await, Err(Error::NotFound)));
@@ -241,7 +241,7 @@ async fn a_doubt_is_confirmed_before_anything_is_served() {
     assert_eq!(world.asked(), asked, "it is fresh again");
 }
 
-/// What another process has purged or changed is applied here, and not reported again.
+/// The engine applies the purges and changes of another process, and does not report them again.
 #[tokio::test(start_paused = true)]
 async fn purges_are_reported_and_those_of_others_are_not() {
     let world = world();
@@ -262,12 +262,12 @@ async fn purges_are_reported_and_those_of_others_are_not() {
 
 /// The purges that were reported.
 #[derive(Debug, Default)]
-struct Purges(Mutex<Vec<(OriginId, PurgeTarget, PurgeKind)>>);
+struct Purges(Mutex<Vec<(OriginId, Scope, PurgeKind)>>);
 
 impl ChangeObserver for Purges {
     fn changed(&self, _: OriginId, _: &ObjectKey, _: ChangeKind) {}
 
-    fn purged(&self, origin: OriginId, target: &PurgeTarget, kind: PurgeKind) {
+    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
         let mut seen = self.0.lock().expect("no panic");
         seen.push((origin, target.clone(), kind));
     }

@@ -9,7 +9,7 @@ use tidegate_cache::fake::FakeStore;
 use tidegate_engine::{
     Assists, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
 };
-use tidegate_engine::{PurgeKind, PurgeTarget};
+use tidegate_engine::{PurgeKind, Scope};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
@@ -157,12 +157,11 @@ impl World {
     }
 
     pub(crate) async fn soften(&self, key: &str) {
-        self.purge_by(PurgeTarget::Key(valid(key)), PurgeKind::Soft)
-            .await;
+        self.purge_by(Scope::Key(valid(key)), PurgeKind::Soft).await;
     }
 
     /// Purges, and returns whether anything was known of the key.
-    pub(crate) async fn purge_by(&self, target: PurgeTarget, kind: PurgeKind) -> bool {
+    pub(crate) async fn purge_by(&self, target: Scope, kind: PurgeKind) -> bool {
         let purged = self.engine.purge(&self.source, &target, kind).await;
         purged.expect("a map does not fail")
     }

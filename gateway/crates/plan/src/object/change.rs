@@ -31,6 +31,22 @@ pub struct KeyChange {
     pub sequencer: Option<Sequencer>,
 }
 
+impl KeyChange {
+    /// Returns a change of which nothing but its kind is known.
+    #[must_use]
+    pub fn of(bucket: &str, key: &ObjectKey, kind: ChangeKind) -> Self {
+        Self {
+            bucket: bucket.to_owned(),
+            key: key.clone(),
+            kind,
+            etag: None,
+            size: None,
+            time: None,
+            sequencer: None,
+        }
+    }
+}
+
 /// The place of a change among those of one key: text that orders after the shorter one is padded with zeros on the
 /// right (S3 user guide, "Event message structure"). Sequencers of different keys say nothing about each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

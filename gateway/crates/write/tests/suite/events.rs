@@ -32,13 +32,10 @@ async fn put(world: &World, bytes: &Bytes) -> ETag {
 async fn report(world: &World) {
     let (version, _) = world.bucket.object(KEY).expect("there");
     let change = KeyChange {
-        bucket: "bucket".to_owned(),
-        key: valid(KEY),
-        kind: ChangeKind::Created,
         etag: Some(version.etag.clone()),
         size: Some(version.size),
         time: version.last_modified,
-        sequencer: None,
+        ..KeyChange::of("bucket", &valid(KEY), ChangeKind::Created)
     };
     let origin = world.source.origin.id();
     world.engine.apply_change(origin, &change).await;
@@ -72,13 +69,9 @@ async fn an_event_before_the_answer_of_an_own_write_keeps_its_chunks() {
     // The delay comes before the write is carried out, in this fake: the event of the version itself comes first.
     let etag = ETag::of_bytes([&bytes[..]]);
     let change = KeyChange {
-        bucket: "bucket".to_owned(),
-        key: valid(KEY),
-        kind: ChangeKind::Created,
         etag: Some(etag.clone()),
         size: Some(bytes.len() as u64),
-        time: None,
-        sequencer: None,
+        ..KeyChange::of("bucket", &valid(KEY), ChangeKind::Created)
     };
     let origin = world.source.origin.id();
     world.engine.apply_change(origin, &change).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate_engine::{Clock, Error, Open, OpenOutcome, PurgeKind, PurgeTarget, Reader};
+use tidegate_engine::{Clock, Error, Open, OpenOutcome, PurgeKind, Reader, Scope};
 use tidegate_plan::{ByteRange, ETag};
 use tokio::time::Instant;
 
@@ -174,7 +174,7 @@ impl Model {
                 self.pasts.borrow_mut()[*key].softened = Some(Instant::now());
             }
             Op::SoftenPrefix(prefix) => {
-                let target = PurgeTarget::Prefix((*prefix).to_owned());
+                let target = Scope::Prefix((*prefix).into());
                 self.world.purge_by(target, PurgeKind::Soft).await;
                 for (key, past) in KEYS.iter().zip(self.pasts.borrow_mut().iter_mut()) {
                     if key.starts_with(prefix) {
