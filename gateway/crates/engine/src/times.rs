@@ -6,7 +6,6 @@
 //! ETag, so that no listing, HEAD or GET of the same ETag changes it. A file beside the spool
 //! (`log`) keeps it across restarts. ADR 0024 has the reasons.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,7 +19,7 @@ use super::invalidate::identities::Identities;
 use super::names::Facts;
 use super::{Engine, Object};
 use tidegate_cache::Entry;
-use tidegate_plan::{ETag, ObjectId, OriginId, Timestamp, Version};
+use tidegate_plan::{ETag, Generations, ObjectId, OriginId, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
 
 mod log;
@@ -76,28 +75,34 @@ pub struct TimeTable {
     log: Arc<AsyncMutex<Option<Log>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TimeTableState {
-    young: HashMap<Address, TimeEntry>,
-    old: HashMap<Address, TimeEntry>,
+    entries: Generations<Address, TimeEntry>,
     latest: Timestamp,
     /// Whether there is a file, to which these are to be written.
     logged: bool,
     unwritten: Vec<(Address, TimeEntry)>,
 }
 
+impl Default for TimeTableState {
+    fn default() -> Self {
+        Self {
+            entries: Generations::new(MAX_GENERATION),
+            latest: Timestamp::default(),
+            logged: false,
+            unwritten: Vec::new(),
+        }
+    }
+}
+
 impl TimeTableState {
     fn get(&self, address: Address) -> Option<TimeEntry> {
-        let young = self.young.get(&address);
-        young.or_else(|| self.old.get(&address)).copied()
+        self.entries.get(&address).copied()
     }
 
     fn insert(&mut self, address: Address, kept: TimeEntry) {
-        if self.young.len() >= MAX_GENERATION && !self.young.contains_key(&address) {
-            self.old = std::mem::take(&mut self.young);
-        }
         self.latest = self.latest.max(kept.times.changed);
-        self.young.insert(address, kept);
+        self.entries.insert(address, kept);
     }
 
     fn keep(&mut self, address: Address, kept: TimeEntry) {
@@ -111,9 +116,7 @@ impl TimeTableState {
 
     /// Returns all entries, the oldest first.
     fn all(&self) -> Vec<(Address, TimeEntry)> {
-        let old = self.old.iter();
-        let old = old.filter(|(address, _)| !self.young.contains_key(address));
-        let all = old.chain(&self.young);
+        let all = self.entries.iter();
         all.map(|(address, kept)| (*address, *kept)).collect()
     }
 }

@@ -1,12 +1,9 @@
 //! The order of the changes of one key, by their sequencers.
 //!
-//! Only changes that were applied are remembered. The memory is bounded by two halves: when the younger one is full, the
-//! older one is forgotten. A change of a forgotten key is applied again, which is safe.
+//! Only changes that were applied are remembered. The memory is bounded: the keys whose changes were applied longest ago are
+//! forgotten. A change of a forgotten key is applied again, which is safe.
 
-use std::collections::HashMap;
-use std::mem;
-
-use tidegate_plan::{KeyChange, ObjectKey, Sequencer};
+use tidegate_plan::{Generations, KeyChange, ObjectKey, Sequencer};
 
 /// The place of a change among those that were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +19,7 @@ pub enum Place {
 /// The last applied sequencers, by key.
 #[derive(Debug)]
 pub struct Order {
-    max_half: usize,
-    young: HashMap<ObjectKey, Sequencer>,
-    old: HashMap<ObjectKey, Sequencer>,
+    applied: Generations<ObjectKey, Sequencer>,
 }
 
 impl Order {
@@ -32,20 +27,14 @@ impl Order {
     #[must_use]
     pub fn new(max_keys: usize) -> Self {
         Self {
-            max_half: (max_keys / 2).max(1),
-            young: HashMap::new(),
-            old: HashMap::new(),
+            applied: Generations::new(max_keys / 2),
         }
-    }
-
-    fn last(&self, key: &ObjectKey) -> Option<&Sequencer> {
-        self.young.get(key).or_else(|| self.old.get(key))
     }
 
     /// Returns the place of a change.
     #[must_use]
     pub fn place(&self, change: &KeyChange) -> Place {
-        match (&change.sequencer, self.last(&change.key)) {
+        match (&change.sequencer, self.applied.get(&change.key)) {
             (Some(own), Some(last)) if last.is_after(own) => Place::Late,
             (Some(own), Some(last)) if !own.is_after(last) => Place::Duplicate,
             _ => Place::Latest,
@@ -54,30 +43,29 @@ impl Order {
 
     /// Remembers a change that was applied.
     pub fn record(&mut self, key: &ObjectKey, sequencer: &Sequencer) {
-        if self.last(key).is_some_and(|last| last.is_after(sequencer)) {
-            return;
+        let last = self.applied.get(key);
+        if !last.is_some_and(|last| last.is_after(sequencer)) {
+            self.applied.insert(key.clone(), sequencer.clone());
         }
-        if self.young.len() >= self.max_half && !self.young.contains_key(key) {
-            self.old = mem::take(&mut self.young);
-        }
-        self.young.insert(key.clone(), sequencer.clone());
     }
 
     /// Returns the number of keys that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.young.len() + self.old.len()
+        self.applied.len()
     }
 
     /// Returns whether no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.applied.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
     use proptest::prelude::*;
     use tidegate_plan::ChangeKind;

@@ -7,6 +7,7 @@ pub mod diagnosis;
 mod disk;
 pub mod folder_prefetch;
 pub mod freshness;
+mod generations;
 mod layout;
 mod object;
 pub mod profile;
@@ -18,6 +19,7 @@ mod traffic;
 pub mod upload;
 
 pub use disk::{admission, meter, placement, tiering};
+pub use generations::Generations;
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
 pub use object::{Bucket, ChangeKind, ETag, KeyChange, Sequencer};
 pub use object::{KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};

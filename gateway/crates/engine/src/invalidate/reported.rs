@@ -3,12 +3,11 @@
 //! A write that the bucket answers after such an event may have been overtaken: its version is confirmed before it is
 //! served.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::Core;
-use tidegate_plan::{ChangeKind, ETag, KeyChange, ObjectId, Timestamp};
+use tidegate_plan::{ChangeKind, ETag, Generations, KeyChange, ObjectId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of keys in a generation; there are two. Writes that began before the last dropped one are confirmed.
@@ -22,10 +21,9 @@ const DELETION_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct ReportedChanges(Mutex<Reported>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reported {
-    young: HashMap<ObjectId, LastChange>,
-    old: HashMap<ObjectId, LastChange>,
+    last: Generations<ObjectId, LastChange>,
     /// The time of the last change that was dropped.
     dropped: Option<Timestamp>,
 }
@@ -39,9 +37,12 @@ struct LastChange {
     etag: Option<ETag>,
 }
 
-impl Reported {
-    fn last(&self, id: &ObjectId) -> Option<&LastChange> {
-        self.young.get(id).or_else(|| self.old.get(id))
+impl Default for Reported {
+    fn default() -> Self {
+        Self {
+            last: Generations::new(MAX_GENERATION),
+            dropped: None,
+        }
     }
 }
 
@@ -52,26 +53,22 @@ impl ReportedChanges {
 
     /// Notes a change that was reported at `at`.
     pub(crate) fn note(&self, id: &ObjectId, change: &KeyChange, at: Timestamp) {
-        let mut all = self.lock();
-        if all.young.len() >= MAX_GENERATION {
-            let dropped = std::mem::take(&mut all.old);
-            let last = dropped.into_values().map(|change| change.at).max();
-            all.dropped = all.dropped.max(last);
-            all.old = std::mem::take(&mut all.young);
-        }
         let last = LastChange {
             at,
             created: change.kind == ChangeKind::Created,
             etag: change.etag.clone(),
         };
-        all.young.insert(id.clone(), last);
+        let mut all = self.lock();
+        let dropped = all.last.insert(id.clone(), last);
+        let dropped = dropped.into_values().map(|change| change.at).max();
+        all.dropped = all.dropped.max(dropped);
     }
 
     /// Returns whether a change of the key to anything but the version with this ETag was reported at `since` or later,
     /// or may have been.
     pub(crate) fn contradict(&self, id: &ObjectId, etag: &ETag, since: Timestamp) -> bool {
         let all = self.lock();
-        match all.last(id) {
+        match all.last.get(id) {
             Some(last) => {
                 let is_other = !last.etag.as_ref().is_some_and(|told| told.strong_eq(etag));
                 last.at >= since && is_other
@@ -84,7 +81,7 @@ impl ReportedChanges {
     fn is_created_lately(&self, id: &ObjectId, now: Timestamp) -> bool {
         let all = self.lock();
         let is_late = |at: Timestamp| now.since(at) < DELETION_TIME;
-        match all.last(id) {
+        match all.last.get(id) {
             Some(last) => last.created && is_late(last.at),
             None => all.dropped.is_some_and(is_late),
         }
@@ -176,11 +173,7 @@ mod tests {
             let at = Timestamp(number as u64);
             all.note(&id, &change(&id, ChangeKind::Created, "\"b\""), at);
         }
-        let held = {
-            let all = all.lock();
-            all.young.len() + all.old.len()
-        };
-        assert!(held <= 2 * MAX_GENERATION);
+        assert!(all.lock().last.len() <= 2 * MAX_GENERATION);
         let last_dropped = Timestamp(MAX_GENERATION as u64 - 1);
         let unknown = id(usize::MAX);
         assert!(all.contradict(&unknown, &own, last_dropped));

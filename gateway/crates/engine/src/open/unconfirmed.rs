@@ -5,13 +5,12 @@
 //! confirmation (304) has the exact time. A time within the bounds is the write's own. A later one
 //! means that the object's headers were changed since, and must be requested.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::Core;
 use tidegate_cache::Record;
-use tidegate_plan::{ETag, Timestamp, Version, VersionId};
+use tidegate_plan::{ETag, Generations, Timestamp, Version, VersionId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a
@@ -39,13 +38,15 @@ impl WriteSpan {
 }
 
 /// See the module documentation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Unconfirmed(Mutex<WriteSpans>);
 
-#[derive(Debug, Default)]
-struct WriteSpans {
-    young: HashMap<VersionId, WriteSpan>,
-    old: HashMap<VersionId, WriteSpan>,
+type WriteSpans = Generations<VersionId, WriteSpan>;
+
+impl Default for Unconfirmed {
+    fn default() -> Self {
+        Self(Mutex::new(Generations::new(MAX_GENERATION)))
+    }
 }
 
 impl Unconfirmed {
@@ -55,11 +56,7 @@ impl Unconfirmed {
 
     /// Notes the time at which the store wrote a version.
     pub(crate) fn note(&self, id: VersionId, written: WriteSpan) {
-        let mut all = self.lock();
-        if all.young.len() >= MAX_GENERATION {
-            all.old = std::mem::take(&mut all.young);
-        }
-        all.young.insert(id, written);
+        self.lock().insert(id, written);
     }
 
     /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
@@ -102,8 +99,7 @@ impl Unconfirmed {
     /// write.
     fn explains(&self, id: VersionId, time: Timestamp) -> bool {
         let all = self.lock();
-        let written = all.young.get(&id).or_else(|| all.old.get(&id));
-        written.is_some_and(|written| written.covers(time))
+        all.get(&id).is_some_and(|written| written.covers(time))
     }
 }
 
@@ -154,11 +150,7 @@ mod tests {
         };
         let count = 3 * MAX_GENERATION as u128;
         (0..count).for_each(|id| all.note(VersionId(id), written));
-        let held = {
-            let all = all.lock();
-            all.young.len() + all.old.len()
-        };
-        assert!(held <= 2 * MAX_GENERATION);
+        assert!(all.lock().len() <= 2 * MAX_GENERATION);
         assert!(!all.explains(VersionId(0), Timestamp(0)));
         assert!(all.explains(VersionId(count - 1), Timestamp(0)));
     }

@@ -109,7 +109,7 @@ fn it_is_bounded_and_forgets_the_oldest() {
     for n in 0..3 * MAX_GENERATION {
         state.insert(n as u128, kept(n));
     }
-    assert!(state.young.len() + state.old.len() <= 2 * MAX_GENERATION);
+    assert!(state.entries.len() <= 2 * MAX_GENERATION);
     assert_eq!(state.get(0), None);
     for n in [2 * MAX_GENERATION, 3 * MAX_GENERATION - 1] {
         assert_eq!(state.get(n as u128), Some(kept(n)));
