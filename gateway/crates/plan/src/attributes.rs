@@ -225,7 +225,9 @@ pub fn link_header(target: &str) -> Option<(HeaderName, HeaderValue)> {
 #[must_use]
 pub fn link_target(headers: &[(HeaderName, HeaderValue)]) -> Option<String> {
     let (_, value) = headers.iter().find(|(name, _)| *name == LINK_HEADER)?;
-    let text = percent_decode_str(value.to_str().ok()?).decode_utf8().ok()?;
+    let text = percent_decode_str(value.to_str().ok()?)
+        .decode_utf8()
+        .ok()?;
     let is_path = !text.is_empty() && text.len() as u64 <= MAX_LINK && !text.contains('\0');
     is_path.then(|| text.into_owned())
 }

@@ -100,7 +100,16 @@ fn modes_are_octal_or_decimal() {
     ] {
         assert_eq!(parse_mode(text), Some(mode), "{text}");
     }
-    for bad in ["", "-1", "rw-r--r--", "0x1a4", "99999", "0900", "4294967296", "0777777777"] {
+    for bad in [
+        "",
+        "-1",
+        "rw-r--r--",
+        "0x1a4",
+        "99999",
+        "0900",
+        "4294967296",
+        "0777777777",
+    ] {
         assert_eq!(parse_mode(bad), None, "{bad}");
     }
     for (text, owner) in [("0", Some(0)), ("4294967294", Some(u32::MAX - 1))] {
@@ -124,7 +133,16 @@ fn times_have_nanoseconds_and_may_be_before_1970() {
     ] {
         assert_eq!(UnixTime::parse(text), time(secs, nanos), "{text}");
     }
-    for bad in ["", ".5", "--1", "1e9", "soon", "1.-5", "+1", "99999999999999999999"] {
+    for bad in [
+        "",
+        ".5",
+        "--1",
+        "1e9",
+        "soon",
+        "1.-5",
+        "+1",
+        "99999999999999999999",
+    ] {
         assert_eq!(UnixTime::parse(bad), None, "{bad}");
     }
     for (secs, nanos, text) in [
@@ -147,7 +165,10 @@ fn the_written_form_is_read_by_all_three() {
     };
     let mut stored = headers(&[("x-amz-meta-mode", "33261"), ("cache-control", "no-cache")]);
     attributes.store(&mut stored);
-    let expected = headers(&[("cache-control", "no-cache"), ("x-amz-meta-mode", "0100644")]);
+    let expected = headers(&[
+        ("cache-control", "no-cache"),
+        ("x-amz-meta-mode", "0100644"),
+    ]);
     assert_eq!(stored, expected);
 }
 
