@@ -332,7 +332,7 @@ async fn many_small_files_in_a_new_folder_cost_a_request_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rsync_finds_nothing_to_do_the_second_time_and_tar_unpacks() {
-    let desk = Desk::start("mtime = \"metadata\"\n").await;
+    let desk = Desk::start("").await;
     let local = tempfile::tempdir().expect("a folder");
     let tree = local.path().join("tree");
     for n in 0..30 {
@@ -344,14 +344,7 @@ async fn rsync_finds_nothing_to_do_the_second_time_and_tar_unpacks() {
         file.set_modified(time).expect("dated");
     }
     let from = format!("{}/", tree.display());
-    let rsync = [
-        "rsync",
-        "-a",
-        "--no-perms",
-        "--itemize-changes",
-        &from,
-        "copy/",
-    ];
+    let rsync = ["rsync", "-a", "--itemize-changes", &from, "copy/"];
     let first = desk.mounted.says(&rsync).await;
     assert!(first.contains(">f"), "{first}");
     let same = ["diff", "-r", &from, "copy"];

@@ -11,9 +11,9 @@ use super::parts::{self, GatewayParts};
 use super::process::fetch_runtime::FetchRuntime;
 use super::{hooks, writing};
 use crate::cli::MountArgs;
-use tidegate_config::{CommitName, Config, Environment, Mtime};
+use tidegate_config::{CommitName, Config, Environment};
 use tidegate_engine::Engine;
-use tidegate_fuse::{Access, Modified, Mounted, Writable};
+use tidegate_fuse::{Access, AttributeUse, Mounted, Writable};
 use tidegate_hooks::Hooks;
 use tidegate_write::{Commit, Writers};
 
@@ -91,9 +91,9 @@ fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Sett
         gid: mount.gid.unwrap_or_else(|| getgid().as_raw()),
         umask: mount.umask.0,
         allow_other: mount.allow_other,
-        modified: match mount.mtime {
-            Mtime::Modified => Modified::Written,
-            Mtime::Metadata => Modified::Metadata,
+        attributes: match mount.keeps_attributes() {
+            true => AttributeUse::Kept,
+            false => AttributeUse::None,
         },
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),

@@ -57,7 +57,7 @@ async fn the_end_is_where_the_bucket_has_it() {
 /// object then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_written_is_complete_when_its_writer_says_so() {
-    let desk = Desk::start("mtime = \"metadata\"\n").await;
+    let desk = Desk::start("").await;
     let path = desk.path("file");
     let there = path.clone();
     let mut file = blocking(move || {

@@ -39,10 +39,10 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
-    Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
-    Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
-    Route, Signed, Spool, State, Tls, Umask,
+    Access, AccessToken, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
+    CommitName, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http,
+    Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, Origin, Overlay, Per, Precompressed,
+    RequestRate, Route, Signed, Spool, State, Tls, Umask,
 };
 
 pub use written::WrittenKeys;

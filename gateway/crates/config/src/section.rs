@@ -26,7 +26,7 @@ pub use http::Http;
 pub use limits::{ByteRate, Limits, Per, RequestRate};
 pub use listeners::{ListenOn, Listeners};
 pub use log::{Log, LogFormat};
-pub use mount::{CommitName, Mount, Mtime, Umask};
+pub use mount::{AttributesName, CommitName, Mount, Umask};
 pub use origin::Origin;
 pub use profile::Overlay;
 pub use route::{Cors, Precompressed, Route};

@@ -26,6 +26,13 @@ pub(super) fn check<'t>(document: &Document<'t>, tree: &mut Spanned<DeTable<'t>>
     shape.problems
 }
 
+/// Keys of earlier versions: the beginning of their section's path, their name, and what has replaced them.
+const REPLACED_KEYS: [(&str, &str, &str); 1] = [(
+    "mount",
+    "mtime",
+    "was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
+)];
+
 struct ShapeCheck<'d, 't> {
     document: &'d Document<'t>,
     problems: Vec<Problem>,
@@ -68,8 +75,12 @@ impl<'t> ShapeCheck<'_, 't> {
         for key in unknown {
             let name = key.get_ref();
             let value = table.remove(&key).expect("it was among the keys");
-            let meant = nearest(name, schema::keys(schema));
-            let message = format!("there is no such key{}", hint(meant, schema));
+            let replaced = replaced_by(path, name);
+            let meant = nearest(name, schema::keys(schema)).filter(|_| replaced.is_none());
+            let message = replaced.map_or_else(
+                || format!("there is no such key{}", hint(meant, schema)),
+                str::to_owned,
+            );
             self.report(&key.span(), path.key(name), message);
             if let Some(meant) = meant.filter(|meant| !table.contains_key(*meant)) {
                 let meant = Spanned::new(key.span(), Cow::Owned(meant.to_owned()));
@@ -146,6 +157,14 @@ fn tables(schema: &Value) -> Option<&Value> {
     schema
         .get("items")
         .filter(|items| items.get("properties").is_some())
+}
+
+/// Returns what has replaced a key of an earlier version.
+fn replaced_by(section: &KeyPath, name: &str) -> Option<&'static str> {
+    let section = section.to_string();
+    let is_meant = |(path, key, _): &&(&str, &str, &str)| section.starts_with(path) && *key == name;
+    let found = REPLACED_KEYS.iter().find(is_meant);
+    found.map(|(_, _, text)| *text)
 }
 
 fn hint(meant: Option<&str>, schema: &Value) -> String {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use super::{Engine, Error, Object, Open, ReadContext};
 use tidegate_cache::Entry;
 use tidegate_origin::OriginError;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
 mod answer;
@@ -56,6 +57,8 @@ pub struct Facts {
     pub modified: Option<Timestamp>,
     /// The time at which it or its name was last changed: `ctime`.
     pub changed: Option<Timestamp>,
+    /// Its mode, owner and set times; `None` if it is not known which ones it has.
+    pub attributes: Option<Attributes>,
     /// Its validator, if known.
     pub etag: Option<ETag>,
     /// The version with its headers; a listing has none.

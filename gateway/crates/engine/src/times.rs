@@ -5,6 +5,9 @@
 //! milliseconds of the local clock. That remains the version's time. The table keeps it by key and
 //! ETag, so that no listing, HEAD or GET of the same ETag changes it. A file beside the spool
 //! (`log`) keeps it across restarts. ADR 0024 has the reasons.
+//!
+//! Beside the times it keeps the attributes of a version (mode, owner, set times), which no listing
+//! has: of those that were written here, and of those whose headers were seen (ADR 0049).
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,15 +17,16 @@ use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use self::log::Log;
-use super::Core;
 use super::invalidate::identities::Identities;
 use super::names::Facts;
 use super::{Engine, Object};
-use tidegate_cache::Entry;
+use tidegate_plan::attributes::{Attributes, MAX_LINK};
 use tidegate_plan::{ETag, Generations, ObjectId, OriginId, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
 
+pub(crate) mod folders;
 mod log;
+mod versions;
 
 /// The maximum number of versions in a generation; there are two. The oldest versions beyond that
 /// are forgotten, and get the bucket's time.
@@ -62,6 +66,52 @@ struct TimeEntry {
     /// A hash of the ETag of the version with these times; [`NO_ETAG`]: that version no longer exists.
     etag: u64,
     times: Times,
+    /// Whether the times are of this process, and not the bucket's.
+    is_own: bool,
+    attributes: KnownAttributes,
+}
+
+/// The knowledge of a version's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KnownAttributes {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// They are stored with the object.
+    Stored(Attributes),
+    /// They were set here, and are not stored with the object yet.
+    Pending(Attributes),
+}
+
+impl KnownAttributes {
+    /// Returns the attributes, if they are known.
+    #[must_use]
+    pub fn get(self) -> Option<Attributes> {
+        match self {
+            Self::Unknown => None,
+            Self::Stored(known) | Self::Pending(known) => Some(known),
+        }
+    }
+}
+
+/// The times and attributes that a version is shown with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShownTimes {
+    pub(crate) modified: Option<Timestamp>,
+    pub(crate) changed: Option<Timestamp>,
+    pub(crate) attributes: KnownAttributes,
+}
+
+impl TimeEntry {
+    /// Returns times that are of no version in the bucket.
+    fn none(times: Times) -> Self {
+        Self {
+            etag: NO_ETAG,
+            times,
+            is_own: true,
+            attributes: KnownAttributes::Unknown,
+        }
+    }
 }
 
 /// No version has this hash.
@@ -163,21 +213,60 @@ impl TimeTable {
         }
     }
 
-    /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
-    pub fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
-        let etag = hash(etag);
+    /// Keeps the times and attributes of a version that was written just now. They are in the file after
+    /// [`Self::write_out`].
+    pub fn keep(&self, id: &ObjectId, etag: &ETag, times: Times, attributes: KnownAttributes) {
+        let kept = TimeEntry {
+            etag: hash(etag),
+            times,
+            is_own: true,
+            attributes,
+        };
         let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
-        self.lock().keep(address, TimeEntry { etag, times });
+        self.lock().keep(address, kept);
+    }
+
+    /// Returns the attributes of a version, as far as they are kept.
+    pub fn attributes_of(&self, id: &ObjectId, etag: &ETag) -> KnownAttributes {
+        let place = (id.origin, id.key.as_str());
+        self.times_of(place, Some(etag), None).attributes
+    }
+
+    /// Keeps the attributes that a version's headers have, unless they say nothing and the object is too large for a
+    /// link. `shown` is the present knowledge.
+    fn learn(&self, id: &ObjectId, version: &Version, shown: ShownTimes, found: Attributes) {
+        let is_new = match shown.attributes {
+            KnownAttributes::Unknown => found != Attributes::default() || version.size <= MAX_LINK,
+            known => known != KnownAttributes::Stored(found),
+        };
+        if !is_new {
+            return;
+        }
+        let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
+        let etag = hash(&version.etag);
+        let mut state = self.lock();
+        let known = state.get(address);
+        let same = known.filter(|known| known.etag == etag);
+        let changed = known.map(|known| known.times.changed);
+        let Some(stored) = version.last_modified.max(changed) else {
+            return;
+        };
+        let kept = TimeEntry {
+            attributes: KnownAttributes::Stored(found),
+            ..same.unwrap_or(TimeEntry {
+                etag,
+                times: Times::at(stored),
+                is_own: false,
+                attributes: KnownAttributes::Unknown,
+            })
+        };
+        state.keep(address, kept);
     }
 
     /// Keeps the times of a draft that is durable now, for the process that resumes it.
     pub fn keep_draft(&self, id: &ObjectId, times: Times) {
         let address = self.address(id.origin, id.key.as_str(), TimeOwner::Draft);
-        let kept = TimeEntry {
-            etag: NO_ETAG,
-            times,
-        };
-        self.lock().keep(address, kept);
+        self.lock().keep(address, TimeEntry::none(times));
     }
 
     /// Returns the times that a draft had when it was last durable.
@@ -193,14 +282,7 @@ impl TimeTable {
         let mut state = self.lock();
         let kept = state.get(address).map(|kept| kept.times.changed);
         if let Some(changed) = kept.max(ahead) {
-            let times = Times::at(changed);
-            state.keep(
-                address,
-                TimeEntry {
-                    etag: NO_ETAG,
-                    times,
-                },
-            );
+            state.keep(address, TimeEntry::none(Times::at(changed)));
         }
     }
 
@@ -215,23 +297,38 @@ impl TimeTable {
         self.lock().get(address).map(|kept| kept.times.changed)
     }
 
-    /// Returns `mtime` and `ctime` of a version that the bucket dates `stored`.
+    /// Returns `mtime`, `ctime` and the attributes of a version that the bucket dates `stored`.
     pub(crate) fn times_of(
         &self,
         (origin, key): (OriginId, &str),
         etag: Option<&ETag>,
         stored: Option<Timestamp>,
-    ) -> (Option<Timestamp>, Option<Timestamp>) {
+    ) -> ShownTimes {
         let kept = self
             .lock()
             .get(self.address(origin, key, TimeOwner::Object));
-        match kept {
-            None => (stored, stored),
-            Some(TimeEntry { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
-                (Some(times.modified), Some(times.changed))
-            }
-            // Another version: its `ctime` is not before that of the one which was here.
-            Some(kept) => (stored, stored.max(Some(kept.times.changed))),
+        let Some(kept) = kept else {
+            return ShownTimes {
+                modified: stored,
+                changed: stored,
+                attributes: KnownAttributes::Unknown,
+            };
+        };
+        let same = etag.is_some_and(|etag| hash(etag) == kept.etag);
+        ShownTimes {
+            modified: match same && kept.is_own {
+                true => Some(kept.times.modified),
+                false => stored,
+            },
+            // Of another version: not before that of the one which was here.
+            changed: match same && kept.is_own {
+                true => Some(kept.times.changed),
+                false => stored.max(Some(kept.times.changed)),
+            },
+            attributes: match same {
+                true => kept.attributes,
+                false => KnownAttributes::Unknown,
+            },
         }
     }
 
@@ -270,73 +367,6 @@ fn hash(etag: &ETag) -> u64 {
     xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(NO_ETAG + 1)
 }
 
-impl Core {
-    /// Returns the facts of an object of a known version.
-    pub fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
-        let place = (id.origin, id.key.as_str());
-        let stored = version.last_modified;
-        let (modified, changed) = self.times.times_of(place, Some(&version.etag), stored);
-        Facts {
-            size: version.size,
-            modified,
-            changed,
-            etag: Some(version.etag.clone()),
-            version: Some(version.clone()),
-        }
-    }
-
-    /// Returns the times of a draft before its first write: those of its base, or now.
-    pub fn times_of_draft(&self, id: &ObjectId, base: Option<&Version>) -> Times {
-        let Some(base) = base else {
-            return Times::at(self.next_time(id));
-        };
-        let place = (id.origin, id.key.as_str());
-        let (modified, changed) = self
-            .times
-            .times_of(place, Some(&base.etag), base.last_modified);
-        let now = self.now();
-        Times {
-            modified: modified.unwrap_or(now),
-            changed: changed.unwrap_or(now),
-        }
-    }
-
-    /// Returns the times of an object under a new name; the time of its content stays.
-    pub fn times_of_moved(&self, from: &ObjectId, version: &Version, to: &ObjectId) -> Times {
-        let before = self.times_of_draft(from, Some(version));
-        Times {
-            modified: before.modified,
-            changed: before.changed.max(self.next_time(to)),
-        }
-    }
-
-    /// Returns the current time, but later than any known time of this key. A clock that is behind
-    /// the bucket's, or was set back, does not decrease a file's times.
-    pub fn next_time(&self, id: &ObjectId) -> Timestamp {
-        let (known, now) = (self.last_time(id), self.now());
-        known.map_or(now, |known| now.max(known.plus(MIN_STEP)))
-    }
-
-    /// Returns the last known time of a key.
-    fn last_time(&self, id: &ObjectId) -> Option<Timestamp> {
-        let stored = match self.meta.peek(id) {
-            Some(Entry::Present(record)) => record.version.last_modified,
-            _ => None,
-        };
-        let listed = self.names.changed(id.origin, id.key.as_str());
-        self.times.changed(id).max(stored).max(listed)
-    }
-
-    /// Forgets the times of an object that is being deleted, or was written without the spool. The
-    /// next version has the bucket's time, even with the same ETag. Call this while the old version
-    /// is known.
-    pub fn forget_times(&self, id: &ObjectId) {
-        let now = self.now();
-        let ahead = self.last_time(id).filter(|known| *known > now);
-        self.times.forget(id, ahead);
-    }
-}
-
 /// Returns the time of a write now: later than `before`, or, in the same draft, not earlier.
 pub fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
     match same {
@@ -350,6 +380,11 @@ impl Engine {
     #[must_use]
     pub fn latest_time(&self) -> Timestamp {
         self.core.times.latest()
+    }
+
+    /// Writes attributes that were learned from headers to the file beside the spool, within a bounded time.
+    pub async fn write_times_out(&self) {
+        self.core.times.write_out().await;
     }
 }
 

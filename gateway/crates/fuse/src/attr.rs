@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
-use http::{HeaderName, HeaderValue};
 
-use crate::settings::{Modified, Settings};
+use crate::settings::{AttributeUse, Settings};
 use tidegate_engine::names::Facts;
+use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_write::DraftSnapshot;
 
 /// The read size that programs are advised to use: the kernel's own step in a plain file system.
@@ -15,50 +15,62 @@ const READ_BLOCK_SIZE: u32 = 128 << 10;
 /// The write size that programs are advised to use: as much as one request of the kernel carries.
 const WRITE_BLOCK_SIZE: u32 = 1 << 20;
 
-/// The metadata in which rclone, s3fs and others keep a file's time, in seconds with a fraction.
-pub(crate) const MTIME_HEADER: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
+/// The mode of a file that has none of its own, before the mount's umask.
+const FILE_MODE: u16 = 0o666;
+
+/// The mode of a folder that has none of its own.
+const FOLDER_MODE: u16 = 0o777;
 
 /// Returns a file's attributes.
 pub(crate) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     let blocks = facts.size.div_ceil(512);
-    let time = modified(settings.modified, facts);
-    FileAttr {
+    let time = facts.modified.map_or(UNIX_EPOCH, SystemTime::from);
+    let attr = FileAttr {
         size: facts.size,
         blocks,
         ctime: facts.changed.map_or(time, SystemTime::from),
-        ..plain(settings, ino, FileType::RegularFile, 0o666, time)
-    }
+        ..plain(settings, ino, FileType::RegularFile, FILE_MODE, time)
+    };
+    with(settings, attr, &facts.attributes.unwrap_or_default())
 }
 
 /// Returns the attributes of a file that is being written.
 pub(crate) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
-    let kept = match settings.modified {
-        Modified::Metadata => drafted.header(&MTIME_HEADER).and_then(seconds),
-        Modified::Written => None,
-    };
-    let time = kept.unwrap_or_else(|| drafted.modified.into());
-    FileAttr {
+    let time = drafted.modified.into();
+    let attr = FileAttr {
         size: drafted.size,
         blocks: drafted.size.div_ceil(512),
         blksize: WRITE_BLOCK_SIZE,
         ctime: drafted.changed.into(),
-        ..plain(settings, ino, FileType::RegularFile, 0o666, time)
-    }
-}
-
-/// Formats a time as other programs keep it.
-pub(crate) fn kept(time: SystemTime) -> HeaderValue {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = match since.subsec_nanos() {
-        0 => since.as_secs().to_string(),
-        nanos => format!("{}.{nanos:09}", since.as_secs()),
+        ..plain(settings, ino, FileType::RegularFile, FILE_MODE, time)
     };
-    HeaderValue::try_from(text).expect("digits are a header")
+    with(settings, attr, &drafted.attributes)
 }
 
-/// Returns a folder's attributes. A bucket has no times of folders: the mount's time is used.
-pub(crate) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
-    plain(settings, ino, FileType::Directory, 0o777, mounted)
+/// Returns a folder's attributes. `facts` are those of its marker; without a time there, the mount's is used.
+pub(crate) fn folder(
+    settings: &Settings,
+    ino: u64,
+    mounted: SystemTime,
+    facts: &FolderFacts,
+) -> FileAttr {
+    let time = facts.modified.unwrap_or(mounted);
+    let attr = FileAttr {
+        ctime: facts.changed.unwrap_or(time),
+        ..plain(settings, ino, FileType::Directory, FOLDER_MODE, time)
+    };
+    with(settings, attr, &facts.attributes)
+}
+
+/// The facts known about a folder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FolderFacts {
+    /// The time of the last change of a name in it.
+    pub(crate) modified: Option<SystemTime>,
+    /// The time of the last change of its attributes or of a name in it.
+    pub(crate) changed: Option<SystemTime>,
+    /// The attributes of its marker.
+    pub(crate) attributes: Attributes,
 }
 
 fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemTime) -> FileAttr {
@@ -82,29 +94,52 @@ fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemT
     }
 }
 
-fn modified(what: Modified, facts: &Facts) -> SystemTime {
-    let kept = || {
-        let version = facts.version.as_ref()?;
-        seconds(version.header(&MTIME_HEADER)?)
-    };
-    let kept = match what {
-        Modified::Metadata => kept(),
-        Modified::Written => None,
-    };
-    kept.or(facts.modified.map(SystemTime::from))
-        .unwrap_or(UNIX_EPOCH)
+/// Returns the attributes, changed by those that are kept.
+fn with(settings: &Settings, attr: FileAttr, kept: &Attributes) -> FileAttr {
+    if settings.attributes == AttributeUse::None {
+        return attr;
+    }
+    let is_link = attr.kind != FileType::Directory && kept.is_link();
+    let perm = kept.permissions().and_then(|bits| u16::try_from(bits).ok());
+    let mtime = kept.modified.map_or(attr.mtime, kernel_time);
+    FileAttr {
+        kind: if is_link {
+            FileType::Symlink
+        } else {
+            attr.kind
+        },
+        perm: if is_link {
+            0o777
+        } else {
+            perm.unwrap_or(attr.perm)
+        },
+        uid: kept.uid.unwrap_or(attr.uid),
+        gid: kept.gid.unwrap_or(attr.gid),
+        atime: kept.accessed.map_or(mtime, kernel_time),
+        mtime,
+        ..attr
+    }
 }
 
-/// Reads `1700000000.25`: seconds since 1970, to the nanosecond.
-fn seconds(text: &str) -> Option<SystemTime> {
-    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) {
-        return None;
-    }
-    let nanos = format!("{fraction:0<9}");
-    let time = Duration::new(whole.parse().ok()?, nanos[..9].parse().ok()?);
-    UNIX_EPOCH.checked_add(time)
+/// Returns the time that the library sends to the kernel as these seconds and nanoseconds. Before 1970 it counts the
+/// nanoseconds backwards, in both directions.
+fn kernel_time(time: UnixTime) -> SystemTime {
+    let length = Duration::new(time.secs().unsigned_abs(), time.nanos());
+    let time = match time.secs() < 0 {
+        true => UNIX_EPOCH.checked_sub(length),
+        false => UNIX_EPOCH.checked_add(length),
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// Returns the seconds and nanoseconds that the kernel has sent as this time.
+pub(crate) fn sent_time(time: SystemTime) -> UnixTime {
+    let (length, is_before) = match time.duration_since(UNIX_EPOCH) {
+        Ok(length) => (length, false),
+        Err(before) => (before.duration(), true),
+    };
+    let secs = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
+    UnixTime::new(if is_before { -secs } else { secs }, length.subsec_nanos())
 }
 
 #[cfg(test)]
@@ -112,22 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_times_that_others_keep() {
-        let at = |text| {
-            let time = seconds(text)?.duration_since(UNIX_EPOCH).expect("later");
-            Some((time.as_secs(), time.subsec_nanos()))
-        };
-        assert_eq!(at("1700000000"), Some((1_700_000_000, 0)));
-        assert_eq!(at("1700000000.25"), Some((1_700_000_000, 250_000_000)));
-        assert_eq!(at("1.1234567891"), Some((1, 123_456_789)));
-        for bad in ["", ".5", "-1", "1e9", "soon", "1.-5"] {
-            assert_eq!(at(bad), None, "{bad}");
-        }
-        assert_eq!(at("99999999999999999999"), None);
-        for (nanos, text) in [(0, "1700000000"), (1, "1700000000.000000001")] {
-            let time = UNIX_EPOCH + Duration::new(1_700_000_000, nanos);
-            assert_eq!(kept(time), text);
-            assert_eq!(seconds(text), Some(time));
+    fn the_kernels_times_are_those_of_files() {
+        for (secs, nanos) in [(0, 0), (5, 7), (-1, 0), (-2, 500_000_000), (1 << 40, 1)] {
+            let time = UnixTime::new(secs, nanos);
+            assert_eq!(sent_time(kernel_time(time)), time);
         }
     }
 }

@@ -16,21 +16,23 @@ use crate::handles::Handles;
 use crate::lookup_backoff::LookupBackoff;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Nodes, ROOT_INO};
-use crate::settings::{Access, Modified, Settings, Writable};
+use crate::settings::{Access, AttributeUse, Settings, Writable};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
 
+mod attributes;
 mod change;
 mod draft;
 mod folders;
 mod handle;
+mod links;
 mod open;
 mod write;
 
+pub(crate) use attributes::{Creator, SetAttr};
 use handle::Handle;
-pub(crate) use write::SetAttr;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);
@@ -148,10 +150,21 @@ impl Files {
         if let Some(drafted) = self.drafted(path) {
             return Ok(drafted);
         }
+        let answer = self.ask(path, false).await?;
+        match &answer.entry {
+            NameKind::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
+            // It may be a link.
+            NameKind::File(facts) if self.lacks_type(facts) => self.ask(path, true).await,
+            _ => Ok(answer),
+        }
+    }
+
+    /// Asks the engine for a name; with `headers`, for the version of an object as well.
+    async fn ask(&self, path: &str, headers: bool) -> Result<Answer, Errno> {
         let lookup = self.lookup_backoff.begin();
         let answer = tokio::select! {
             biased;
-            answer = self.engine.look_up(&self.source, path, self.headers()) => match answer {
+            answer = self.engine.look_up(&self.source, path, headers) => match answer {
                 Ok(answer) => answer,
                 Err(error) => {
                     if !error.excuses_stale() {
@@ -167,15 +180,7 @@ impl Files {
             }
         };
         lookup.settle();
-        match answer.entry {
-            NameKind::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
-            _ => Ok(answer),
-        }
-    }
-
-    /// Returns whether attributes need more than a listing returns.
-    pub(crate) fn headers(&self) -> bool {
-        self.settings.modified == Modified::Metadata
+        Ok(answer)
     }
 
     /// Tells the kernel of a name once more.
@@ -190,8 +195,7 @@ impl Files {
             NameKind::Missing => return None,
             NameKind::Folder => {
                 let node = self.nodes.tell(folder, &format!("{path}/"), true);
-                let attr = attr::folder(&self.settings, node.ino, self.mounted);
-                (attr, fresh)
+                (self.show_folder(&node), fresh)
             }
             NameKind::File(facts) => {
                 let node = self.nodes.tell(folder, path, false);
@@ -247,8 +251,7 @@ impl Files {
     pub(crate) async fn getattr(&self, ino: u64) -> Result<TimedAttr, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if node.is_folder {
-            let attr = attr::folder(&self.settings, ino, self.mounted);
-            return Ok((attr, self.source.profile.load().ttl));
+            return Ok((self.show_folder(&node), self.source.profile.load().ttl));
         }
         if let Some(shown) = self.show_draft(&node) {
             return Ok(shown);
@@ -328,7 +331,8 @@ impl Files {
     }
 
     pub(crate) fn folder_attr(&self, ino: u64) -> FileAttr {
-        attr::folder(&self.settings, ino.max(ROOT_INO), self.mounted)
+        let node = self.nodes.get(ino.max(ROOT_INO));
+        self.show_folder(&node.unwrap_or_else(|| self.nodes.root()))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::nodes::Node;
@@ -41,6 +41,8 @@ pub(crate) struct FolderPage {
     pub(crate) first: u64,
     pub(crate) names: Vec<(String, NameKind)>,
     next: Option<PagePosition>,
+    /// Filled once the types of its names were asked for.
+    pub(crate) types: OnceCell<()>,
 }
 
 impl FolderPage {
@@ -116,6 +118,7 @@ impl Folder {
             first,
             names: page.names,
             next: page.next,
+            types: OnceCell::new(),
         }));
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,19 +14,23 @@ use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
 
-use crate::files::{Files, Kernel, SetAttr};
+use crate::files::{Files, SetAttr};
 use crate::metrics::Operation;
 
 mod listing;
+mod notifier;
+mod reply;
 mod writing;
 
 use listing::{fill, fill_plus, names};
+pub(crate) use notifier::KernelNotifier;
+use reply::{creator, send};
 
 /// Requests that the kernel may have in flight on its own account, mainly read-ahead. Its default of 12 is less than a
 /// few readers keep busy.
@@ -114,13 +119,9 @@ impl Adapter {
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS;
-        if !self.files.headers() {
-            // Only if a listing has all that `stat` shows.
-            wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
-        }
+        wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
         if self.files.is_writable() {
-            // A file that is opened to be replaced is never fetched; and no file here has set-user-ID bits that a write
-            // would have to clear.
+            // A file that is opened to be replaced is never fetched; and the bits that a write clears are cleared here.
             wanted |= InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
             let _ = config.set_max_write(MAX_WRITE);
             wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
@@ -160,8 +161,8 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, of: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let (files, thread) = (self.files.clone(), of.pid());
-        let work = async move { files.open(ino.0, flags, thread).await };
+        let (files, caller) = (self.files.clone(), (of.pid(), of.uid()));
+        let work = async move { files.open(ino.0, flags, caller).await };
         self.answer_long(Operation::Open, work, |done| match done {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(errno) => reply.error(errno),
@@ -207,12 +208,12 @@ impl Filesystem for Adapter {
         of: &Request,
         parent: INodeNo,
         name: &OsStr,
-        _: u32,
+        mode: u32,
         _: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.created((parent, name), flags, of.pid(), reply);
+        self.created((parent, name), flags, creator(of, mode), reply);
     }
 
     fn write(
@@ -222,12 +223,13 @@ impl Filesystem for Adapter {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.written((handle, of.pid()), offset, data, flags.0, reply);
+        let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        self.written((handle, of.pid()), (offset, clears), data, flags.0, reply);
     }
 
     fn flush(&self, of: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -245,13 +247,13 @@ impl Filesystem for Adapter {
 
     fn setattr(
         &self,
-        _: &Request,
+        of: &Request,
         ino: INodeNo,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u32>,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
         size: Option<u64>,
-        _: Option<TimeOrNow>,
+        atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         _: Option<SystemTime>,
         handle: Option<FileHandle>,
@@ -263,8 +265,13 @@ impl Filesystem for Adapter {
     ) {
         let set = SetAttr {
             size,
+            mode,
+            uid,
+            gid,
             modified: mtime.map(writing::time),
+            accessed: atime.map(writing::time),
             handle: handle.map(|handle| handle.0),
+            caller: of.uid(),
         };
         self.set(ino, set, reply);
     }
@@ -286,8 +293,36 @@ impl Filesystem for Adapter {
         self.unlinked(parent, name, reply);
     }
 
-    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        self.folder_made(parent, name, reply);
+    fn mkdir(
+        &self,
+        of: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        self.folder_made((parent, name), creator(of, mode), reply);
+    }
+
+    fn symlink(
+        &self,
+        of: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        self.linked((parent, name), target, creator(of, 0o777), reply);
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let files = self.files.clone();
+        let work = async move { files.readlink(ino.0).await };
+        self.answer(Operation::ReadLink, work, |done| match done {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(errno),
+        });
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -407,30 +442,5 @@ impl Filesystem for Adapter {
 
     fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
         send("", size, reply);
-    }
-}
-
-/// Sends a value, or its length if the caller asks with a size of 0 (getxattr(2)).
-fn send(value: &str, size: u32, reply: ReplyXattr) {
-    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
-    match size {
-        0 => reply.size(length),
-        size if size < length => reply.error(Errno::ERANGE),
-        _ => reply.data(value.as_bytes()),
-    }
-}
-
-/// Notifies the kernel through its device.
-#[derive(Debug)]
-pub(crate) struct KernelNotifier(pub(crate) Notifier);
-
-impl Kernel for KernelNotifier {
-    fn drop_pages(&self, ino: u64) -> bool {
-        self.0.inval_inode(INodeNo(ino), 0, 0).is_ok()
-    }
-
-    fn drop_name(&self, folder: u64, name: &str) {
-        // An error means that the kernel does not know the name, and need not forget it.
-        let _ = self.0.inval_entry(INodeNo(folder), OsStr::new(name));
     }
 }

@@ -57,4 +57,4 @@ mod xattr;
 pub use metrics::Metrics;
 pub use mount_point::{MountPointProblem, check_mount_point};
 pub use session::{MountError, Mounted, mount};
-pub use settings::{Access, Modified, Settings, Writable};
+pub use settings::{Access, AttributeUse, Settings, Writable};

@@ -28,10 +28,12 @@ pub(crate) enum Operation {
     MkDir,
     RmDir,
     Rename,
+    SymLink,
+    ReadLink,
 }
 
 /// Every operation, in the order of their numbers.
-const OPERATION_LABELS: [&str; 16] = [
+const OPERATION_LABELS: [&str; 18] = [
     "look_up",
     "getattr",
     "open",
@@ -48,6 +50,8 @@ const OPERATION_LABELS: [&str; 16] = [
     "mkdir",
     "rmdir",
     "rename",
+    "symlink",
+    "readlink",
 ];
 
 type Labels = [(&'static str, &'static str); 2];

@@ -174,6 +174,11 @@ impl Nodes {
         self.known.lock().recover()
     }
 
+    /// Returns the folder that is mounted.
+    pub(crate) fn root(&self) -> Arc<Node> {
+        self.root.clone()
+    }
+
     pub(crate) fn get(&self, ino: u64) -> Option<Arc<Node>> {
         if ino == ROOT_INO {
             return Some(self.root.clone());

@@ -21,22 +21,21 @@ pub struct Settings {
     pub umask: u16,
     /// Whether users other than the one that mounts may use it.
     pub allow_other: bool,
-    /// The source of a file's time of modification.
-    pub modified: Modified,
+    /// Whether modes, owners, set times and symbolic links are kept.
+    pub attributes: AttributeUse,
     /// Threads that take the kernel's requests; at least one.
     pub threads: usize,
     /// The deadline of every request.
     pub deadline: Duration,
 }
 
-/// The source of a file's time of modification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Modified {
-    /// The time when the object was written (`Last-Modified`).
-    #[default]
-    Written,
-    /// The time that rclone and others keep in the object's metadata (`x-amz-meta-mtime`), if it is there.
-    Metadata,
+/// The use of attributes in objects' metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttributeUse {
+    /// They are shown, and kept when they are changed.
+    Kept,
+    /// All files have the mount's mode and owner, and the time of their object; changes are accepted and forgotten.
+    None,
 }
 
 /// The access that programs have to a mount.

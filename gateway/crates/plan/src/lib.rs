@@ -3,6 +3,7 @@
 //! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
 //! drawing them at random.
 
+pub mod attributes;
 pub mod diagnosis;
 mod disk;
 pub mod folder_prefetch;

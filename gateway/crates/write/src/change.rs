@@ -7,7 +7,10 @@ pub(crate) mod supersede;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::header::CONTENT_TYPE;
 
+use crate::attributes::Change;
+use crate::attributes::send::FOLDER_TYPE;
 use crate::change::change_mark::change_key;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
@@ -17,10 +20,12 @@ use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::NameKind;
+use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.
@@ -52,7 +57,7 @@ impl Writers {
         run_to_completion(&self.0.core, work).await
     }
 
-    /// Creates an empty folder: an empty object whose key ends in `/`.
+    /// Creates an empty folder: an empty object whose key ends in `/`. With `attributes` it has those.
     ///
     /// # Errors
     /// [`WriteError::Exists`] if another caller in this process created it first; the origin's.
@@ -60,6 +65,7 @@ impl Writers {
         &self,
         source: &ReadContext,
         key: &ObjectKey,
+        attributes: Option<Attributes>,
     ) -> Result<(), WriteError> {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
@@ -73,11 +79,21 @@ impl Writers {
         if known.is_some_and(|known| known.entry != NameKind::Missing) {
             return Err(WriteError::Exists);
         }
-        let put = origin.put(key, Headers::new(), empty, Guard::None);
+        let mut headers = Headers::new();
+        if let Some(attributes) = attributes {
+            headers.push((CONTENT_TYPE, FOLDER_TYPE));
+            attributes.store(&mut headers);
+        }
+        let put = origin.put(key, headers, empty, Guard::None);
         let made = change_key(&self.0.core, (&id, ChangeKind::Created), put).await;
         supersede(&self.0.core, &id, ChangedKey::Unknown);
         made?;
         self.0.core.folder_made(&id);
+        if let Some(attributes) = attributes {
+            let known = KnownAttributes::Stored(attributes);
+            self.0.core.keep_folder((id.origin, id.key.as_str()), known);
+            self.0.core.times.write_out().await;
+        }
         Ok(())
     }
 
@@ -102,7 +118,12 @@ impl Writers {
         let (open, over) = self.0.publish_and_hold(&old, &new).await?;
         let open = open.as_ref().map(|hold| &hold.writing);
         let _held = self.0.path.lock_keys(&old, &new).await;
-        let version = source.origin.head(from).await.map_err(Error::from)?;
+        let mut version = source.origin.head(from).await.map_err(Error::from)?;
+        let waiting = self.0.attributes.of_version(&old, &version.etag);
+        if let Some(change) = &waiting {
+            change.attributes.store(&mut version.headers);
+        }
+        let headers = waiting.is_some().then(|| version.headers.clone());
         if let Some(writing) = open {
             let state = writing.state();
             let ours = state.base.as_ref().map(|base| &base.version.etag);
@@ -114,14 +135,17 @@ impl Writers {
         }
         let core = &self.0.core;
         let asked = core.now();
-        let written = copy(&self.0, source, &version, from, &new).await?;
+        let written = copy(&self.0, source, (&version, headers), from, &new).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
             over.discard().await;
         }
         let times = core.times_of_moved(&old, &version, &new);
-        core.times.keep(&new, &copied, times);
+        let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
+        core.times.keep(&new, &copied, times, attributes);
+        self.0
+            .attributes_moved(source, (&old, &new), &copied, waiting);
         core.times.write_out().await;
         let made = Version {
             etag: written.etag,
@@ -152,6 +176,28 @@ impl Writers {
 }
 
 impl Drafts {
+    /// Moves the change of attributes that waits for the old key, unless the copy has taken it along. A change of the
+    /// object that had the new key is dropped.
+    pub(crate) fn attributes_moved(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        (old, new): (&ObjectId, &ObjectId),
+        copied: &ETag,
+        taken: Option<Change>,
+    ) {
+        self.attributes.remove(new, None);
+        if let Some(taken) = &taken {
+            self.attributes.remove(old, Some(taken.revision));
+        }
+        let Some(later) = self.attributes.get(old) else {
+            return;
+        };
+        self.attributes.remove(old, None);
+        self.core.keep_pending(new, copied, later.attributes);
+        let etag = later.etag.is_some().then(|| copied.clone());
+        self.put_change(source, new, etag, later.attributes);
+    }
+
     /// Publishes the draft of `old`, and keeps both objects from being written to.
     async fn publish_and_hold(
         &self,
@@ -256,16 +302,19 @@ pub(crate) async fn delete_object(
 
 /// Records that the object no longer exists.
 async fn note_deleted(inner: &Drafts, id: &ObjectId) {
+    inner.attributes.remove(id, None);
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
+    inner.attributes.write_out().await;
     supersede(&inner.core, id, ChangedKey::Missing);
 }
 
-/// Copies a version on the server, in parts if it is too large for one request.
+/// Copies a version on the server, in parts if it is too large for one request. With `headers` the copy has those in
+/// place of the version's.
 pub(crate) async fn copy(
     inner: &Drafts,
     source: &ReadContext,
-    version: &Version,
+    (version, headers): (&Version, Option<Headers>),
     from: &ObjectKey,
     new: &ObjectId,
 ) -> Result<Written, WriteError> {
@@ -278,11 +327,11 @@ pub(crate) async fn copy(
         let copied = change_key(
             &inner.core,
             (new, ChangeKind::Created),
-            origin.copy(whole, to, None),
+            origin.copy(whole, to, headers),
         );
         return Ok(copied.await?);
     }
-    let headers = version.headers.clone();
+    let headers = headers.unwrap_or_else(|| version.headers.clone());
     let upload = origin.begin(to, headers, PartSums::Crc64).await?;
     let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
     let parts = pieces.map(|(number, start)| {

@@ -50,6 +50,7 @@ use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
 
+mod attributes;
 mod change;
 mod draft;
 mod error;
@@ -71,6 +72,7 @@ pub use path::WritePath;
 pub use publish::queue::{Pending, Stage};
 pub use spool::SpoolError;
 
+use attributes::AttributeChanges;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
@@ -155,6 +157,7 @@ pub(crate) struct Drafts {
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
     folders: FolderLocks,
+    attributes: Arc<AttributeChanges>,
     metrics: Metrics,
 }
 
@@ -228,10 +231,12 @@ impl Writers {
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),
+            attributes: Arc::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);
         writers.recover(sources)?;
+        writers.recover_attributes(sources);
         let _ = path.drafts.set(Arc::downgrade(&writers.0));
         Ok(writers)
     }

@@ -50,11 +50,11 @@ pub struct Mount {
     pub umask: Umask,
     /// Let other users in; for users other than root it needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
-    /// A file's time: when its object was written, or the time in its metadata.
+    /// Whether modes, owners, set times and symbolic links are kept, in the objects' metadata, as s3fs does.
     ///
-    /// `metadata` is the time that rclone and others keep in `x-amz-meta-mtime`; it costs a request for each file of a
-    /// folder that is shown with times.
-    pub mtime: Mtime,
+    /// Left out: `kept` if it is writable, else `none`. `none` is for mounts that only stream: files have the owner and
+    /// umask of the mount, and changes of those are accepted and forgotten.
+    pub attributes: Option<AttributesName>,
     /// Threads that take the kernel's requests.
     pub threads: u32,
     /// The deadline of every request of a program; then it fails with an input/output error.
@@ -78,7 +78,7 @@ impl Default for Mount {
             gid: None,
             umask: Umask(0o022),
             allow_other: false,
-            mtime: Mtime::default(),
+            attributes: None,
             threads: 4,
             deadline: Period::secs(30),
         }
@@ -96,15 +96,25 @@ pub enum CommitName {
     Background,
 }
 
-/// The source of a file's time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The use of attributes in objects' metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mtime {
-    /// The time when its object was written.
-    #[default]
-    Modified,
-    /// The time in its metadata.
-    Metadata,
+pub enum AttributesName {
+    /// They are shown and kept.
+    Kept,
+    /// They are neither.
+    None,
+}
+
+impl Mount {
+    /// Returns whether modes, owners, set times and symbolic links are kept.
+    #[must_use]
+    pub fn keeps_attributes(&self) -> bool {
+        match self.attributes {
+            Some(attributes) => attributes == AttributesName::Kept,
+            None => self.writable,
+        }
+    }
 }
 
 /// Permissions that are taken away: `022` as text, because a number would not be read as octal.

@@ -31,6 +31,10 @@ pub(super) fn record_page(
     let reached = object.max(folder).unwrap_or(before);
     let odd = is_odd(prefix, &page);
     let something = !page.objects.is_empty() || !page.folders.is_empty();
+    if let Some(marker) = page.objects.iter().find(|it| it.key == prefix) {
+        let stored = marker.last_modified.unwrap_or(asked.at);
+        core.note_marker((asked.origin, prefix), marker.etag.as_ref(), stored);
+    }
     let objects = page.objects.into_iter().map(|mut listed| {
         let key = std::mem::take(&mut listed.key);
         let file = listed_file(core, asked.origin, &key, listed);
@@ -97,12 +101,13 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
 /// Converts a listed object to its facts.
 fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
     let (etag, stored) = (listed.etag, listed.last_modified);
-    let (modified, changed) = core.times.times_of((origin, key), etag.as_ref(), stored);
+    let shown = core.times.times_of((origin, key), etag.as_ref(), stored);
     ListedFile {
         facts: Facts {
             size: listed.size,
-            modified,
-            changed,
+            modified: shown.modified,
+            changed: shown.changed,
+            attributes: shown.attributes.get(),
             etag,
             version: None,
         },

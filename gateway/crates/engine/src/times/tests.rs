@@ -19,15 +19,20 @@ fn etag(text: &str) -> ETag {
 fn told(table: &TimeTable, key: &str, tag: &str) -> (Option<u64>, Option<u64>) {
     let tag = etag(tag);
     let stored = Some(Timestamp(1000));
-    let (modified, changed) = table.times_of((OriginId(1), key), Some(&tag), stored);
-    (modified.map(|it| it.0), changed.map(|it| it.0))
+    let shown = table.times_of((OriginId(1), key), Some(&tag), stored);
+    (shown.modified.map(|it| it.0), shown.changed.map(|it| it.0))
 }
 
 #[test]
 fn a_version_keeps_its_time_and_another_has_its_own() {
     let table = TimeTable::default();
     assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1000)));
-    table.keep(&id("a"), &etag("\"1\""), Times::at(Timestamp(1543)));
+    table.keep(
+        &id("a"),
+        &etag("\"1\""),
+        Times::at(Timestamp(1543)),
+        KnownAttributes::Unknown,
+    );
     assert_eq!(told(&table, "a", "\"1\""), (Some(1543), Some(1543)));
     assert_eq!(told(&table, "a", "W/\"1\""), (Some(1543), Some(1543)));
     assert_eq!(told(&table, "a", "\"2\""), (Some(1000), Some(1543)));
@@ -56,8 +61,9 @@ fn a_version_has_one_time_under_every_identity_of_its_bucket() {
         origin: one.id(),
         ..id("a")
     };
-    table.keep(&id, &tag, Times::at(Timestamp(1543)));
-    let told = |origin| table.times_of((origin, "a"), Some(&tag), None).0;
+    let times = Times::at(Timestamp(1543));
+    table.keep(&id, &tag, times, KnownAttributes::Unknown);
+    let told = |origin| table.times_of((origin, "a"), Some(&tag), None).modified;
     assert_eq!(told(other.id()), Some(Timestamp(1543)));
     assert_eq!(told(OriginId(3)), None);
 }
@@ -73,7 +79,7 @@ async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
     let table = open();
     for n in 0..20 {
         let times = Times::at(Timestamp(2000 + n));
-        table.keep(&id("a"), &etag("\"1\""), times);
+        table.keep(&id("a"), &etag("\"1\""), times, KnownAttributes::Unknown);
         table.keep_draft(&id(&format!("{n}")), times);
     }
     table.write_out().await;
@@ -104,7 +110,7 @@ fn it_is_bounded_and_forgets_the_oldest() {
     let mut state = TimeTableState::default();
     let kept = |n: usize| TimeEntry {
         etag: 1,
-        times: Times::at(Timestamp(n as u64)),
+        ..TimeEntry::none(Times::at(Timestamp(n as u64)))
     };
     for n in 0..3 * MAX_GENERATION {
         state.insert(n as u128, kept(n));

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use fuser::Errno;
 use futures_util::FutureExt as _;
 
+use super::attributes::Creator;
 use super::{Files, TimedAttr, path_of};
 use crate::errno;
 use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
+use tidegate_plan::attributes::FOLDER;
 use tidegate_write::PathLock;
 use tidegate_write::Writers;
 
@@ -32,8 +34,10 @@ impl Files {
 
     /// Removes a file.
     pub(crate) async fn unlink(self: &Arc<Self>, folder: u64, name: OsString) -> Result<(), Errno> {
-        let (_, path, used) = self.use_name(&(folder, name)).await?;
-        self.remove(path, used).await
+        let (folder, path, used) = self.use_name(&(folder, name)).await?;
+        self.remove(path, used).await?;
+        self.touch_folder(folder);
+        Ok(())
     }
 
     /// Removes an object, a folder's marker included, and its node. A caller that gives up while the file is being
@@ -57,19 +61,27 @@ impl Files {
     }
 
     /// Makes a folder.
-    pub(crate) async fn mkdir(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
+    pub(crate) async fn mkdir(
+        &self,
+        folder: u64,
+        name: OsString,
+        creator: Creator,
+    ) -> Result<TimedAttr, Errno> {
         let (writers, source) = (self.writers()?, self.source.clone());
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
         if self.resolve(&path).await?.entry != NameKind::Missing {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
+        let attributes = self.new_attributes(&creator, folder, FOLDER);
+        let attributes = self.keeps_attributes().then_some(attributes);
         let work = async move {
             let _used = used;
-            let made = writers.make_folder(&source, &key).await;
+            let made = writers.make_folder(&source, &key, attributes).await;
             made.map_err(|error| errno::written(&error, key.as_str()))
         };
         run_to_end(work).await?;
+        self.touch_folder(folder);
         let fresh = self.source.profile.load().ttl;
         let shown = self.tell(folder, &path, &NameKind::Folder, fresh);
         shown.ok_or(Errno::EIO)
@@ -78,7 +90,7 @@ impl Files {
     /// Removes an empty folder.
     pub(crate) async fn rmdir(self: &Arc<Self>, folder: u64, name: OsString) -> Result<(), Errno> {
         let writers = self.writers()?;
-        let (_, path, used) = self.use_name(&(folder, name)).await?;
+        let (folder, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
         if !writers.snapshots_below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
@@ -87,7 +99,9 @@ impl Files {
         if !empty.map_err(|error| errno::logged(&error, &prefix))? {
             return Err(Errno::ENOTEMPTY);
         }
-        self.remove(prefix, used).await
+        self.remove(prefix, used).await?;
+        self.touch_folder(folder);
+        Ok(())
     }
 
     /// Renames a file or a folder. `keep`: fails if the new name exists.
@@ -99,15 +113,19 @@ impl Files {
     ) -> Result<(), Errno> {
         self.writers()?;
         let (_, old) = self.path_in(from.0, &from.1)?;
+        let folders = (from.0, to.0);
         match self.bounded(self.resolve(&old)).await?.entry {
-            NameKind::Missing => Err(Errno::ENOENT),
-            NameKind::Folder => self.rename_folder(from, to, keep).await,
+            NameKind::Missing => return Err(Errno::ENOENT),
+            NameKind::Folder => self.rename_folder(from, to, keep).await?,
             NameKind::File(_) => {
                 // That may take long; programs can open the file meanwhile.
                 self.publish_draft(&key(&old)?).await?;
-                self.rename_file(from, to, keep).await
+                self.rename_file(from, to, keep).await?;
             }
         }
+        self.touch_folder(folders.0);
+        self.touch_folder(folders.1);
+        Ok(())
     }
 
     async fn rename_file(

@@ -17,8 +17,12 @@ use crate::{attr, errno};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
+use tidegate_plan::attributes::Attributes;
 use tidegate_write::{DraftSnapshot, OpenMode, Stage};
 use tidegate_write::{WriteError, Writer};
+
+/// The headers of an object.
+pub(crate) type Headers = Vec<(HeaderName, HeaderValue)>;
 
 /// A file of at most this size is opened to be filled.
 const MAX_FILL_SIZE: u64 = 1 << 20;
@@ -143,13 +147,13 @@ impl Files {
         stage.to_owned()
     }
 
-    /// Opens a draft of a file for a handle that writes; `may_pass`: it can do without the kernel's pages. The caller
+    /// Opens a draft of a file for a handle that writes; one that begins empty has `attributes`. `may_pass`: it can do without the kernel's pages. The caller
     /// holds the path, and must end with [`Files::leave`]. Bounded by the deadline; if the file is just being
     /// published, it waits as long as that makes progress.
     pub(crate) async fn enter(
         &self,
         node: &Arc<Node>,
-        how: OpenMode,
+        (how, attributes): (OpenMode, Attributes),
         may_pass: bool,
     ) -> Result<OpenDraft, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
@@ -185,7 +189,7 @@ impl Files {
             };
             self.bounded(asked).await?;
         }
-        let opened = writers.open(&self.source, &key, how, headers_of(&key));
+        let opened = writers.open(&self.source, &key, how, headers_of(&key, attributes));
         let writer = match &waiting {
             Some(waiting) => self.progressing(waiting, opened).await?,
             None => {
@@ -324,15 +328,18 @@ fn facts(drafted: &DraftSnapshot) -> Facts {
         size: drafted.size,
         modified: Some(drafted.modified),
         changed: Some(drafted.changed),
+        attributes: Some(drafted.attributes),
         etag: None,
         version: None,
     }
 }
 
-/// Returns the headers that a new object is stored with: its content type, guessed from its name.
-fn headers_of(key: &ObjectKey) -> Vec<(HeaderName, HeaderValue)> {
+/// Returns the headers that a new object is stored with: its content type, guessed from its name, and its attributes.
+pub(crate) fn headers_of(key: &ObjectKey, attributes: Attributes) -> Headers {
     let guess = mime_guess::from_path(key.as_str()).first_raw();
     let value = guess.map(HeaderValue::from_static);
     let header = value.map(|value| (CONTENT_TYPE, value));
-    header.into_iter().collect()
+    let mut headers = header.into_iter().collect();
+    attributes.store(&mut headers);
+    headers
 }

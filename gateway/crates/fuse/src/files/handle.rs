@@ -1,7 +1,7 @@
 //! The handles of open files: each on a version, or on the draft that it follows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::FopenFlags;
 use rustix::fs::OFlags;
@@ -91,8 +91,6 @@ impl Drop for PageUse {
 #[derive(Debug)]
 pub(crate) struct WriteHandle {
     pub(crate) writer: Arc<Writer>,
-    /// The file's count of given times when this handle wrote last.
-    pub(super) dated: AtomicU64,
     /// The processes whose closes count.
     pub(super) users: HandleUsers,
     /// Another handle was writing when this one was opened, and this one has written nothing yet: the bytes to publish

@@ -45,7 +45,7 @@ impl AsRef<[u8]> for ReadData {
 }
 
 impl Files {
-    /// Opens a file on the version that it has now, or on its draft; `thread` is the calling thread.
+    /// Opens a file on the version that it has now, or on its draft; `caller` is the calling thread, and its user.
     ///
     /// The kernel opens a file that it believes is there. If it is not, the answer `ESTALE` makes the kernel look
     /// again; it then finds nothing, or creates the file if the program asked for that.
@@ -53,9 +53,9 @@ impl Files {
         &self,
         ino: u64,
         flags: OpenFlags,
-        thread: u32,
+        caller: (u32, u32),
     ) -> Result<(u64, FopenFlags), Errno> {
-        let opened = self.open_there(ino, flags, thread).await;
+        let opened = self.open_there(ino, flags, caller).await;
         opened.map_err(|errno| match errno {
             Errno::ENOENT => Errno::ESTALE,
             other => other,
@@ -66,11 +66,11 @@ impl Files {
         &self,
         ino: u64,
         flags: OpenFlags,
-        thread: u32,
+        caller: (u32, u32),
     ) -> Result<(u64, FopenFlags), Errno> {
         let node = self.file_node(ino)?;
         if flags.acc_mode() != OpenAccMode::O_RDONLY || has_flag(flags.0, OFlags::TRUNC) {
-            return self.open_to_write(&node, flags, thread).await;
+            return self.open_to_write(&node, flags, caller).await;
         }
         let opened = async {
             match self.open_to_follow(&node, flags).await? {
@@ -259,7 +259,7 @@ impl Files {
         }
     }
 
-    async fn read_version(
+    pub(super) async fn read_version(
         &self,
         object: &Object,
         offset: u64,

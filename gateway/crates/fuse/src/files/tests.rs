@@ -16,10 +16,22 @@ use tidegate_plan::{Geometry, Profile, Timestamp};
 use tidegate_write::Writers;
 use tidegate_write::{self, Commit, WritePath};
 
+mod attributes;
 mod folders;
 mod names;
 mod reading;
 mod writing;
+
+/// An unknown thread of the owner of all files.
+const BY: (u32, u32) = (0, 7);
+
+/// A user who makes files.
+const MAKER: Creator = Creator {
+    uid: 7,
+    gid: 8,
+    mode: 0o640,
+    thread: 0,
+};
 
 /// A kernel that records its notifications.
 #[derive(Debug, Default)]
@@ -51,7 +63,7 @@ impl Kernel for Ear {
 }
 
 struct World {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     bucket: FakeOrigin,
     engine: Engine,
     write_path: Arc<WritePath>,
@@ -74,16 +86,23 @@ impl World {
         Self::writable_with(|_| {})
     }
 
+    /// Returns a world with a writable mount that keeps attributes.
+    fn keeping() -> Self {
+        Self::writable_with(|settings| settings.attributes = AttributeUse::Kept)
+    }
+
     fn writable_with(change: impl FnOnce(&mut Settings)) -> Self {
-        Self::build(Profile::web(), change, |path, source, folder| {
-            let terms = tidegate_write::Settings::new(folder.to_owned());
-            let sources = std::slice::from_ref(source);
-            Access::Write(Writable {
-                writers: Writers::start(path, terms, sources).expect("a spool"),
-                commit: Commit::Close,
-                probe: None,
-                rename_limit: 20,
-            })
+        Self::build(Profile::web(), change, Self::write_access)
+    }
+
+    fn write_access(path: &Arc<WritePath>, source: &Arc<ReadContext>, folder: &Path) -> Access {
+        let terms = tidegate_write::Settings::new(folder.to_owned());
+        let sources = std::slice::from_ref(source);
+        Access::Write(Writable {
+            writers: Writers::start(path, terms, sources).expect("a spool"),
+            commit: Commit::Close,
+            probe: None,
+            rename_limit: 20,
         })
     }
 
@@ -92,7 +111,17 @@ impl World {
         change: impl FnOnce(&mut Settings),
         access: impl FnOnce(&Arc<WritePath>, &Arc<ReadContext>, &Path) -> Access,
     ) -> Self {
-        let bucket = FakeOrigin::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::over((FakeOrigin::new(), folder), profile, change, access)
+    }
+
+    /// Returns a world over a bucket and a spool that an earlier one has left.
+    fn over(
+        (bucket, folder): (FakeOrigin, tempfile::TempDir),
+        profile: Profile,
+        change: impl FnOnce(&mut Settings),
+        access: impl FnOnce(&Arc<WritePath>, &Arc<ReadContext>, &Path) -> Access,
+    ) -> Self {
         let source = Arc::new(ReadContext::new(Arc::new(bucket.clone()), profile));
         let stores = tidegate_cache::open(
             &tidegate_cache::Settings::default(),
@@ -116,12 +145,11 @@ impl World {
             gid: 8,
             umask: 0o027,
             allow_other: false,
-            modified: Modified::Written,
+            attributes: AttributeUse::None,
             threads: 1,
             deadline: Duration::from_secs(30),
         };
         change(&mut settings);
-        let folder = tempfile::tempdir().expect("a folder");
         let write_path = WritePath::new(&engine);
         let access = access(&write_path, &source, folder.path());
         let files = Files::new(
@@ -136,7 +164,7 @@ impl World {
         let subscriber: Arc<dyn InvalidationSubscriber> = files.clone();
         engine.subscribe(Arc::downgrade(&subscriber));
         Self {
-            _folder: folder,
+            folder,
             bucket,
             engine,
             write_path,
@@ -164,7 +192,7 @@ impl World {
 
     /// Opens a file to read it, and checks that its close needs no flush.
     async fn open(&self, ino: u64) -> (u64, FopenFlags) {
-        let opened = self.files.open(ino, OpenFlags(0), 0).await;
+        let opened = self.files.open(ino, OpenFlags(0), BY).await;
         let (handle, flags) = opened.expect("it opens");
         assert!(flags.contains(FopenFlags::FOPEN_NOFLUSH));
         (handle, flags - FopenFlags::FOPEN_NOFLUSH)
@@ -206,9 +234,9 @@ async fn paths_are_keys_and_stat_shows_what_the_config_says() {
     assert_eq!(world.look(ROOT_INO, &long).await, Err(Errno::ENAMETOOLONG));
     assert_eq!(world.look(file.ino.0, "x").await, Err(Errno::ENOTDIR));
     assert_eq!(world.look(4711, "x").await, Err(Errno::ESTALE));
-    let opened = world.files.open(folder.ino.0, OpenFlags(0), 0).await;
+    let opened = world.files.open(folder.ino.0, OpenFlags(0), BY).await;
     assert_eq!(opened, Err(Errno::EISDIR));
-    let written = world.files.open(file.ino.0, OpenFlags(1), 0).await;
+    let written = world.files.open(file.ino.0, OpenFlags(1), BY).await;
     assert_eq!(written, Err(Errno::EROFS));
 }
 
@@ -341,7 +369,7 @@ async fn attributes_come_from_the_listing() {
 async fn times_may_come_from_metadata() {
     let kept = [("x-amz-meta-mtime", "1600000000.5")];
     let world = World::with(Profile::web(), |settings| {
-        settings.modified = Modified::Metadata;
+        settings.attributes = AttributeUse::Kept;
     });
     world.bucket.put_with("p/kept", "x", &kept);
     world.bucket.put("p/not", "x");

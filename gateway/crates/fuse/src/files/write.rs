@@ -2,33 +2,23 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
-use http::HeaderValue;
 use rustix::fs::{FallocateFlags, OFlags};
 
+use super::attributes::Creator;
 use super::change::key;
 use super::draft::OpenDraft;
 use super::handle::{Handle, WriteHandle, has_flag};
 use super::{Files, TimedAttr};
-use crate::attr;
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
-use crate::settings::Modified;
 use tidegate_engine::names::NameKind;
+use tidegate_plan::attributes::REGULAR;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
-
-/// The attributes that `setattr` is to change; mode and owner are accepted, and not kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SetAttr {
-    pub(crate) size: Option<u64>,
-    pub(crate) modified: Option<SystemTime>,
-    pub(crate) handle: Option<u64>,
-}
 
 impl Files {
     /// Creates a file, or opens the one that is there, and opens it for writing.
@@ -37,7 +27,7 @@ impl Files {
         folder: u64,
         name: OsString,
         flags: i32,
-        thread: u32,
+        creator: Creator,
     ) -> Result<(TimedAttr, u64, FopenFlags), Errno> {
         if !self.is_writable() {
             return Err(Errno::EROFS);
@@ -53,11 +43,19 @@ impl Files {
             NameKind::Missing if exclusive => OpenMode::CreateNew,
             NameKind::File(_) | NameKind::Missing => OpenMode::Create,
         };
+        let attributes = match &meaning.entry {
+            NameKind::Missing => self.new_attributes(&creator, folder, REGULAR),
+            _ => self.attributes_of_replaced(&path, creator.uid, how).await?,
+        };
         let node = self.nodes.tell(folder, &path, false);
         let idle = how == OpenMode::Change && self.is_unfinished(&node);
-        match self.enter(&node, how, self.may_pass(flags)).await {
+        let entered = self.enter(&node, (how, attributes), self.may_pass(flags));
+        match entered.await {
             Ok(writing) => {
-                let (handle, reply) = self.open_writing(writing, thread, idle);
+                if meaning.entry == NameKind::Missing {
+                    self.touch_folder(folder);
+                }
+                let (handle, reply) = self.open_writing(writing, creator.thread, idle);
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
                 Ok((shown, handle, reply))
             }
@@ -73,7 +71,7 @@ impl Files {
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
-        thread: u32,
+        (thread, uid): (u32, u32),
     ) -> Result<(u64, FopenFlags), Errno> {
         let how = match has_flag(flags.0, OFlags::TRUNC) {
             true => OpenMode::Create,
@@ -81,7 +79,9 @@ impl Files {
         };
         let _used = self.use_node(node).await?;
         let idle = how == OpenMode::Change && self.is_unfinished(node);
-        let writing = self.enter(node, how, self.may_pass(flags.0)).await?;
+        let attributes = self.attributes_of_replaced(&node.key(), uid, how).await?;
+        let entered = self.enter(node, (how, attributes), self.may_pass(flags.0));
+        let writing = entered.await?;
         Ok(self.open_writing(writing, thread, idle))
     }
 
@@ -98,7 +98,6 @@ impl Files {
         users.add(thread);
         let write_handle = WriteHandle {
             writer: writing.writer,
-            dated: AtomicU64::new(u64::MAX),
             users,
             idle: AtomicBool::new(idle),
         };
@@ -119,10 +118,7 @@ impl Files {
         let Some(handle) = self.open.get(handle) else {
             return false;
         };
-        let given = handle.share.node.file_draft().times_given();
         let write_handle = handle.write_handle.as_ref();
-        let write_handle =
-            write_handle.filter(|write_handle| write_handle.dated.load(Ordering::Relaxed) == given);
         write_handle.is_some_and(|write_handle| {
             write_handle.writes(thread);
             write_handle.writer.write_now(offset, data)
@@ -142,7 +138,6 @@ impl Files {
         write_handle.writes(thread);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
-            self.date(&handle.share.node, write_handle).await;
             match append {
                 true => write_handle.writer.append(data).await,
                 false => write_handle
@@ -158,26 +153,6 @@ impl Files {
             self.drop_pages_later(handle.share.node.ino);
         }
         Ok(length)
-    }
-
-    /// Updates the time of a file that was given one, because it is written to later.
-    async fn date(&self, node: &Node, write_handle: &WriteHandle) {
-        let given = node.file_draft().times_given();
-        if write_handle.dated.swap(given, Ordering::Relaxed) == given {
-            return;
-        }
-        if write_handle
-            .writer
-            .snapshot()
-            .header(&attr::MTIME_HEADER)
-            .is_some()
-        {
-            let now = attr::kept(SystemTime::now());
-            write_handle
-                .writer
-                .set_header(attr::MTIME_HEADER, now)
-                .await;
-        }
     }
 
     /// Handles the close of one descriptor of a handle by a process.
@@ -218,26 +193,11 @@ impl Files {
         self.progressing(&writer, writer.sync()).await
     }
 
-    /// Changes attributes, and returns the new ones.
-    pub(crate) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<TimedAttr, Errno> {
-        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
-        if !self.is_writable() {
-            return Err(Errno::EROFS);
-        }
-        if let Some(size) = set.size {
-            let node = self.file_node(ino)?;
-            self.set_size(&node, size, set.handle).await?;
-        }
-        if let (Some(time), false) = (set.modified, node.is_folder) {
-            self.set_time(&node, time, set.handle).await?;
-        }
-        self.bounded(self.getattr(ino)).await
-    }
-
-    async fn set_size(
+    /// Cuts a file off, or lets it grow.
+    pub(super) async fn set_size(
         &self,
         node: &Arc<Node>,
-        size: u64,
+        (size, uid): (u64, u32),
         handle: Option<u64>,
     ) -> Result<(), Errno> {
         let handle = handle.and_then(|handle| self.open.get(handle));
@@ -255,7 +215,8 @@ impl Files {
         };
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
-        let writing = self.enter(node, how, false).await?;
+        let attributes = self.attributes_of_replaced(&node.key(), uid, how).await?;
+        let writing = self.enter(node, (how, attributes), false).await?;
         drop(used);
         let mut done = self.cut(&writing.writer, size).await;
         if done.is_ok() && !unfinished {
@@ -267,52 +228,6 @@ impl Files {
 
     async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
         self.progressing(writer, writer.truncate(size)).await
-    }
-
-    /// Gives a file a time. It is kept in the object's metadata: always for a file that is being written, for others
-    /// only if the mount shows such times.
-    async fn set_time(
-        &self,
-        node: &Arc<Node>,
-        time: SystemTime,
-        handle: Option<u64>,
-    ) -> Result<(), Errno> {
-        let value = attr::kept(time);
-        let handle = handle.and_then(|handle| self.open.get(handle));
-        if let Some(write_handle) = handle
-            .as_ref()
-            .and_then(|handle| handle.write_handle.as_ref())
-        {
-            return self.set_kept(node, &write_handle.writer, value).await;
-        }
-        if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
-            return Ok(());
-        }
-        let used = self.use_node(node).await?;
-        let unfinished = self.is_unfinished(node);
-        let writing = self.enter(node, OpenMode::Change, false).await?;
-        drop(used);
-        let mut done = self.set_kept(node, &writing.writer, value).await;
-        if done.is_ok() && !unfinished {
-            done = self.commit(&writing.writer).await;
-        }
-        self.leave(writing, !unfinished).await;
-        done
-    }
-
-    /// Sets the kept time. If the file is just being published, waits as long as that makes progress.
-    async fn set_kept(
-        &self,
-        node: &Node,
-        writer: &Writer,
-        value: HeaderValue,
-    ) -> Result<(), Errno> {
-        let set = async {
-            writer.set_header(attr::MTIME_HEADER, value).await;
-            node.file_draft().give_time();
-            Ok(())
-        };
-        self.progressing(writer, set).await
     }
 
     /// Grows a file, or only accepts the request (fallocate(2)): space is not reserved.

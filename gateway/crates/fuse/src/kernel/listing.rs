@@ -25,7 +25,15 @@ pub(crate) async fn names(
         folder.begin(files.drafts_in(&folder.node.key())).await;
     }
     let names = folder.at(offset.saturating_sub(DOT_ENTRIES)).await;
-    names.map_err(|error| errno::logged(&error, &folder.node.key()))
+    let key = folder.node.key();
+    let page = names.map_err(|error| errno::logged(&error, &key))?;
+    if offset == 0 {
+        files.read_marker(&folder.node).await;
+    }
+    page.types
+        .get_or_init(|| files.learn_types(&key, &page))
+        .await;
+    Ok(page)
 }
 
 /// Fills a listing. Each entry carries the offset of the next one.
@@ -49,11 +57,13 @@ pub(crate) fn fill(
     let key = folder.node.key();
     for (name, entry) in names.from(at - DOT_ENTRIES) {
         let is_folder = *entry == NameKind::Folder;
+        let path = format!("{key}{name}");
         let kind = match is_folder {
             true => FileType::Directory,
+            false if files.is_link(&path, entry) => FileType::Symlink,
             false => FileType::RegularFile,
         };
-        let ino = files.number_of(&format!("{key}{name}"), is_folder);
+        let ino = files.number_of(&path, is_folder);
         at += 1;
         if reply.add(INodeNo(ino), at, kind, name) {
             break;

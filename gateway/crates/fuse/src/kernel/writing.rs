@@ -1,6 +1,7 @@
 //! The requests that change a file or folder.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
@@ -10,8 +11,10 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::{Adapter, GENERATION};
-use crate::files::SetAttr;
+use crate::attr;
+use crate::files::{Creator, SetAttr};
 use crate::metrics::Operation;
+use tidegate_plan::attributes::UnixTime;
 
 fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
     |done| match done {
@@ -21,11 +24,11 @@ fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
 }
 
 /// Converts a time of utimensat(2).
-pub(crate) fn time(time: TimeOrNow) -> SystemTime {
-    match time {
+pub(crate) fn time(time: TimeOrNow) -> UnixTime {
+    attr::sent_time(match time {
         TimeOrNow::SpecificTime(time) => time,
         TimeOrNow::Now => SystemTime::now(),
-    }
+    })
 }
 
 impl Adapter {
@@ -33,11 +36,11 @@ impl Adapter {
         &self,
         (parent, name): (INodeNo, &OsStr),
         flags: i32,
-        thread: u32,
+        creator: Creator,
         reply: ReplyCreate,
     ) {
         let (files, name) = (self.files.clone(), name.to_owned());
-        let work = async move { files.create(parent.0, name, flags, thread).await };
+        let work = async move { files.create(parent.0, name, flags, creator).await };
         self.answer_long(Operation::Create, work, |done| match done {
             Ok(((attr, fresh), handle, flags)) => {
                 reply.created(&fresh, &attr, GENERATION, FileHandle(handle), flags);
@@ -49,7 +52,7 @@ impl Adapter {
     pub(crate) fn written(
         &self,
         (handle, thread): (FileHandle, u32),
-        offset: u64,
+        (offset, clears): (u64, bool),
         data: &[u8],
         flags: i32,
         reply: ReplyWrite,
@@ -57,13 +60,18 @@ impl Adapter {
         let append = i32::try_from(OFlags::APPEND.bits()).is_ok_and(|bit| flags & bit != 0);
         {
             let _entered = self.runtime.enter();
-            if !append && self.files.write_now((handle.0, thread), offset, data) {
+            if !append && !clears && self.files.write_now((handle.0, thread), offset, data) {
                 self.files.metrics.done(Operation::Write, false);
                 return reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
             }
         }
         let (files, data) = (self.files.clone(), self.files.copy(data));
-        let work = async move { files.write((handle.0, thread), offset, data, append).await };
+        let work = async move {
+            if clears {
+                files.clear_bits(handle.0).await?;
+            }
+            files.write((handle.0, thread), offset, data, append).await
+        };
         self.answer_long(Operation::Write, work, |done| match done {
             Ok(length) => reply.written(length),
             Err(errno) => reply.error(errno),
@@ -109,9 +117,30 @@ impl Adapter {
         self.answer(Operation::Unlink, work, empty(reply));
     }
 
-    pub(crate) fn folder_made(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    pub(crate) fn linked(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        target: &Path,
+        creator: Creator,
+        reply: ReplyEntry,
+    ) {
         let (files, name) = (self.files.clone(), name.to_owned());
-        let work = async move { files.mkdir(parent.0, name).await };
+        let target = target.to_owned();
+        let work = async move { files.symlink((parent.0, name), target, creator).await };
+        self.answer(Operation::SymLink, work, |done| match done {
+            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    pub(crate) fn folder_made(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        creator: Creator,
+        reply: ReplyEntry,
+    ) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.mkdir(parent.0, name, creator).await };
         self.answer(Operation::MkDir, work, |done| match done {
             Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
             Err(errno) => reply.error(errno),

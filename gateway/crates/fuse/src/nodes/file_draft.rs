@@ -28,8 +28,6 @@ pub(crate) struct FileDraft {
     handles: u32,
     /// The number of drafts that were begun.
     begun: u64,
-    /// The number of times that the file was given a time.
-    times_given: u64,
     /// The versions that the file had when it was renamed, each with the object that has its bytes now.
     moved: Vec<(VersionId, Object)>,
 }
@@ -58,16 +56,6 @@ impl FileDraft {
     /// Returns the draft, if one is held.
     pub(crate) fn writer(&self) -> Option<Arc<Writer>> {
         self.writer.clone()
-    }
-
-    /// Returns the number of times that the file was given a time. A writer compares it to see a change.
-    pub(crate) fn times_given(&self) -> u64 {
-        self.times_given
-    }
-
-    /// Counts that the file was given a time.
-    pub(crate) fn give_time(&mut self) {
-        self.times_given += 1;
     }
 
     /// Returns the draft, if a handle of this birth reads it.

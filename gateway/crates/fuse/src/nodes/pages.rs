@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use tidegate_engine::names::Facts;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, Timestamp, VersionId};
 
 /// The kernel's pages of one file. See the module's head.
@@ -157,6 +158,13 @@ impl Pages {
         self.pinned.as_ref()
     }
 
+    /// Gives the pinned version attributes that were set just now.
+    pub(crate) fn pin_attributes(&mut self, attributes: Attributes) {
+        if let Some(pinned) = &mut self.pinned {
+            pinned.attributes = Some(attributes);
+        }
+    }
+
     /// Returns the size that the kernel was told last.
     pub(crate) fn size(&self) -> Option<u64> {
         self.told.map(|(size, _)| size)
@@ -203,6 +211,7 @@ mod tests {
             size,
             modified: Some(Timestamp(size)),
             changed: None,
+            attributes: None,
             etag: None,
             version: None,
         }

@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
+use crate::attributes::Change;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::{copy, delete_object};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_cache::Entry;
-use tidegate_engine::names::Facts;
+use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Error, ReadContext, records};
-use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{Listed, OriginError, Written};
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
 
 mod listing;
@@ -65,6 +67,15 @@ struct Item {
     is_at_hand: bool,
     /// Whether this is the folder's marker, and the new name has one already.
     is_there: bool,
+    /// The change of attributes that waits for it; then the version's headers have it.
+    waiting: Option<Change>,
+}
+
+impl Item {
+    /// Returns the headers of the copy, if they are others than the version's in the bucket.
+    fn changed_headers(&self) -> Option<Headers> {
+        self.waiting.is_some().then(|| self.version.headers.clone())
+    }
 }
 
 /// A copy that the store answered.
@@ -191,20 +202,28 @@ impl Drafts {
                 Some(version) => Some(version),
                 None => self.at_hand(&old, listed).await,
             };
-            let is_at_hand = at_hand.is_some();
-            let version = match (at_hand, &listed.etag) {
+            let waiting = match &listed.etag {
+                Some(etag) => self.attributes.of_version(&old, etag),
+                None => None,
+            };
+            let is_at_hand = at_hand.is_some() || waiting.is_some();
+            let mut version = match (at_hand, &listed.etag) {
                 (Some(version), _) => version,
-                (None, Some(etag)) if listed.size <= MAX_COPY => Version {
+                (None, Some(etag)) if listed.size <= MAX_COPY && waiting.is_none() => Version {
                     etag: etag.clone(),
                     size: listed.size,
                     last_modified: listed.last_modified,
                     version_id: None,
                     headers: Vec::new(),
                 },
-                // A copy in parts does not copy the headers.
+                // A copy in parts does not copy the headers, and one that changes them needs all of them.
                 _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
             };
+            if let Some(change) = &waiting {
+                change.attributes.store(&mut version.headers);
+            }
             items.push(Item {
+                waiting,
                 is_there: has_marker && rest.is_empty(),
                 old,
                 new,
@@ -241,7 +260,8 @@ impl Drafts {
                 return None;
             }
             let asked = self.core.now();
-            let copied = copy(self, source, &item.version, &item.old.key, &item.new).await;
+            let version = (&item.version, item.changed_headers());
+            let copied = copy(self, source, version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             let made = copied.map(|written| AnsweredCopy {
                 answered: WriteAnswer::now(&self.core, asked, written.answered),
@@ -285,7 +305,12 @@ impl Drafts {
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.
-    async fn note_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
+    async fn note_copies(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        items: &[Item],
+        outcomes: &[CopyOutcome],
+    ) {
         let core = &self.core;
         let made = || {
             outcomes
@@ -294,9 +319,17 @@ impl Drafts {
         };
         for (item, made) in made() {
             let times = core.times_of_moved(&item.old, &item.version, &item.new);
-            core.times.keep(&item.new, &made.written.etag, times);
+            let attributes = match item.is_at_hand {
+                true => KnownAttributes::Stored(Attributes::of(&item.version.headers)),
+                false => core.times.attributes_of(&item.old, &item.version.etag),
+            };
+            core.times
+                .keep(&item.new, &made.written.etag, times, attributes);
+            let (keys, waiting) = ((&item.old, &item.new), item.waiting.clone());
+            self.attributes_moved(source, keys, &made.written.etag, waiting);
         }
         core.times.write_out().await;
+        self.attributes.write_out().await;
         for (item, made) in made() {
             let version = Version {
                 etag: made.written.etag.clone(),
@@ -312,10 +345,7 @@ impl Drafts {
                 self.note_copied(source, &item.new, version, made.answered, moved)
                     .await;
             } else {
-                let facts = Facts {
-                    version: None,
-                    ..core.facts(&item.new, &Arc::new(version))
-                };
+                let facts = core.listed_facts(&item.new, &version);
                 supersede(core, &item.new, ChangedKey::Listed(facts));
             }
         }

@@ -10,7 +10,7 @@ use crate::{Drafts, OpenMode, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
 use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
-use tidegate_plan::{ObjectId, ObjectKey};
+use tidegate_plan::{ObjectId, ObjectKey, Version};
 
 /// See [`crate::Writers::open`].
 pub(crate) async fn open(
@@ -105,6 +105,8 @@ async fn begin(
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
     state.phase = Phase::created();
+    // The caller has the object's attributes among the headers.
+    state.attributes_of = inner.attributes.get(id).map(|change| change.revision);
     Ok(state)
 }
 
@@ -132,23 +134,47 @@ fn current() -> Open {
     }
 }
 
+/// Begins a draft of this version, with a handle on it.
+///
+/// # Errors
+/// [`Error::Unavailable`] if another caller has begun one.
+pub(crate) fn open_version(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+    version: Arc<Version>,
+) -> Result<Writer, WriteError> {
+    let writing = SharedDraft::new(inner, source, based_on(inner, id, version));
+    let mut writings = inner.writings();
+    if writings.contains_key(id) {
+        return Err(Error::Unavailable.into());
+    }
+    writings.insert(id.clone(), writing.clone());
+    drop(writings);
+    Writer::join(inner, writing).ok_or(Error::Unavailable.into())
+}
+
 async fn change(
     inner: &Drafts,
     source: &Arc<ReadContext>,
     id: &ObjectId,
 ) -> Result<DraftState, WriteError> {
     let object = inner.engine.open(source, &id.key, current()).await?;
-    let version = object.version().clone();
-    let (headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));
+    Ok(based_on(inner, id, object.version().clone()))
+}
+
+/// Returns a draft that begins as a version. It takes the attributes along that wait to be sent.
+fn based_on(inner: &Drafts, id: &ObjectId, version: Arc<Version>) -> DraftState {
+    let (mut headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));
+    let waiting = inner.attributes.of_version(id, &version.etag);
+    if let Some(change) = &waiting {
+        change.attributes.store(&mut headers);
+    }
     let base = Pinned {
         key: id.key.clone(),
         version,
     };
-    Ok(DraftState::new(
-        inner,
-        id.clone(),
-        Some(base),
-        headers,
-        guard,
-    ))
+    let mut state = DraftState::new(inner, id.clone(), Some(base), headers, guard);
+    state.attributes_of = waiting.map(|change| change.revision);
+    state
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use http::HeaderName;
 use tokio::sync::watch;
 
 use crate::draft::state::DraftState;
 use crate::{Stage, Writer, Writers};
 use tidegate_engine::{Object, ReadContext};
-use tidegate_origin::write::Headers;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ObjectKey, Timestamp};
 
 /// A snapshot of a draft.
@@ -26,7 +25,8 @@ pub struct DraftSnapshot {
     pub stage: Stage,
     /// Whether it began empty, and still is.
     pub blank: bool,
-    headers: Headers,
+    /// The attributes that the object will have.
+    pub attributes: Attributes,
 }
 
 impl DraftSnapshot {
@@ -38,15 +38,8 @@ impl DraftSnapshot {
             dirty: state.phase.is_dirty(),
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,
-            headers: state.headers.clone(),
+            attributes: Attributes::of(&state.headers),
         }
-    }
-
-    /// Returns one of the headers that the object will have, if its value is text.
-    #[must_use]
-    pub fn header(&self, name: &HeaderName) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
-        found.and_then(|(_, value)| value.to_str().ok())
     }
 }
 

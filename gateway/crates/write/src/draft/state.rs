@@ -16,6 +16,7 @@ use crate::{Drafts, WriteError};
 use tidegate_engine::times::{Times, following};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, Sums, Upload};
+use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
 use tidegate_plan::upload::{Draft, GonePart};
 use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
 
@@ -55,6 +56,8 @@ pub(crate) struct DraftState {
     pub(crate) records: Vec<Record>,
     /// The time of the last write; before the first one, the times of its base.
     pub(crate) times: Times,
+    /// The revision of the waiting change of attributes that is among the headers.
+    pub(crate) attributes_of: Option<u64>,
     /// Changes with every write and every changed header.
     pub(crate) revision: u64,
     pub(crate) phase: Phase,
@@ -106,6 +109,7 @@ impl DraftState {
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
+            attributes_of: None,
             revision: 0,
             phase: Phase::default(),
             handles: 0,
@@ -126,12 +130,45 @@ impl DraftState {
         Ok(())
     }
 
-    /// Notes a write. It invalidates a completion under way.
+    /// Notes a write. It invalidates a completion under way, and a set time of the content.
     pub(crate) fn note_change(&mut self, now: Timestamp) {
-        self.times = Times::at(following(now, self.times.changed, self.phase.is_dirty()));
+        self.note_headers(now);
+        self.times.modified = self.times.changed;
+        if self.headers.iter().any(|(name, _)| *name == MTIME_HEADER) {
+            self.headers.retain(|(name, _)| *name != MTIME_HEADER);
+            let headers = header_pairs(&self.headers);
+            self.records.push(Record::Headers(headers));
+        }
+    }
+
+    /// Notes a change of a header. It invalidates a completion under way.
+    pub(crate) fn note_headers(&mut self, now: Timestamp) {
+        self.times.changed = following(now, self.times.changed, self.phase.is_dirty());
         self.revision += 1;
         self.phase.change();
         self.completing = None;
+    }
+
+    /// Has the headers sent, which were changed before: no time moves.
+    pub(crate) fn send_headers(&mut self) {
+        self.revision += 1;
+        self.phase.change();
+        self.completing = None;
+    }
+
+    /// Returns the headers for an object that is sent as a whole. One with a mode has the time of its content as well.
+    pub(crate) fn headers_to_store(&self) -> Headers {
+        let mut headers = self.headers.clone();
+        let attributes = Attributes::of(&headers);
+        if attributes.mode.is_some() && attributes.modified.is_none() {
+            let modified = Some(UnixTime::from(self.times.modified));
+            let dated = Attributes {
+                modified,
+                ..attributes
+            };
+            dated.store(&mut headers);
+        }
+        headers
     }
 
     /// Returns whether an open handle has changed it since the last close.

@@ -11,6 +11,7 @@ use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 
@@ -213,7 +214,23 @@ impl Writer {
         state.headers.push((name, value));
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
-        state.note_change(self.writing.inner.core.now());
+        state.note_headers(self.writing.inner.core.now());
+    }
+
+    /// Changes the attributes that the object will have.
+    pub async fn set_attributes(&self, change: impl FnOnce(&mut Attributes)) {
+        let _shared = self.writing.gate.read().await;
+        let mut state = self.writing.state();
+        let before = Attributes::of(&state.headers);
+        let mut attributes = before;
+        change(&mut attributes);
+        if attributes == before {
+            return;
+        }
+        attributes.store(&mut state.headers);
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.note_headers(self.writing.inner.core.now());
     }
 
     /// Drops the condition on the version before: the last commit wins.

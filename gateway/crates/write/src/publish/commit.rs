@@ -17,7 +17,9 @@ use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_engine::Error;
 use tidegate_engine::names::Facts;
+use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::{Guard, OriginError};
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::upload::SendOccasion;
 
 /// Tries to publish within one commit, if the upload is lost.
@@ -229,14 +231,17 @@ impl SharedDraft {
         self: &Arc<Self>,
         published: PublishedVersion,
     ) -> Result<(), WriteError> {
-        let (id, times) = {
-            let state = self.state();
-            (state.id.clone(), state.times)
+        let (id, times, taken) = {
+            let mut state = self.state();
+            (state.id.clone(), state.times, state.attributes_of.take())
         };
         let version = Arc::new(published.version);
         // Programs have seen these times; no listing may change them.
         let kept = &self.inner.core.times;
-        kept.keep(&id, &version.etag, times);
+        let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
+        kept.keep(&id, &version.etag, times, attributes);
+        self.inner
+            .attributes_published(&self.inner.core, &id, &version.etag, taken);
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;
@@ -263,6 +268,7 @@ impl SharedDraft {
             (state.base.replace(base), file)
         };
         kept.write_out().await;
+        self.inner.attributes.write_out().await;
         if let Some(file) = file {
             // Before anything newer is written: otherwise a journal found later would publish this
             // once more.

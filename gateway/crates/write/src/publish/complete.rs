@@ -151,7 +151,7 @@ impl SharedDraft {
             let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
             match (base, guard) {
                 (Some(base), Guard::Same(_)) if untouched => {
-                    (base.version.clone(), state.headers.clone())
+                    (base.version.clone(), state.headers_to_store())
                 }
                 _ => return Ok(None),
             }

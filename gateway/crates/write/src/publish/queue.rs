@@ -81,8 +81,14 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones.
+    /// Returns when no draft waits for a background commit any more, except refused ones, and no change of attributes
+    /// waits to be sent. Meanwhile all are sent at once.
     pub async fn settled(&self) {
+        self.drafts_settled().await;
+        self.0.attributes_settled().await;
+    }
+
+    async fn drafts_settled(&self) {
         loop {
             let waiting = self
                 .0

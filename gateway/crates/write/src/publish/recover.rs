@@ -134,7 +134,8 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     same.or_else(|| sources.iter().find(unnamed))
 }
 
-fn headers(pairs: &[(String, String)]) -> Headers {
+/// Returns headers from their form in a journal.
+pub(crate) fn headers(pairs: &[(String, String)]) -> Headers {
     let header = |(name, value): &(String, String)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;
         Some((name, HeaderValue::try_from(value.as_str()).ok()?))

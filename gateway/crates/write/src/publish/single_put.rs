@@ -42,7 +42,7 @@ impl SharedDraft {
         let pieces = self.read_pieces(size).await?;
         let (key, headers) = {
             let state = self.state();
-            (state.id.key.clone(), state.headers.clone())
+            (state.id.key.clone(), state.headers_to_store())
         };
         if guard != Guard::None {
             self.note_try(&pieces).await?;

@@ -224,8 +224,19 @@ size = "1MiB""#,
                 "t.toml:11:9: `mount[1].umask`: `99` is no umask; write octal digits, such as \"022\"",
                 "t.toml:12:16: `mount[1].rename_limit`: must be at most 100000",
                 "t.toml:14:8: `mount[2].path`: the same folder as `mount[1]`",
-                "t.toml:15:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `probe`, `rename_limit`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
+                "t.toml:15:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `probe`, `rename_limit`, `uid`, `gid`, `umask`, `allow_other`, `attributes`, `threads`, `deadline`",
                 "t.toml:17:8: `spool.size`: must be from 64MiB to 1024TiB",
+            ],
+        ),
+        (
+            r#"[[mount]]
+path = "/mnt"
+mtime = "metadata"
+attributes = "some"
+"#,
+            &[
+                "t.toml:3:1: `mount[0].mtime`: was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
+                "t.toml:4:14: `mount[0].attributes`: `some` is none of `kept`, `none`",
             ],
         ),
         (

@@ -103,6 +103,7 @@ fn the_files_of_a_folder_come_in_their_order() {
         Meaning::File(Facts {
             size,
             modified: None,
+            attributes: None,
             changed: None,
             etag: None,
             version: None,

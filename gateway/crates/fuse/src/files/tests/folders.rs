@@ -73,13 +73,13 @@ async fn a_folder_is_renamed_with_all_that_is_in_it() {
     // One file is being written; one was never closed and is in no bucket.
     let (writer, _) = world
         .files
-        .open(world.walk("old/b").await.ino.0, WRITE, 0)
+        .open(world.walk("old/b").await.ino.0, WRITE, BY)
         .await
         .expect("open");
     world.fill(writer, 1, "bb").await;
     let ((_, _), fresh, _) = world
         .files
-        .create(old, "fresh".into(), 0, 0)
+        .create(old, "fresh".into(), 0, MAKER)
         .await
         .expect("created");
     world.fill(fresh, 0, "new").await;
@@ -150,7 +150,7 @@ async fn what_posix_refuses_is_refused() {
     let empty = world.walk("empty").await.ino.0;
     let (_, handle, _) = world
         .files
-        .create(empty, "draft".into(), 0, 0)
+        .create(empty, "draft".into(), 0, MAKER)
         .await
         .expect("created");
     assert_eq!(
@@ -267,12 +267,12 @@ async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {
     let begin = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let create = async {
-            let created = world.files.create(old, "late".into(), 0, 0).await;
+            let created = world.files.create(old, "late".into(), 0, MAKER).await;
             let (_, handle, _) = created.expect("created");
             world.files.close(handle).await;
         };
         let write = async {
-            let opened = world.files.open(b, WRITE, 0).await;
+            let opened = world.files.open(b, WRITE, BY).await;
             let (handle, _) = opened.expect("opened");
             let bytes = Bytes::from_static(b"changed");
             world
@@ -283,7 +283,7 @@ async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {
             assert_eq!(world.files.flush(handle, 0).await, Ok(()));
             world.files.close(handle).await;
         };
-        let make = world.files.mkdir(old, "sub".into());
+        let make = world.files.mkdir(old, "sub".into(), MAKER);
         let remove = world.files.unlink(old, "e".into());
         let (made, removed, ..) = tokio::join!(make, remove, create, write);
         assert_eq!((made.map(drop), removed), (Ok(()), Ok(())));

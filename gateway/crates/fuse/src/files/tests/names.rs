@@ -4,8 +4,13 @@ use super::*;
 
 const NOTHING: SetAttr = SetAttr {
     size: None,
+    mode: Some(0o644),
+    uid: None,
+    gid: None,
     modified: None,
+    accessed: None,
     handle: None,
+    caller: 7,
 };
 
 /// The sizes that WordPress makes of a picture.
@@ -60,7 +65,7 @@ impl World {
     }
 
     async fn put(&self, folder: u64, name: &str) {
-        let created = self.files.create(folder, name.into(), 0o101, 0).await;
+        let created = self.files.create(folder, name.into(), 0o101, MAKER).await;
         let ((attr, _), handle, _) = created.expect("created");
         let bytes = Bytes::from_static(b"picture");
         self.files
@@ -101,12 +106,12 @@ async fn uploads_ask_nothing_of_a_folder_that_was_made_here() {
         assert_eq!(world.look(ROOT_INO, "2026").await, Err(Errno::ENOENT));
         let (year, _) = world
             .files
-            .mkdir(ROOT_INO, "2026".into())
+            .mkdir(ROOT_INO, "2026".into(), MAKER)
             .await
             .expect("made");
         let (month, _) = world
             .files
-            .mkdir(year.ino.0, "11".into())
+            .mkdir(year.ino.0, "11".into(), MAKER)
             .await
             .expect("made");
         let before = world.costs();
@@ -134,7 +139,7 @@ async fn uploads_list_a_folder_that_was_there_once() {
     // A name is removed, made and removed again: only the changes themselves reach the bucket.
     let (folder, _) = world
         .files
-        .mkdir(month, "cache".into())
+        .mkdir(month, "cache".into(), MAKER)
         .await
         .expect("made");
     world.put(folder.ino.0, "index.php").await;
@@ -214,7 +219,10 @@ async fn of_two_that_make_a_folder_one_finds_it_made() {
         let name = format!("{n}");
         world.bucket.fail_from("put", [late.clone()], []);
         let make = async || {
-            let made = world.files.mkdir(ROOT_INO, name.clone().into()).await;
+            let made = world
+                .files
+                .mkdir(ROOT_INO, name.clone().into(), MAKER)
+                .await;
             if made.is_err() {
                 let folder = world.look(ROOT_INO, &name).await.expect("it is there");
                 assert_eq!(folder.kind, FileType::Directory);
@@ -242,7 +250,7 @@ async fn a_folder_that_could_not_be_made_can_be_made_by_the_next() {
     let world = World::closing(Commit::Close);
     let down = Fault::Refuse(OriginError::Unavailable("down"));
     world.bucket.fail_from("put", [down], []);
-    let make = || world.files.mkdir(ROOT_INO, "new".into());
+    let make = || world.files.mkdir(ROOT_INO, "new".into(), MAKER);
     let (one, other) = tokio::join!(make(), make());
     assert_eq!(one.map(drop), Err(Errno::EIO));
     assert_eq!(other.map(drop), Ok(()));

@@ -47,7 +47,7 @@ async fn an_open_file_stays_on_its_version() {
     world.bucket.put("p/file", "newer");
     // The kernel cuts pages off by the size it is shown.
     assert_eq!(world.walk("file").await.size, 3);
-    let refused = world.files.open(ino, OpenFlags(0), 0).await.map(drop);
+    let refused = world.files.open(ino, OpenFlags(0), (0, 0)).await.map(drop);
     assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
     let there = world.walk("file").await;
     assert_ne!(there.ino.0, ino);
@@ -71,7 +71,7 @@ async fn an_open_file_stays_on_its_version() {
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
     let (_, flags) = world
         .files
-        .open(ino, OpenFlags(direct), 0)
+        .open(ino, OpenFlags(direct), BY)
         .await
         .expect("open");
     assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));

@@ -1,6 +1,7 @@
 //! Writes, as the mount sees them.
 
 use super::*;
+use tidegate_plan::attributes::{MTIME_HEADER, UnixTime};
 
 mod meetings;
 mod times;
@@ -12,7 +13,7 @@ const US: u32 = 0;
 
 impl World {
     async fn create(&self, name: &str) -> (u64, u64) {
-        let created = self.files.create(ROOT_INO, name.into(), 0, US).await;
+        let created = self.files.create(ROOT_INO, name.into(), 0, MAKER).await;
         let ((attr, _), handle, _) = created.expect("created");
         (attr.ino.0, handle)
     }
@@ -36,13 +37,13 @@ impl World {
     }
 
     /// Returns the number of requests to the bucket so far.
-    fn requests(&self) -> u64 {
+    pub(super) fn requests(&self) -> u64 {
         let bucket = &self.bucket;
         let writes = bucket.writes().len() as u64;
         bucket.gets() + bucket.heads() + bucket.lists() + writes
     }
 
-    fn stored(&self, key: &str) -> Option<Bytes> {
+    pub(super) fn stored(&self, key: &str) -> Option<Bytes> {
         self.bucket.object(key).map(|(_, bytes)| bytes)
     }
 }
@@ -55,7 +56,7 @@ async fn everybody_reads_the_draft_and_then_what_was_committed() {
     let (reader, _) = world.open(ino).await;
     assert_eq!(world.text(reader).await, "before");
     world.ear.heard();
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     assert!(world.ear.heard().is_empty(), "the pages are of the base");
     world.write(writer, 6, " and after").await;
     assert_eq!(world.text(reader).await, "before and after");
@@ -78,10 +79,10 @@ async fn a_version_from_elsewhere_has_a_node_of_its_own_when_it_is_written_to() 
     let (reader, _) = world.open(ino).await;
     assert_eq!(world.text(reader).await, "one");
     world.bucket.put("p/file", "another");
-    let refused = world.files.open(ino, WRITE, US).await.map(drop);
+    let refused = world.files.open(ino, WRITE, BY).await.map(drop);
     assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
     let there = world.walk("file").await.ino.0;
-    let (writer, _) = world.files.open(there, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(there, WRITE, BY).await.expect("it opens");
     world.write(writer, 0, "ANOTHER").await;
     assert_eq!(world.text(reader).await, "one", "it stays on its version");
     world.done(writer).await;
@@ -93,18 +94,24 @@ async fn a_version_from_elsewhere_has_a_node_of_its_own_when_it_is_written_to() 
 #[tokio::test]
 async fn a_new_file_costs_a_request() {
     let world = World::writable();
-    let made = world.files.mkdir(ROOT_INO, "new".into()).await;
+    let made = world.files.mkdir(ROOT_INO, "new".into(), MAKER).await;
     let folder = made.expect("made").0.ino.0;
     let before = world.requests();
     for name in ["a", "b"] {
         assert_eq!(world.look(folder, name).await, Err(Errno::ENOENT));
         let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("small");
-        let created = world.files.create(folder, name.into(), exclusive, US).await;
+        let created = world
+            .files
+            .create(folder, name.into(), exclusive, MAKER)
+            .await;
         let (_, handle, _) = created.expect("created");
         world.write(handle, 0, "12345").await;
         world.done(handle).await;
         assert_eq!(world.look(folder, name).await.expect("there").size, 5);
-        let again = world.files.create(folder, name.into(), exclusive, US).await;
+        let again = world
+            .files
+            .create(folder, name.into(), exclusive, MAKER)
+            .await;
         assert_eq!(again.map(|(_, handle, _)| handle), Err(Errno::EEXIST));
     }
     assert_eq!(world.requests() - before, 2);
@@ -130,7 +137,7 @@ async fn names_change_at_once() {
     let world = World::writable();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "1").await;
-    let folder = world.files.mkdir(ROOT_INO, "f".into()).await;
+    let folder = world.files.mkdir(ROOT_INO, "f".into(), MAKER).await;
     let folder = folder.expect("made").0.ino.0;
     world.done(handle).await;
     let rename = |from, to, keep| world.files.rename(from, to, keep);
@@ -205,7 +212,11 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
 async fn only_who_writes_says_that_it_is_complete() {
     let world = World::writable();
     let (init, us) = (1, std::process::id());
-    let created = world.files.create(ROOT_INO, "file".into(), 0, us).await;
+    let maker = Creator {
+        thread: us,
+        ..MAKER
+    };
+    let created = world.files.create(ROOT_INO, "file".into(), 0, maker).await;
     let (_, handle, _) = created.expect("created");
     let written = world.files.write((handle, us), 0, "half".into(), false);
     assert_eq!(written.await, Ok(4));
@@ -229,8 +240,8 @@ async fn what_may_not_be_written_is_refused() {
     let world = World::new();
     world.bucket.put("p/file", "x");
     let ino = world.walk("file").await.ino.0;
-    assert_eq!(world.files.open(ino, WRITE, US).await, Err(Errno::EROFS));
-    let created = world.files.create(ROOT_INO, "new".into(), 0, US).await;
+    assert_eq!(world.files.open(ino, WRITE, BY).await, Err(Errno::EROFS));
+    let created = world.files.create(ROOT_INO, "new".into(), 0, MAKER).await;
     assert_eq!(created.map(|(_, handle, _)| handle), Err(Errno::EROFS));
     assert_eq!(
         world.files.unlink(ROOT_INO, "file".into()).await,
@@ -245,11 +256,11 @@ async fn who_writes_finds_the_end_where_it_is() {
     world.bucket.put("p/file", "12345");
     let ino = world.walk("file").await.ino.0;
     world.bucket.put("p/file", "1234567890");
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
     let (shown, _) = world.files.getattr(ino).await.expect("there");
     assert_eq!(shown.size, 10);
-    let (second, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (second, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     assert!(world.ear.heard().is_empty(), "it was told of the draft");
     world.files.close(second).await;
     world.files.close(writer).await;
@@ -258,30 +269,31 @@ async fn who_writes_finds_the_end_where_it_is() {
 /// A program that changes a file by its name cannot tell whether another writer's bytes are complete.
 #[tokio::test]
 async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
-    let world = World::writable();
+    let world = World::keeping();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "half").await;
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let time = UnixTime::new(1_600_000_000, 0);
     let set = |size, modified| {
         let set = SetAttr {
             size,
             modified,
-            handle: None,
+            ..SetAttr::default()
         };
         world.files.setattr(ino, set)
     };
-    set(None, Some(time)).await.expect("set");
     assert_eq!(world.stored("p/file"), None);
-    let (other, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (other, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     world.done(other).await;
     assert_eq!(world.stored("p/file"), None, "it has written nothing");
     set(Some(2), None).await.expect("cut");
     assert_eq!(world.stored("p/file"), None);
     assert_eq!(world.text(handle).await, "ha");
+    set(None, Some(time)).await.expect("set");
+    assert_eq!(world.stored("p/file"), None);
     assert_eq!(world.files.flush(handle, US).await, Ok(()));
     let (version, bytes) = world.bucket.object("p/file").expect("there");
     assert_eq!(bytes, "ha");
-    assert_eq!(version.header(&attr::MTIME_HEADER), Some("1600000000"));
+    assert_eq!(version.header(&MTIME_HEADER), Some("1600000000"));
     // The file is open, but all of it is in the bucket: no close is missing.
     set(Some(1), None).await.expect("cut");
     assert_eq!(world.stored("p/file").expect("there"), "h");
@@ -293,18 +305,17 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
 /// `futimens` comes without the handle that it was called for.
 #[tokio::test]
 async fn what_is_written_after_a_time_was_given_has_a_later_one() {
-    let world = World::writable();
+    let world = World::keeping();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "old").await;
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let time = UnixTime::new(1_600_000_000, 0);
     let set = SetAttr {
-        size: None,
         modified: Some(time),
-        handle: None,
+        ..SetAttr::default()
     };
     let kept = || {
         let (version, _) = world.bucket.object("p/file").expect("there");
-        version.header(&attr::MTIME_HEADER).map(str::to_owned)
+        version.header(&MTIME_HEADER).map(str::to_owned)
     };
     world.files.setattr(ino, set).await.expect("set");
     assert_eq!(world.files.flush(handle, US).await, Ok(()));
@@ -328,7 +339,7 @@ async fn a_listing_that_is_under_way_brings_nothing_old_back() {
     let folder = world.files.folder(handle).expect("open");
     let names = folder.at(0).await.expect("names");
     let ino = world.walk("changed").await.ino.0;
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     world.write(writer, 5, "67890").await;
     world.done(writer).await;
     assert_eq!(world.files.unlink(ROOT_INO, "removed".into()).await, Ok(()));
@@ -378,7 +389,7 @@ async fn a_file_that_was_deleted_elsewhere_can_be_created() {
     assert_eq!(names.expect("listed").names.len(), 1);
     let ino = world.walk("log").await.ino.0;
     world.bucket.delete("p/log");
-    let opened = world.files.open(ino, WRITE, US).await;
+    let opened = world.files.open(ino, WRITE, BY).await;
     assert_eq!(opened, Err(Errno::ESTALE));
     assert_eq!(world.look(ROOT_INO, "log").await, Err(Errno::ENOENT));
     let (_, handle) = world.create("log").await;

@@ -35,7 +35,7 @@ async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed()
     let (other, _) = world.open(ino).await;
     assert_eq!(world.text(other).await, "old");
     assert!(!renamed.is_finished());
-    let opened = world.files.open(ino, TRUNCATE, US).await;
+    let opened = world.files.open(ino, TRUNCATE, BY).await;
     assert_eq!(opened, Err(Errno::ESTALE));
     assert_eq!(renamed.await.expect("no panic"), Ok(()));
     assert_eq!(world.look(ROOT_INO, "f").await, Err(Errno::ENOENT));
@@ -58,7 +58,7 @@ async fn who_begins_to_write_during_a_removal_finds_it_gone() {
     let files = world.files.clone();
     let removed = tokio::spawn(async move { files.unlink(ROOT_INO, "f".into()).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let opened = world.files.open(ino, TRUNCATE, US).await;
+    let opened = world.files.open(ino, TRUNCATE, BY).await;
     assert_eq!(opened, Err(Errno::ESTALE));
     assert_eq!(removed.await.expect("no panic"), Ok(()));
     world.settled().await;
@@ -87,7 +87,7 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
         .await
         .expect("written");
     world.ear.heard();
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
     assert_eq!(world.text(reader).await, "BEFORE");
     world.files.close(writer).await;
@@ -100,7 +100,7 @@ async fn who_goes_past_the_pages_keeps_another_version_from_them() {
     let world = World::writable();
     let created = world
         .files
-        .create(ROOT_INO, "file".into(), WRITE.0, US)
+        .create(ROOT_INO, "file".into(), WRITE.0, MAKER)
         .await;
     let ((attr, _), filler, _) = created.expect("created");
     let ino = attr.ino.0;
@@ -110,17 +110,17 @@ async fn who_goes_past_the_pages_keeps_another_version_from_them() {
     world.done(filler).await;
     world.bucket.put("p/file", "another");
     world.purge("p/file").await;
-    let refused = world.files.open(ino, OpenFlags(0), US).await.map(drop);
+    let refused = world.files.open(ino, OpenFlags(0), BY).await.map(drop);
     assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
     let there = world.walk("file").await;
     assert!(there.ino.0 != ino && there.size == 7);
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
-    let opened = world.files.open(there.ino.0, OpenFlags(direct), US).await;
+    let opened = world.files.open(there.ino.0, OpenFlags(direct), BY).await;
     let (direct, flags) = opened.expect("it opens");
     assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));
     world.bucket.put("p/file", "a third");
     world.purge("p/file").await;
-    let refused = world.files.open(there.ino.0, OpenFlags(0), US).await;
+    let refused = world.files.open(there.ino.0, OpenFlags(0), BY).await;
     assert_eq!(refused, Err(Errno::ESTALE));
     world.files.close(direct).await;
     world.files.close(joined).await;
@@ -134,7 +134,7 @@ async fn what_is_written_is_published_though_somebody_reads_on() {
         world.bucket.put("p/log", "before");
         let ino = world.walk("log").await.ino.0;
         let (reader, _) = world.open(ino).await;
-        let (writer, _) = world.files.open(ino, TRUNCATE, US).await.expect("it opens");
+        let (writer, _) = world.files.open(ino, TRUNCATE, BY).await.expect("it opens");
         if refused {
             world.write(writer, 0, "after").await;
             let down = Fault::Refuse(OriginError::Unavailable("down"));
@@ -162,7 +162,7 @@ async fn an_open_that_truncates_does_so_or_changes_nothing() {
     assert_eq!(world.text(reader).await, "old");
     let open = || {
         let files = world.files.clone();
-        tokio::spawn(async move { files.open(ino, TRUNCATE, US).await })
+        tokio::spawn(async move { files.open(ino, TRUNCATE, BY).await })
     };
     let wait = async |time| {
         for _ in 0..10 {
@@ -244,10 +244,13 @@ async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
     let name = "n".repeat(250);
     let mut folder = ROOT_INO;
     for _ in 0..4 {
-        let made = world.files.mkdir(folder, name.clone().into()).await;
+        let made = world.files.mkdir(folder, name.clone().into(), MAKER).await;
         folder = made.expect("made").0.ino.0;
     }
-    let created = world.files.create(folder, name.into(), WRITE.0, US).await;
+    let created = world
+        .files
+        .create(folder, name.into(), WRITE.0, MAKER)
+        .await;
     let refused = created.map(|(_, handle, _)| handle);
     assert_eq!(refused, Err(Errno::ENAMETOOLONG));
 }
@@ -259,7 +262,7 @@ async fn a_deletion_over_http_waits_for_the_kernel_and_keeps_no_writer_waiting()
     let world = World::writable();
     world.bucket.put("p/file", "old");
     let ino = world.walk("file").await.ino.0;
-    let (writer, _) = world.files.open(ino, TRUNCATE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, TRUNCATE, BY).await.expect("it opens");
     world.write(writer, 0, "new").await;
     world.ear.heard();
     let (free, busy) = mpsc::channel();

@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     /// Returns the attributes that a listing shows of a name.
-    async fn listed(&self, wanted: &str) -> FileAttr {
+    pub(in super::super) async fn listed(&self, wanted: &str) -> FileAttr {
         let handle = self.files.open_folder(ROOT_INO).expect("the root");
         let names = self.files.folder(handle).expect("open").at(0).await;
         let names = names.expect("names");
@@ -61,7 +61,7 @@ async fn who_opens_a_file_to_write_and_writes_nothing_moves_no_time() {
     world.bucket.put("p/file", "before");
     let before = world.times("file", "the beginning").await;
     let ino = world.walk("file").await.ino.0;
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
     let attr = world.files.getattr(ino).await.expect("there").0;
     assert_eq!((attr.mtime, attr.ctime), before);
     world.done(writer).await;
@@ -88,16 +88,15 @@ async fn a_rename_keeps_the_time_and_takes_no_ctime_back() {
 
 #[tokio::test]
 async fn a_time_that_is_set_to_the_past_is_no_ctime() {
-    let world = World::writable_with(|settings| settings.modified = Modified::Metadata);
+    let world = World::keeping();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "12345").await;
     world.done(handle).await;
     let (_, changed) = world.times("file", "the close").await;
     let past = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let set = SetAttr {
-        size: None,
-        modified: Some(past),
-        handle: None,
+        modified: Some(UnixTime::new(1_000_000_000, 0)),
+        ..SetAttr::default()
     };
     world.files.setattr(ino, set).await.expect("set");
     let attr = world.walk("file").await;

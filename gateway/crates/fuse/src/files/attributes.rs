@@ -1,0 +1,398 @@
+//! Attributes: mode, owner and times, of files and folders.
+//!
+//! Those of a file that is being written are headers of its draft, and go into the bucket with its bytes. Those of a
+//! file that is in the bucket, and of a folder, are handed to the write path, which sends them later.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{Errno, FileAttr};
+use futures_util::{StreamExt as _, stream};
+
+use super::{Files, TimedAttr};
+use crate::attr::{self, FolderFacts};
+use crate::errno;
+use crate::folder::FolderPage;
+use crate::nodes::Node;
+use crate::settings::AttributeUse;
+use tidegate_engine::names::{Answer, Facts, NameKind};
+use tidegate_plan::ObjectKey;
+use tidegate_plan::attributes::{
+    Attributes, FOLDER, MAX_LINK, PERMISSION_BITS, REGULAR, TYPE_BITS, UnixTime,
+};
+use tidegate_write::OpenMode;
+
+/// The bits that make a program run as the owner or the group of its file.
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+
+/// The bit that lets a group run a file. Without it the set-group-ID bit does not.
+const GROUP_RUNS: u32 = 0o010;
+
+/// The names of a page whose types are asked for at once.
+const MAX_TYPE_REQUESTS: usize = 16;
+
+/// The attributes that `setattr` is to change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SetAttr {
+    pub(crate) size: Option<u64>,
+    /// The bits that chmod(2) sets.
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) modified: Option<UnixTime>,
+    pub(crate) accessed: Option<UnixTime>,
+    pub(crate) handle: Option<u64>,
+    /// The user who asks.
+    pub(crate) caller: u32,
+}
+
+impl SetAttr {
+    fn changes_attributes(&self) -> bool {
+        let owner = self.uid.or(self.gid);
+        self.mode.or(owner).is_some() || self.modified.or(self.accessed).is_some()
+    }
+
+    /// Changes attributes by the rules of chmod(2), chown(2) and utimensat(2). `shown` are those that the file has,
+    /// where none are stored.
+    fn apply(&self, stored: Attributes, shown: &FileAttr, kind: u32) -> Attributes {
+        let before = stored.mode.unwrap_or(u32::from(shown.perm));
+        let kind = match before & TYPE_BITS {
+            0 => kind,
+            kind => kind,
+        };
+        let bits = self.mode.unwrap_or(before) & PERMISSION_BITS;
+        let is_chown = self.uid.or(self.gid).is_some() && kind == REGULAR && self.mode.is_none();
+        let bits = if is_chown { without_set_id(bits) } else { bits };
+        Attributes {
+            mode: Some(kind | bits),
+            uid: Some(self.uid.or(stored.uid).unwrap_or(shown.uid)),
+            gid: Some(self.gid.or(stored.gid).unwrap_or(shown.gid)),
+            modified: self.modified.or(stored.modified),
+            accessed: self.accessed.or(stored.accessed),
+        }
+    }
+}
+
+/// The user who makes a file, and the mode that it asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Creator {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mode: u32,
+    pub(crate) thread: u32,
+}
+
+impl Files {
+    /// Returns whether attributes are kept.
+    pub(crate) fn keeps_attributes(&self) -> bool {
+        self.settings.attributes == AttributeUse::Kept
+    }
+
+    /// Returns whether an object may be a link, as far as is known.
+    pub(super) fn lacks_type(&self, facts: &Facts) -> bool {
+        self.keeps_attributes() && facts.attributes.is_none() && facts.size <= MAX_LINK
+    }
+
+    /// Returns the attributes of a new file, folder or link. In a folder with the set-group-ID bit it has the folder's
+    /// group, and a folder that bit as well.
+    pub(super) fn new_attributes(&self, creator: &Creator, folder: u64, kind: u32) -> Attributes {
+        if !self.keeps_attributes() {
+            return Attributes::default();
+        }
+        let parent = self.folder_attr(folder);
+        let is_shared = u32::from(parent.perm) & SET_GID != 0;
+        let bits = creator.mode & PERMISSION_BITS;
+        let inherited = if is_shared && kind == FOLDER {
+            SET_GID
+        } else {
+            0
+        };
+        Attributes {
+            mode: Some(kind | bits | inherited),
+            uid: Some(creator.uid),
+            gid: Some(if is_shared { parent.gid } else { creator.gid }),
+            modified: None,
+            accessed: None,
+        }
+    }
+
+    /// Returns the attributes that stay with a file whose content is replaced by user `uid`; those of one that is
+    /// changed come with its version.
+    pub(super) async fn attributes_of_replaced(
+        &self,
+        path: &str,
+        uid: u32,
+        how: OpenMode,
+    ) -> Result<Attributes, Errno> {
+        if !self.keeps_attributes() || how == OpenMode::Change {
+            return Ok(Attributes::default());
+        }
+        let stored = match self.bounded(self.resolve(path)).await?.entry {
+            NameKind::File(facts) => self.stored_attributes(path, facts).await?,
+            NameKind::Folder | NameKind::Missing => Attributes::default(),
+        };
+        let mode = match (uid, stored.mode) {
+            (0, mode) => mode,
+            (_, mode) => mode.map(without_set_id),
+        };
+        Ok(Attributes {
+            mode,
+            modified: None,
+            ..stored
+        })
+    }
+
+    /// Returns the stored attributes of a file; asks for its headers if they are not known.
+    async fn stored_attributes(&self, path: &str, facts: Facts) -> Result<Attributes, Errno> {
+        if let Some(known) = facts.attributes {
+            return Ok(known);
+        }
+        match self.bounded(self.ask(path, true)).await?.entry {
+            NameKind::File(facts) => Ok(facts.attributes.unwrap_or_default()),
+            NameKind::Folder | NameKind::Missing => Ok(Attributes::default()),
+        }
+    }
+
+    /// Changes attributes, and returns the new ones.
+    pub(crate) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<TimedAttr, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        if !self.is_writable() {
+            return Err(Errno::EROFS);
+        }
+        if let Some(size) = set.size {
+            let node = self.file_node(ino)?;
+            self.set_size(&node, (size, set.caller), set.handle).await?;
+        }
+        if set.changes_attributes() && self.keeps_attributes() {
+            match node.is_folder {
+                true => self.set_folder(&node, &set).await?,
+                false => self.set_file(&node, &set).await?,
+            }
+        }
+        self.bounded(self.getattr(ino)).await
+    }
+
+    async fn set_file(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
+        let handle = set.handle.and_then(|handle| self.open.get(handle));
+        let write_handle = handle.as_ref().and_then(|it| it.write_handle.as_ref());
+        if let Some(write_handle) = write_handle {
+            return self.set_drafted(node, &write_handle.writer, set).await;
+        }
+        if self.draft_of(node).is_none() {
+            return self.set_published(node, set).await;
+        }
+        let used = self.use_node(node).await?;
+        let unfinished = self.is_unfinished(node);
+        let how = (OpenMode::Change, Attributes::default());
+        let writing = self.enter(node, how, false).await?;
+        drop(used);
+        let mut done = self.set_drafted(node, &writing.writer, set).await;
+        if done.is_ok() && !unfinished {
+            done = self.commit(&writing.writer).await;
+        }
+        self.leave(writing, !unfinished).await;
+        done
+    }
+
+    /// Sets the attributes of a draft. If it is just being published, waits as long as that makes progress.
+    async fn set_drafted(
+        &self,
+        node: &Node,
+        writer: &tidegate_write::Writer,
+        set: &SetAttr,
+    ) -> Result<(), Errno> {
+        let shown = attr::drafted(&self.settings, node.ino, &writer.snapshot());
+        let work = async {
+            let change = |stored: &mut Attributes| *stored = set.apply(*stored, &shown, REGULAR);
+            writer.set_attributes(change).await;
+            Ok(())
+        };
+        self.progressing(writer, work).await
+    }
+
+    /// Sets the attributes of a file that is in the bucket.
+    async fn set_published(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
+        if !node.is_linked() {
+            return Ok(());
+        }
+        let _used = self.use_node(node).await?;
+        let path = node.key();
+        let key = ObjectKey::new(&path).map_err(|_| Errno::ENOENT)?;
+        let Answer { entry, .. } = self.bounded(self.resolve(&path)).await?;
+        let NameKind::File(facts) = entry else {
+            return Err(Errno::ESTALE);
+        };
+        let facts = match (&facts.attributes, &facts.etag) {
+            (Some(_), Some(_)) => facts,
+            _ => match self.bounded(self.ask(&path, true)).await?.entry {
+                NameKind::File(facts) => facts,
+                NameKind::Folder | NameKind::Missing => return Err(Errno::ESTALE),
+            },
+        };
+        let stored = facts.attributes.unwrap_or_default();
+        let shown = attr::file(&self.settings, node.ino, &facts);
+        let wanted = set.apply(stored, &shown, REGULAR);
+        if wanted != stored {
+            let writers = self.writers()?;
+            let changed = writers.change_attributes(&self.source, &key, (&facts, wanted));
+            changed
+                .await
+                .map_err(|error| errno::written(&error, &path))?;
+            node.pages().pin_attributes(wanted);
+            self.tell_others(key);
+        }
+        Ok(())
+    }
+
+    async fn set_folder(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
+        let path = node.key();
+        self.read_marker(node).await;
+        let stored = self.folder_facts(node).attributes;
+        let shown = self.show_folder(node);
+        let wanted = set.apply(stored, &shown, FOLDER);
+        if wanted == stored {
+            return Ok(());
+        }
+        let Ok(key) = ObjectKey::new(&path) else {
+            self.engine.keep_root(&self.source, wanted);
+            return Ok(());
+        };
+        let changed = self.writers()?;
+        let changed = changed.change_folder(&self.source, &key, wanted).await;
+        changed.map_err(|error| errno::written(&error, &path))
+    }
+
+    /// Asks for the headers of another program's marker of a folder, if a listing has shown one.
+    pub(crate) async fn read_marker(&self, node: &Node) {
+        let path = node.key();
+        let known = self.engine.known_folder(&self.source, &path);
+        if self.keeps_attributes() && known.is_some_and(|known| known.is_unread) {
+            let read = async {
+                self.engine.read_folder(&self.source, &path).await;
+                Ok(())
+            };
+            let _ = self.bounded(read).await;
+        }
+    }
+
+    fn folder_facts(&self, node: &Node) -> FolderFacts {
+        if !self.keeps_attributes() {
+            return FolderFacts::default();
+        }
+        let known = self.engine.known_folder(&self.source, &node.key());
+        known.map_or_else(FolderFacts::default, |known| FolderFacts {
+            modified: known.modified.map(SystemTime::from),
+            changed: known.changed.map(SystemTime::from),
+            attributes: known.attributes.get().unwrap_or_default(),
+        })
+    }
+
+    /// Returns the attributes of a folder.
+    pub(crate) fn show_folder(&self, node: &Node) -> FileAttr {
+        let facts = self.folder_facts(node);
+        attr::folder(&self.settings, node.ino, self.mounted, &facts)
+    }
+
+    /// Notes that a name in a folder has come or gone.
+    pub(super) fn touch_folder(&self, folder: u64) {
+        if let (true, Some(node)) = (self.keeps_attributes(), self.nodes.get(folder)) {
+            self.engine.touch_folder(&self.source, &node.key());
+        }
+    }
+
+    /// Clears the bits that lend rights, because a program without the right to keep them writes through this handle.
+    pub(crate) async fn clear_bits(&self, handle: u64) -> Result<(), Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
+        let mode = write_handle.writer.snapshot().attributes.mode;
+        let cleared = mode.map(without_set_id);
+        if !self.keeps_attributes() || cleared == mode {
+            return Ok(());
+        }
+        let set = SetAttr {
+            mode: cleared,
+            ..SetAttr::default()
+        };
+        let node = &handle.share.node;
+        self.set_drafted(node, &write_handle.writer, &set).await
+    }
+
+    /// Asks for the types of a page's names that may be links, side by side. A failure leaves a name a regular file.
+    pub(crate) async fn learn_types(&self, folder: &str, page: &FolderPage) {
+        if !self.keeps_attributes() {
+            return;
+        }
+        let is_unknown = |(name, entry): &&(String, NameKind)| {
+            let NameKind::File(facts) = entry else {
+                return false;
+            };
+            if !self.lacks_type(facts) {
+                return false;
+            }
+            let known = self.engine.known(&self.source, &format!("{folder}{name}"));
+            !known.is_some_and(|known| match &known.entry {
+                NameKind::File(facts) => facts.attributes.is_some(),
+                NameKind::Folder | NameKind::Missing => true,
+            })
+        };
+        let asked = page
+            .names
+            .iter()
+            .filter(is_unknown)
+            .map(|(name, _)| async move {
+                let path = format!("{folder}{name}");
+                if self.drafted(&path).is_none() {
+                    let _ = self.ask(&path, true).await;
+                }
+            });
+        let asked = asked.collect::<Vec<_>>();
+        if asked.is_empty() {
+            return;
+        }
+        stream::iter(asked)
+            .buffer_unordered(MAX_TYPE_REQUESTS)
+            .for_each(|()| std::future::ready(()))
+            .await;
+        self.engine.write_times_out().await;
+    }
+
+    /// Returns whether a listed name is a link, by the present knowledge.
+    pub(crate) fn is_link(&self, path: &str, listed: &NameKind) -> bool {
+        let is_link = |entry: &NameKind| match entry {
+            NameKind::File(facts) => facts.attributes.is_some_and(|it| it.is_link()),
+            NameKind::Folder | NameKind::Missing => false,
+        };
+        if !self.keeps_attributes() {
+            return false;
+        }
+        let drafted = self.drafted(path);
+        let known = drafted.or_else(|| self.engine.known(&self.source, path));
+        known.map_or_else(|| is_link(listed), |known| is_link(&known.entry))
+    }
+}
+
+/// Returns a mode without the set-ID bits, as a write by another user or a change of the owner clears them.
+fn without_set_id(mode: u32) -> u32 {
+    match mode & GROUP_RUNS {
+        0 => mode & !SET_UID,
+        _ => mode & !(SET_UID | SET_GID),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_owner_or_content_clears_the_bits_that_lend_rights() {
+        for (mode, cleared) in [
+            (0o106_755, 0o100_755),
+            (0o102_644, 0o102_644),
+            (0o104_644, 0o100_644),
+            (0o101_777, 0o101_777),
+        ] {
+            assert_eq!(without_set_id(mode), cleared, "{mode:o}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Changes of attributes of objects that are in the bucket already.
+//!
+//! A change counts for all readers of this process at once. It is noted in a file beside the spool (`log`), and sent
+//! once the key is quiet (`send`): as one copy of the object onto itself. So `chmod`, `chown` and `utimensat` after a
+//! close cost one request together. A rename, or another write of the object, takes the change along before that; a
+//! deletion drops it. ADR 0050 has the reasons.
+
+pub(crate) mod log;
+pub(crate) mod send;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch};
+use tokio::time::Instant;
+
+use self::log::{Log, Record};
+use crate::{Drafts, WriteError, Writers};
+use tidegate_engine::names::Facts;
+use tidegate_engine::times::{KnownAttributes, Times};
+use tidegate_engine::{Core, ReadContext};
+use tidegate_plan::attributes::{Attributes, UnixTime};
+use tidegate_plan::{ETag, ObjectId, ObjectKey};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The time without another change after which a change is sent.
+const QUIET_TIME: Duration = Duration::from_secs(2);
+
+/// The longest time that a change waits while others follow it.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// The most changes that wait.
+const MAX_CHANGES: usize = 1 << 14;
+
+/// The changes that are sent at once.
+const MAX_SENDS: usize = 8;
+
+/// The longest wait for the file.
+const LOG_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// A change that is not in the bucket yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    /// The version that it was made to; `None`: a folder's marker, which may be missing.
+    pub(crate) etag: Option<ETag>,
+    /// The attributes that the object is to have.
+    pub(crate) attributes: Attributes,
+    /// Tells an earlier change of the same key apart.
+    pub(crate) revision: u64,
+    since: Instant,
+    due: Instant,
+}
+
+/// The changes of a process. See the module documentation.
+#[derive(Debug)]
+pub(crate) struct AttributeChanges {
+    table: Mutex<ChangeTable>,
+    log: Arc<AsyncMutex<Option<Log>>>,
+    /// Whether all changes are due at once, because the process ends.
+    draining: watch::Sender<bool>,
+    /// Changes with every change that leaves the table.
+    left: watch::Sender<()>,
+    sends: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct ChangeTable {
+    changes: HashMap<ObjectId, Change>,
+    revision: u64,
+    unwritten: Vec<Record>,
+}
+
+impl Default for AttributeChanges {
+    fn default() -> Self {
+        Self {
+            table: Mutex::default(),
+            log: Arc::default(),
+            draining: watch::Sender::new(false),
+            left: watch::Sender::new(()),
+            sends: Semaphore::new(MAX_SENDS),
+        }
+    }
+}
+
+impl AttributeChanges {
+    fn lock(&self) -> MutexGuard<'_, ChangeTable> {
+        self.table.lock().recover()
+    }
+
+    /// Opens the file in the spool's directory; returns the changes that an earlier process left. Without the file,
+    /// changes do not outlive this process. Blocks.
+    pub(crate) fn attach(&self, directory: &Path) -> Vec<Record> {
+        match Log::open(directory) {
+            Ok((log, found)) => {
+                if let Ok(mut held) = self.log.try_lock() {
+                    *held = Some(log);
+                }
+                found
+            }
+            Err(error) => {
+                tracing::warn!(%error, "changes of attributes that are not in the bucket do not outlive this process");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the number of changes that are not in the bucket yet.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().changes.len()
+    }
+
+    /// Returns the change of an object, if it waits.
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<Change> {
+        self.lock().changes.get(id).cloned()
+    }
+
+    /// Returns the change of a version, if it waits.
+    pub(crate) fn of_version(&self, id: &ObjectId, etag: &ETag) -> Option<Change> {
+        let change = self.get(id)?;
+        change
+            .etag
+            .as_ref()
+            .is_none_or(|of| of.weak_eq(etag))
+            .then_some(change)
+    }
+
+    /// Adds a change, or replaces the earlier one of the same key. Returns whether a task has to be started for it.
+    fn put(&self, id: &ObjectId, etag: Option<ETag>, attributes: Attributes) -> bool {
+        let now = Instant::now();
+        let mut table = self.lock();
+        table.revision += 1;
+        let revision = table.revision;
+        let since = table.changes.get(id).map_or(now, |before| before.since);
+        let change = Change {
+            etag,
+            attributes,
+            revision,
+            since,
+            due: (now + QUIET_TIME).min(since + MAX_WAIT),
+        };
+        table.unwritten.push(Record::of(id, &change));
+        table.changes.insert(id.clone(), change).is_none()
+    }
+
+    /// Moves the time at which a change is due.
+    fn postpone(&self, id: &ObjectId, pause: Duration) {
+        if let Some(change) = self.lock().changes.get_mut(id) {
+            change.due = Instant::now() + pause;
+        }
+    }
+
+    /// Removes a change that is in the bucket, or has no object any more; with a revision, unless another change came
+    /// after it.
+    pub(crate) fn remove(&self, id: &ObjectId, revision: Option<u64>) {
+        let mut table = self.lock();
+        let is_same = |change: &Change| revision.is_none_or(|it| it == change.revision);
+        if table.changes.get(id).is_some_and(is_same) {
+            table.changes.remove(id);
+            table.unwritten.push(Record::gone(id));
+            drop(table);
+            self.left.send_replace(());
+        }
+    }
+
+    /// Gives a waiting change the version that its object has now. Returns the change.
+    pub(crate) fn rebase(&self, id: &ObjectId, etag: &ETag) -> Option<Change> {
+        let mut table = self.lock();
+        let change = table.changes.get_mut(id)?;
+        change.etag = Some(etag.clone());
+        let (change, record) = (change.clone(), Record::of(id, change));
+        table.unwritten.push(record);
+        Some(change)
+    }
+
+    /// Writes new records to the file, for at most [`LOG_TIMEOUT`].
+    pub(crate) async fn write_out(self: &Arc<Self>) {
+        if self.lock().unwritten.is_empty() {
+            return;
+        }
+        let changes = self.clone();
+        let out = async move {
+            let mut held = changes.log.clone().lock_owned().await;
+            let written = tokio::task::spawn_blocking(move || {
+                let Some(log) = held.as_mut() else { return };
+                let (records, all) = {
+                    let mut table = changes.lock();
+                    let all: Vec<_> = table
+                        .changes
+                        .iter()
+                        .map(|(id, it)| Record::of(id, it))
+                        .collect();
+                    (std::mem::take(&mut table.unwritten), all)
+                };
+                if let Err(error) = log.append(&records, &all) {
+                    tracing::warn!(%error, "changes of attributes that are not in the bucket do not outlive this process");
+                    *held = None;
+                }
+            });
+            let _ = written.await;
+        };
+        let _ = tokio::time::timeout(LOG_TIMEOUT, out).await;
+    }
+
+    /// Returns once a change has room in the table, or after `patience` without any.
+    async fn room(&self, id: &ObjectId, patience: Duration) -> Result<(), WriteError> {
+        let mut left = self.left.subscribe();
+        loop {
+            {
+                let table = self.lock();
+                if table.changes.len() < MAX_CHANGES || table.changes.contains_key(id) {
+                    return Ok(());
+                }
+            }
+            let moved = tokio::time::timeout(patience, left.changed()).await;
+            moved
+                .map_err(|_| WriteError::Full)?
+                .map_err(|_| WriteError::Closing)?;
+        }
+    }
+}
+
+impl Writers {
+    /// Sets the attributes of an object that is in the bucket, as `facts` describe it. They are shown at once, and sent
+    /// once the key is quiet.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`] if too many changes wait; [`WriteError::Changed`] if the version is not known.
+    pub async fn change_attributes(
+        &self,
+        source: &Arc<ReadContext>,
+        key: &ObjectKey,
+        (facts, attributes): (&Facts, Attributes),
+    ) -> Result<(), WriteError> {
+        let (inner, id) = (&self.0, source.object(key));
+        let etag = facts.etag.clone().ok_or(WriteError::Changed)?;
+        inner.attributes.room(&id, inner.settings.patience).await?;
+        let core = &inner.core;
+        let modified = facts.modified.unwrap_or_else(|| core.now());
+        // The copy changes the bucket's own time of the object.
+        let attributes = Attributes {
+            modified: attributes.modified.or(Some(UnixTime::from(modified))),
+            ..attributes
+        };
+        let times = Times {
+            modified,
+            changed: core.next_time(&id),
+        };
+        core.times
+            .keep(&id, &etag, times, KnownAttributes::Pending(attributes));
+        let facts = Facts {
+            changed: Some(times.changed),
+            attributes: Some(attributes),
+            version: None,
+            ..facts.clone()
+        };
+        core.name_written(&id, facts);
+        self.wait_to_send(source, &id, Some(etag), attributes).await;
+        Ok(())
+    }
+
+    /// Sets the attributes of a folder: those of the empty object whose key is the folder's, which ends in `/`.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`] if too many changes wait.
+    pub async fn change_folder(
+        &self,
+        source: &Arc<ReadContext>,
+        key: &ObjectKey,
+        attributes: Attributes,
+    ) -> Result<(), WriteError> {
+        let (inner, id) = (&self.0, source.object(key));
+        inner.attributes.room(&id, inner.settings.patience).await?;
+        let known = KnownAttributes::Pending(attributes);
+        inner.core.keep_folder((id.origin, id.key.as_str()), known);
+        self.wait_to_send(source, &id, None, attributes).await;
+        Ok(())
+    }
+
+    async fn wait_to_send(
+        &self,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        etag: Option<ETag>,
+        attributes: Attributes,
+    ) {
+        let inner = &self.0;
+        inner.put_change(source, id, etag, attributes);
+        inner.core.times.write_out().await;
+        inner.attributes.write_out().await;
+    }
+
+    /// Takes up the changes that an earlier process left.
+    pub(crate) fn recover_attributes(&self, sources: &[Arc<ReadContext>]) {
+        let inner = &self.0;
+        for record in inner.attributes.attach(&inner.settings.spool) {
+            let source = sources
+                .iter()
+                .find(|source| source.origin.id() == record.origin());
+            let Some((source, (id, etag, attributes))) = source.zip(record.change()) else {
+                tracing::warn!(
+                    "a change of attributes belongs to no bucket that may be written to"
+                );
+                continue;
+            };
+            let core = &inner.core;
+            let known = KnownAttributes::Pending(attributes);
+            match &etag {
+                Some(etag) => core.keep_pending(&id, etag, attributes),
+                None => core.keep_folder((id.origin, id.key.as_str()), known),
+            }
+            inner.put_change(source, &id, etag, attributes);
+        }
+    }
+}
+
+impl Drafts {
+    /// Adds a change that is to be sent.
+    pub(crate) fn put_change(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        etag: Option<ETag>,
+        attributes: Attributes,
+    ) {
+        if self.attributes.put(id, etag, attributes) {
+            self.start_send(source, id);
+        }
+    }
+
+    /// Returns once no change of attributes waits any more; all are due at once meanwhile.
+    pub(crate) async fn attributes_settled(&self) {
+        let mut left = self.attributes.left.subscribe();
+        self.attributes.draining.send_replace(true);
+        while self.attributes.len() > 0 {
+            let _ = left.changed().await;
+        }
+        self.attributes.draining.send_replace(false);
+    }
+
+    /// Notes that the draft of an object is published as this version, with the attributes of the change of this
+    /// revision. A later change waits on for the new version.
+    pub(crate) fn attributes_published(
+        &self,
+        core: &Core,
+        id: &ObjectId,
+        etag: &ETag,
+        taken: Option<u64>,
+    ) {
+        if taken.is_some() {
+            self.attributes.remove(id, taken);
+        }
+        if let Some(change) = self.attributes.rebase(id, etag) {
+            core.keep_pending(id, etag, change.attributes);
+        }
+    }
+}

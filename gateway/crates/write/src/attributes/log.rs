@@ -1,0 +1,266 @@
+//! The file of changes that are not in the bucket yet.
+//!
+//! Frames follow each other: a length (4 bytes, little-endian), the xxh3 hash of the rest (8 bytes), and a record as
+//! JSON. The last record of a key counts. A frame with a wrong hash, and everything after it, is cut off. Written frames
+//! outlive the process; they are synced within a second, as a local disk does it with attributes.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Change, MAX_CHANGES};
+use tidegate_plan::attributes::Attributes;
+use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
+
+/// The file's name. Its number is the version of the format.
+pub(super) const FILE_NAME: &str = "attributes-1";
+
+/// The name of a new file, which will replace it.
+const NEW_FILE_NAME: &str = "attributes-1.new";
+
+/// Bytes of a frame before its record.
+const HEAD_BYTES: usize = 12;
+
+/// The maximum length of a record: a key has up to 1,024 bytes, each of which JSON may write as six.
+const MAX_RECORD_BYTES: usize = 16 << 10;
+
+/// The length of the file from which it is written anew, if it has many more records than there are changes.
+const MAX_FILE_BYTES: u64 = 512 * MAX_CHANGES as u64;
+
+/// The seed of the frames' hashes.
+const CHECKSUM_SEED: u64 = 0x6174_7472;
+
+/// The time within which written frames are synced.
+const SYNC_DELAY: Duration = Duration::from_secs(1);
+
+/// A change, or the note that there is none any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    origin: u64,
+    key: String,
+    etag: Option<String>,
+    /// The headers with the attributes; `None`: the change is in the bucket, or dropped.
+    headers: Option<Vec<(String, String)>>,
+}
+
+impl Record {
+    pub(super) fn of(id: &ObjectId, change: &Change) -> Self {
+        let mut headers = Vec::new();
+        change.attributes.store(&mut headers);
+        Self {
+            etag: change.etag.as_ref().map(|etag| etag.as_str().to_owned()),
+            headers: Some(crate::draft::records::header_pairs(&headers)),
+            ..Self::gone(id)
+        }
+    }
+
+    pub(super) fn gone(id: &ObjectId) -> Self {
+        Self {
+            origin: id.origin.0,
+            key: id.key.as_str().to_owned(),
+            etag: None,
+            headers: None,
+        }
+    }
+
+    /// Returns the bucket.
+    pub(super) fn origin(&self) -> OriginId {
+        OriginId(self.origin)
+    }
+
+    /// Returns the object, its version, and the attributes that it is to have.
+    pub(super) fn change(&self) -> Option<(ObjectId, Option<ETag>, Attributes)> {
+        let id = ObjectId {
+            origin: self.origin(),
+            key: ObjectKey::new(&self.key).ok()?,
+        };
+        let etag = match &self.etag {
+            Some(etag) => Some(ETag::parse(etag)?),
+            None => None,
+        };
+        let headers = crate::publish::recover::headers(self.headers.as_ref()?);
+        Some((id, etag, Attributes::of(&headers)))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    directory: PathBuf,
+    file: Arc<File>,
+    length: u64,
+    /// Whether a task is about to sync the file.
+    is_syncing: Arc<AtomicBool>,
+}
+
+impl Log {
+    /// Opens the file in a directory, creates it if it is missing, and returns the changes in it.
+    pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<Record>)> {
+        let path = directory.join(FILE_NAME);
+        let mut file = options().append(true).read(true).open(&path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let (mut at, mut changes) = (0, HashMap::new());
+        while let Some((record, length)) = read(&bytes[at..]) {
+            at += length;
+            let key = (record.origin, record.key.clone());
+            match record.headers.is_some() {
+                true => changes.insert(key, record),
+                false => changes.remove(&key),
+            };
+        }
+        file.set_len(at as u64)?;
+        let log = Self {
+            directory: directory.to_owned(),
+            file: Arc::new(file),
+            length: at as u64,
+            is_syncing: Arc::default(),
+        };
+        Ok((log, changes.into_values().collect()))
+    }
+
+    /// Appends records. `all` are those of the table, for a new file.
+    pub(super) fn append(&mut self, records: &[Record], all: &[Record]) -> io::Result<()> {
+        if all.is_empty() && self.length > 0 {
+            self.file.set_len(0)?;
+            self.length = 0;
+            return Ok(());
+        }
+        let bytes = frames(records);
+        if self.length + bytes.len() as u64 > MAX_FILE_BYTES {
+            return self.renew(all);
+        }
+        (&*self.file).write_all(&bytes)?;
+        self.length += bytes.len() as u64;
+        self.sync_soon();
+        Ok(())
+    }
+
+    fn renew(&mut self, all: &[Record]) -> io::Result<()> {
+        let new = self.directory.join(NEW_FILE_NAME);
+        let _ = fs::remove_file(&new);
+        let mut file = options().append(true).open(&new)?;
+        let bytes = frames(all);
+        file.write_all(&bytes)?;
+        // A name that is durable before the bytes would leave an empty file.
+        file.sync_data()?;
+        fs::rename(&new, self.directory.join(FILE_NAME))?;
+        (self.file, self.length) = (Arc::new(file), bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Syncs the file within [`SYNC_DELAY`], once for all frames that are written by then.
+    fn sync_soon(&self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if self.is_syncing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (file, is_syncing) = (self.file.clone(), self.is_syncing.clone());
+        runtime.spawn(async move {
+            tokio::time::sleep(SYNC_DELAY).await;
+            is_syncing.store(false, Ordering::SeqCst);
+            let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+            if let Ok(Err(error)) = synced {
+                tracing::warn!(%error, "cannot sync changes of attributes");
+            }
+        });
+    }
+}
+
+/// Returns options that keep other users from reading the file, because it has keys.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    options
+}
+
+fn frames(records: &[Record]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for record in records {
+        let body = serde_json::to_vec(record).expect("records are plain data");
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&xxh3_64_with_seed(&body, CHECKSUM_SEED).to_le_bytes());
+        bytes.extend_from_slice(&body);
+    }
+    bytes
+}
+
+/// Returns the first record, and the length of its frame; `None` if it is not whole.
+fn read(bytes: &[u8]) -> Option<(Record, usize)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (hash, rest) = rest.split_first_chunk::<8>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    let body = rest.get(..length).filter(|_| length <= MAX_RECORD_BYTES)?;
+    let sound = u64::from_le_bytes(*hash) == xxh3_64_with_seed(body, CHECKSUM_SEED);
+    let record = sound.then(|| serde_json::from_slice(body).ok())??;
+    Some((record, HEAD_BYTES + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(key: &str, mode: Option<u32>) -> Record {
+        Record {
+            origin: 7,
+            key: key.to_owned(),
+            etag: mode.map(|_| "\"1\"".to_owned()),
+            headers: mode.map(|mode| vec![("x-amz-meta-mode".to_owned(), format!("0{mode:o}"))]),
+        }
+    }
+
+    fn left(directory: &Path) -> Vec<Record> {
+        let (_, mut found) = Log::open(directory).expect("opened");
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found
+    }
+
+    #[test]
+    fn the_last_record_of_a_key_counts_and_a_torn_end_is_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut log, found) = Log::open(folder.path()).expect("opened");
+        assert!(found.is_empty());
+        let all = [
+            record("a", Some(0o600)),
+            record("b", Some(0o644)),
+            record("a", Some(0o700)),
+        ];
+        log.append(&all, &all).expect("written");
+        log.append(&[record("b", None)], &all[2..])
+            .expect("written");
+        let path = folder.path().join(FILE_NAME);
+        let mut bytes = fs::read(&path).expect("there");
+        let whole = bytes.len();
+        bytes.extend_from_slice(&frames(&[record("c", Some(1))])[..20]);
+        fs::write(&path, &bytes).expect("written");
+        assert_eq!(left(folder.path()), [all[2].clone()]);
+        assert_eq!(fs::metadata(&path).expect("there").len(), whole as u64);
+        let (id, etag, attributes) = all[2].change().expect("sound");
+        assert_eq!((id.key.as_str(), etag), ("a", ETag::parse("\"1\"")));
+        assert_eq!(attributes.mode, Some(0o700));
+        assert_eq!(record("b", None).change(), None);
+    }
+
+    #[test]
+    fn it_is_written_anew_before_it_grows_without_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut log, _) = Log::open(folder.path()).expect("opened");
+        log.length = MAX_FILE_BYTES;
+        let all = [record("a", Some(1)), record("b", Some(2))];
+        log.append(&all[1..], &all).expect("written");
+        assert_eq!(left(folder.path()), all);
+        log.append(&[record("a", None)], &[]).expect("written");
+        assert!(left(folder.path()).is_empty());
+        assert_eq!(log.length, 0, "without changes it is empty");
+    }
+}

@@ -1,0 +1,213 @@
+//! The way of a change of attributes into the bucket.
+//!
+//! A change of an object becomes a draft of which no byte is written. Its publish is a copy of the object onto itself
+//! with new metadata, by parts if it is too large for one request; whoever opens the object meanwhile joins the draft.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use tokio::time::Instant;
+
+use super::{Change, QUIET_TIME};
+use crate::change::change_mark::change_key;
+use crate::draft::begin;
+use crate::publish::queue::RETRY_PAUSE;
+use crate::{Drafts, WriteError, Writer};
+use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, OriginError, Payload};
+use tidegate_plan::{ChangeKind, ObjectId};
+
+/// The content type of a folder's marker, as s3fs and others write it.
+pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("application/x-directory");
+
+/// The outcome of a try.
+enum Sent {
+    /// It is in the bucket, or has no object any more.
+    Done,
+    /// A writer of the object takes it along, or is in the way.
+    Postponed,
+}
+
+impl Drafts {
+    /// Starts the task that sends the change of a key.
+    pub(super) fn start_send(self: &Arc<Self>, source: &Arc<ReadContext>, id: &ObjectId) {
+        let (inner, source, id) = (self.clone(), source.clone(), id.clone());
+        self.core
+            .spawn(async move { inner.send_changes(&source, &id).await });
+    }
+
+    /// Sends the change of a key, and those that follow it, until there is none.
+    async fn send_changes(self: Arc<Self>, source: &Arc<ReadContext>, id: &ObjectId) {
+        let stop = self.core.stop.clone();
+        let (mut failures, mut again) = (0, false);
+        loop {
+            tokio::select! {
+                () = self.wait_until_due(id, again) => {}
+                () = stop.cancelled() => return,
+            }
+            let Some(change) = self.attributes.get(id) else {
+                return;
+            };
+            let sent = {
+                let Ok(_turn) = self.attributes.sends.acquire().await else {
+                    return;
+                };
+                match &change.etag {
+                    Some(_) => self.send(source, id, &change).await,
+                    None => self.send_folder(source, id, &change).await,
+                }
+            };
+            let key = id.key.as_str();
+            again = !matches!(sent, Ok(Sent::Done));
+            match sent {
+                Ok(Sent::Done) => {
+                    failures = 0;
+                    self.attributes.remove(id, Some(change.revision));
+                }
+                Ok(Sent::Postponed) => self.attributes.postpone(id, QUIET_TIME),
+                Err(WriteError::Closing) => return,
+                Err(error) if error.is_passing() => {
+                    let pause = RETRY_PAUSE.pause(failures, 1.0);
+                    failures += 1;
+                    tracing::warn!(%error, ?pause, key, "changed attributes are not in the bucket yet");
+                    self.attributes.postpone(id, pause);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, key, "changed attributes were refused, and are dropped");
+                    self.attributes.remove(id, Some(change.revision));
+                }
+            }
+            self.attributes.write_out().await;
+        }
+    }
+
+    /// Waits until the change of a key is due, or has left. While the process ends it is due at once, unless it is sent
+    /// `again`.
+    async fn wait_until_due(&self, id: &ObjectId, again: bool) {
+        let mut draining = self.attributes.draining.subscribe();
+        loop {
+            let Some(change) = self.attributes.get(id) else {
+                return;
+            };
+            let is_drained = *draining.borrow_and_update() && !again;
+            if is_drained || change.due <= Instant::now() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(change.due) => {}
+                _ = draining.changed() => {}
+            }
+        }
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        change: &Change,
+    ) -> Result<Sent, WriteError> {
+        let there = self.writings().get(id).cloned();
+        let writer = match there.map(|writing| Writer::join(self, writing)) {
+            Some(None) => return Ok(Sent::Postponed),
+            Some(Some(writer)) if writer.is_dirty() => return Ok(Sent::Postponed),
+            // It is only held open.
+            Some(Some(writer)) => writer,
+            None => match self.open_to_send(source, id, change).await? {
+                Some(writer) => writer,
+                None => return Ok(Sent::Done),
+            },
+        };
+        {
+            let _shared = writer.writing.gate.read().await;
+            let mut state = writer.writing.state();
+            change.attributes.store(&mut state.headers);
+            state.attributes_of = Some(change.revision);
+            state.send_headers();
+        }
+        let published = writer.publish().await;
+        if published.is_err() {
+            self.give_up(&writer);
+        }
+        match published {
+            Ok(()) => Ok(Sent::Done),
+            // Another writer has replaced or removed it.
+            Err(WriteError::Changed | WriteError::Origin(Error::NotFound)) => Ok(Sent::Done),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a draft of the object's version; `None` if it has another one by now.
+    async fn open_to_send(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        change: &Change,
+    ) -> Result<Option<Writer>, WriteError> {
+        let how = Open {
+            bare: true,
+            ..Open::default()
+        };
+        let object = match self.engine.open(source, &id.key, how).await {
+            Err(Error::NotFound) => return Ok(None),
+            object => object?,
+        };
+        let same = change
+            .etag
+            .as_ref()
+            .is_none_or(|etag| etag.weak_eq(&object.version().etag));
+        if !same {
+            return Ok(None);
+        }
+        begin::open_version(self, source, id, object.version().clone()).map(Some)
+    }
+
+    /// Discards a draft whose publish has failed, unless another writer has joined it.
+    fn give_up(&self, writer: &Writer) {
+        let mut writings = self.writings();
+        let mut state = writer.writing.state();
+        if state.handles == 1 && state.draft.local().bytes() == 0 {
+            state.phase.discard();
+            let id = state.id.clone();
+            drop(state);
+            writer.writing.unlist(&mut writings, &id);
+        }
+    }
+
+    /// Puts the marker of a folder.
+    async fn send_folder(
+        &self,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        change: &Change,
+    ) -> Result<Sent, WriteError> {
+        let _hold = self.path.lock_key(id).await;
+        let (origin, place) = (&source.origin, (id.origin, id.key.as_str()));
+        let mut headers: Headers = match self.core.is_own_folder(place) {
+            true => Headers::new(),
+            // Another program's marker keeps its other metadata.
+            false => match origin.head(&id.key).await {
+                Ok(found) => found.headers,
+                Err(OriginError::NotFound) => Headers::new(),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
+            headers.push((CONTENT_TYPE, FOLDER_TYPE));
+        }
+        change.attributes.store(&mut headers);
+        let empty = Payload::pieces(Vec::new());
+        let put = origin.writing().put(&id.key, headers, empty, Guard::None);
+        change_key(&self.core, (id, ChangeKind::Created), put).await?;
+        if self
+            .attributes
+            .get(id)
+            .is_some_and(|now| now.revision == change.revision)
+        {
+            self.core.folder_sent(place);
+            self.core.times.write_out().await;
+        }
+        Ok(Sent::Done)
+    }
+}

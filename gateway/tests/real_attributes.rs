@@ -1,0 +1,280 @@
+//! Modes, owners, times and symbolic links, as programs leave them on a mount: the same as in a local folder, and the
+//! requests that they cost. They need a real MinIO, root and /dev/fuse.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites keep versions as well")]
+mod bucket;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites purge as well")]
+mod mount;
+#[path = "support/ports.rs"]
+mod ports;
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tidegate_origin::Settings;
+
+use bucket::Bucket;
+use minio::Minio;
+use mount::{Mounted, run_in};
+
+/// Files of the tree that is copied.
+const FILES: usize = 50;
+
+/// Each name below a folder: type, mode, owner, group, time, target and size, and the checksum of each file.
+const DESCRIBE: &str = "find . ! -path '*/.git/*' -printf '%p %y %m %U %G %T@ %l ' \
+    \\( -type f -printf '%s\\n' -o -printf '\\n' \\) | sort; \
+    find . -type f ! -path '*/.git/*' -exec sha256sum {} + | sort -k 2";
+
+/// A mount with default settings.
+struct Shelf {
+    minio: Minio,
+    settings: Settings,
+    bucket: Bucket,
+    spool: TempDir,
+    mounted: Mounted,
+}
+
+impl Shelf {
+    async fn start() -> Self {
+        let minio = Minio::start().await;
+        let settings = minio.settings("media");
+        let bucket = Bucket::create(&settings).await;
+        let spool = tempfile::tempdir().expect("a folder");
+        let mounted = Mounted::start(&settings, &lines(spool.path())).await;
+        Self {
+            minio,
+            settings,
+            bucket,
+            spool,
+            mounted,
+        }
+    }
+
+    /// Stops the gateway, and starts it again; without its spool, it has lost its index.
+    async fn restart(self, with_spool: bool) -> Self {
+        self.mounted.gateway.stop().await;
+        drop(self.mounted.folder);
+        let spool = match with_spool {
+            true => self.spool,
+            false => tempfile::tempdir().expect("a folder"),
+        };
+        let mounted = Mounted::start(&self.settings, &lines(spool.path())).await;
+        Self {
+            minio: self.minio,
+            settings: self.settings,
+            bucket: self.bucket,
+            spool,
+            mounted,
+        }
+    }
+
+    async fn shell(&self, script: &str) -> String {
+        self.mounted.says(&["sh", "-ec", script]).await
+    }
+
+    /// Returns the number of requests to the bucket so far, of one operation or of all.
+    async fn requests(&self, operation: &str) -> u64 {
+        let label = format!("operation=\"{operation}\"");
+        let mut words = vec!["tidegate_origin_requests_total{"];
+        if !operation.is_empty() {
+            words.push(&label);
+        }
+        self.mounted.gateway.metric(&words).await
+    }
+
+    async fn stop(self) {
+        self.mounted.gateway.stop().await;
+        drop(self.minio);
+    }
+}
+
+fn lines(spool: &Path) -> String {
+    format!("writable = true\n[spool]\npath = \"{}\"\n", spool.display())
+}
+
+/// Describes all names below a folder.
+async fn describe(folder: &Path) -> String {
+    let said = run_in(folder, &["sh", "-ec", DESCRIBE]).await;
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).expect("text")
+}
+
+/// Checks that two folders have the same names, with the same attributes and content.
+async fn same(one: &Path, other: &Path, what: &str) {
+    let (one, other) = (describe(one).await, describe(other).await);
+    for (left, right) in one.lines().zip(other.lines()) {
+        assert_eq!(left, right, "{what}");
+    }
+    assert_eq!(one.lines().count(), other.lines().count(), "{what}");
+}
+
+/// Makes a tree of files, scripts, links and folders with times of their own.
+async fn tree(local: &TempDir) -> PathBuf {
+    let script = format!(
+        "umask 022; mkdir -p tree/a/b tree/c
+        for n in $(seq {FILES}); do
+            d=$(echo a a/b c | cut -d' ' -f$((n % 3 + 1))); echo \"$n\" > tree/$d/$n.txt
+            chmod $((n % 2 ? 644 : 755)) tree/$d/$n.txt
+            touch -d \"2001-02-03 04:05:06.00000000$((n % 9 + 1))\" tree/$d/$n.txt
+        done
+        chown 1234:5678 tree/a/b/1.txt; chmod 4711 tree/c/2.txt
+        ln -s ../c tree/a/folder; ln -s nowhere tree/c/broken; touch -h -d @1111111111 tree/c/broken
+        touch -d '1969-12-31 23:59:58.5 UTC' tree/c/50.txt
+        chmod 750 tree/c; chmod 1777 tree/a/b
+        touch -d '1999-01-01' tree/a/b tree/a tree/c tree"
+    );
+    let made = run_in(local.path(), &["bash", "-ec", &script]).await;
+    assert!(made.status.success(), "{made:?}");
+    local.path().join("tree")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_like_their_source_and_cost_a_put_a_file() {
+    let (shelf, local) = (Shelf::start().await, TempDir::new().expect("a folder"));
+    let tree = tree(&local).await;
+    let packed = run_in(local.path(), &["tar", "-cf", "tree.tar", "-C", "tree", "."]).await;
+    assert!(packed.status.success(), "{packed:?}");
+    let (from, tar) = (tree.display(), local.path().join("tree.tar"));
+    let (links, folders) = (2, 4);
+    for (name, script) in [
+        ("cp", format!("cp -a {from} cp")),
+        (
+            "tar",
+            format!("mkdir tar; tar -xpf {} -C tar", tar.display()),
+        ),
+        ("rsync", format!("rsync -a {from}/ rsync/")),
+    ] {
+        let kinds = ["put", "copy", "delete", "list", "head", "get", ""];
+        let mut before = Vec::new();
+        for kind in kinds {
+            before.push(shelf.requests(kind).await);
+        }
+        shelf.shell(&script).await;
+        same(&tree, &shelf.mounted.path(name), name).await;
+        let mut cost = Vec::new();
+        for (kind, before) in kinds.iter().zip(&before) {
+            cost.push((*kind, shelf.requests(kind).await - before));
+        }
+        println!("{name}: {cost:?}");
+        let puts = cost[0].1;
+        let objects = FILES as u64 + links + folders;
+        assert!(puts <= objects + folders, "{name}: {cost:?}");
+        if name != "rsync" {
+            assert_eq!(cost[1].1, 0, "no copy: {name}: {cost:?}");
+        }
+    }
+    let shelf = shelf.restart(true).await;
+    for name in ["cp", "tar", "rsync"] {
+        same(
+            &tree,
+            &shelf.mounted.path(name),
+            &format!("{name}, restarted"),
+        )
+        .await;
+    }
+    shelf.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rsync_finds_nothing_to_do_the_second_time() {
+    let (shelf, local) = (Shelf::start().await, TempDir::new().expect("a folder"));
+    let from = format!("{}/", tree(&local).await.display());
+    let rsync = |more: &'static str| format!("rsync -a {more} --itemize-changes {from} copy/");
+    let first = shelf.shell(&rsync("")).await;
+    assert!(first.lines().count() > FILES, "{first}");
+    for more in ["", "--delete", "--modify-window=-1"] {
+        assert_eq!(shelf.shell(&rsync(more)).await, "", "{more}");
+    }
+    let mut shelf = shelf;
+    for more in ["", "--delete"] {
+        shelf = shelf.restart(true).await;
+        let before = shelf.requests("").await;
+        assert_eq!(shelf.shell(&rsync(more)).await, "", "restarted, {more}");
+        let cost = shelf.requests("").await - before;
+        println!("the second rsync after a restart: {cost} requests");
+        assert!(cost <= 10, "{cost} requests for 4 folders");
+    }
+    shelf.stop().await;
+}
+
+/// Each script runs in a local folder and on the mount, with the same output and the same result.
+const SCRIPTS: [(&str, &str); 6] = [
+    (
+        "links",
+        "ln -s target link; ln -sfn other link; readlink link; mkdir d; ln -s d e; echo x > e/f; cat d/f; rm e; ls",
+    ),
+    (
+        "touch",
+        "echo 1 > f; touch -d '2011-12-13 14:15:16.123456789' f; stat -c '%.9Y' f; touch -r f g; stat -c '%.9Y' g; touch -d @-5 f; stat -c %Y f",
+    ),
+    (
+        "modes",
+        "umask 027; echo 1 > f; mkdir d; stat -c %a f d; chmod 600 f; chmod g+s d; mkdir d/e; stat -c %a f d d/e; printf '#!/bin/sh\\necho ran\\n' > s; chmod +x s; ./s",
+    ),
+    (
+        "zip",
+        "mkdir z; echo 1 > z/a; echo 2 > z/b; chmod 755 z/b; touch -d 2005-06-07 z/a z/b; zip -q -r z.zip z; rm -r z; unzip -q z.zip; stat -c '%n %a %Y' z/a z/b; echo 3 > z/a; touch -d 2006-06-07 z/a; zip -q -u z.zip z/a; unzip -p z.zip z/a",
+    ),
+    (
+        "git",
+        "git init -q s; cd s; git config user.email a@b; git config user.name c; printf '#!/bin/sh\\necho ran\\n' > run; chmod +x run; ln -s run alias; git add .; git commit -q -m 1; cd ..; git clone -q s t; ./t/run; readlink t/alias; stat -c %a t/run; git -C t status --short",
+    ),
+    (
+        "venv",
+        "python3 -m venv --without-pip v; test -L v/bin/python3; v/bin/python3 -c 'print(1 + 1)'; ls -l v/bin/activate | cut -c1-10",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_find_what_they_find_on_a_local_disk() {
+    let (shelf, local) = (Shelf::start().await, TempDir::new().expect("a folder"));
+    for (name, script) in SCRIPTS {
+        let script = format!("mkdir {name}; cd {name}; {script}");
+        let line = ["bash", "-ec", &script];
+        let expected = run_in(local.path(), &line).await;
+        let before = shelf.requests("").await;
+        let got = shelf.mounted.run(&line).await;
+        println!("{name}: {} requests", shelf.requests("").await - before);
+        assert_eq!(
+            (got.status.code(), String::from_utf8_lossy(&got.stdout)),
+            (
+                expected.status.code(),
+                String::from_utf8_lossy(&expected.stdout)
+            ),
+            "{name}: {got:?} {expected:?}"
+        );
+    }
+    shelf.stop().await;
+}
+
+/// Attributes and types are with the objects: a gateway that has lost its spool finds links by looking names up, and
+/// modes by opening files; so does another gateway.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_set_is_found_without_the_index() {
+    let shelf = Shelf::start().await;
+    shelf
+        .shell("echo 1 > file; chmod 600 file; ln -s file link; mkdir d; chmod 700 d; touch -d @1000000000 d")
+        .await;
+    let shelf = shelf.restart(false).await;
+    let said = shelf
+        .shell("readlink link; stat -c %a file; ls d; stat -c '%a %Y' d")
+        .await;
+    assert_eq!(said, "file\n600\n700 1000000000\n");
+    let Bucket::S3 { client, name } = &shelf.bucket else {
+        panic!("a real one");
+    };
+    let head = client.head_object().bucket(name).key("link").send().await;
+    let metadata = head.expect("there").metadata.unwrap_or_default();
+    assert_eq!(metadata.get("mode").map(String::as_str), Some("0120777"));
+    let got = shelf.mounted.gateway.get("/link", &[]).await;
+    assert_eq!(got.body, b"file", "over HTTP it is what it is");
+    shelf.stop().await;
+}
