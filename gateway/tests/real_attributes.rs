@@ -275,6 +275,6 @@ async fn what_was_set_is_found_without_the_index() {
     let metadata = head.expect("there").metadata.unwrap_or_default();
     assert_eq!(metadata.get("mode").map(String::as_str), Some("0120777"));
     let got = shelf.mounted.gateway.get("/link", &[]).await;
-    assert_eq!(got.body, b"file", "over HTTP it is what it is");
+    assert_eq!(got.body, b"file".as_slice(), "over HTTP it is what it is");
     shelf.stop().await;
 }
