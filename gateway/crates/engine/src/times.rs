@@ -17,6 +17,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use self::log::Log;
+use self::packed::PackedAttributes;
 use super::invalidate::identities::Identities;
 use super::names::Facts;
 use super::{Engine, Object};
@@ -26,6 +27,7 @@ use tidegate_telemetry::locks::Recover as _;
 
 pub(crate) mod folders;
 mod log;
+mod packed;
 mod versions;
 
 /// The maximum number of versions in a generation; there are two. The oldest versions beyond that
@@ -68,7 +70,7 @@ struct TimeEntry {
     times: Times,
     /// Whether the times are of this process, and not the bucket's.
     is_own: bool,
-    attributes: KnownAttributes,
+    attributes: PackedAttributes,
 }
 
 /// The knowledge of a version's attributes.
@@ -109,7 +111,7 @@ impl TimeEntry {
             etag: NO_ETAG,
             times,
             is_own: true,
-            attributes: KnownAttributes::Unknown,
+            attributes: PackedAttributes::default(),
         }
     }
 }
@@ -220,7 +222,7 @@ impl TimeTable {
             etag: hash(etag),
             times,
             is_own: true,
-            attributes,
+            attributes: attributes.into(),
         };
         let address = self.address(id.origin, id.key.as_str(), TimeOwner::Object);
         self.lock().keep(address, kept);
@@ -252,12 +254,12 @@ impl TimeTable {
             return;
         };
         let kept = TimeEntry {
-            attributes: KnownAttributes::Stored(found),
+            attributes: KnownAttributes::Stored(found).into(),
             ..same.unwrap_or(TimeEntry {
                 etag,
                 times: Times::at(stored),
                 is_own: false,
-                attributes: KnownAttributes::Unknown,
+                attributes: PackedAttributes::default(),
             })
         };
         state.keep(address, kept);
@@ -326,7 +328,7 @@ impl TimeTable {
                 false => stored.max(Some(kept.times.changed)),
             },
             attributes: match same {
-                true => kept.attributes,
+                true => kept.attributes.into(),
                 false => KnownAttributes::Unknown,
             },
         }

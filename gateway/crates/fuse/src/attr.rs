@@ -121,18 +121,20 @@ fn with(settings: &Settings, attr: FileAttr, kept: &Attributes) -> FileAttr {
     }
 }
 
-/// Returns the time that the library sends to the kernel as these seconds and nanoseconds. Before 1970 it counts the
-/// nanoseconds backwards, in both directions.
+/// Returns a time for the kernel; one that the system cannot tell is that of 1970.
 fn kernel_time(time: UnixTime) -> SystemTime {
-    let length = Duration::new(time.secs().unsigned_abs(), time.nanos());
-    let time = match time.secs() < 0 {
-        true => UNIX_EPOCH.checked_sub(length),
-        false => UNIX_EPOCH.checked_add(length),
+    let whole = Duration::from_secs(time.secs().unsigned_abs());
+    let whole = match time.secs() < 0 {
+        true => UNIX_EPOCH.checked_sub(whole),
+        false => UNIX_EPOCH.checked_add(whole),
     };
+    let fraction = Duration::from_nanos(time.nanos().into());
+    let time = whole.and_then(|whole| whole.checked_add(fraction));
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// Returns the seconds and nanoseconds that the kernel has sent as this time.
+/// Returns the seconds and nanoseconds that the kernel has sent. The library makes a time of them that counts the
+/// nanoseconds backwards before 1970.
 pub(crate) fn sent_time(time: SystemTime) -> UnixTime {
     let (length, is_before) = match time.duration_since(UNIX_EPOCH) {
         Ok(length) => (length, false),
@@ -142,15 +144,33 @@ pub(crate) fn sent_time(time: SystemTime) -> UnixTime {
     UnixTime::new(if is_before { -secs } else { secs }, length.subsec_nanos())
 }
 
+/// Returns the seconds and nanoseconds of a time that was shown.
+#[cfg(test)]
+pub(crate) fn shown_time(time: SystemTime) -> UnixTime {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(_) => sent_time(time),
+        Err(before) => {
+            let length = before.duration();
+            let secs = -i64::try_from(length.as_secs()).expect("a time of a test");
+            match length.subsec_nanos() {
+                0 => UnixTime::new(secs, 0),
+                nanos => UnixTime::new(secs - 1, 1_000_000_000 - nanos),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_times_are_those_of_files() {
+    fn times_before_1970_are_those_of_the_kernel() {
         for (secs, nanos) in [(0, 0), (5, 7), (-1, 0), (-2, 500_000_000), (1 << 40, 1)] {
             let time = UnixTime::new(secs, nanos);
-            assert_eq!(sent_time(kernel_time(time)), time);
+            assert_eq!(shown_time(kernel_time(time)), time);
         }
+        let decoded = UNIX_EPOCH - Duration::new(2, 500_000_000);
+        assert_eq!(sent_time(decoded), UnixTime::new(-2, 500_000_000));
     }
 }

@@ -16,7 +16,7 @@ use crate::handles::Handles;
 use crate::lookup_backoff::LookupBackoff;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Nodes, ROOT_INO};
-use crate::settings::{Access, AttributeUse, Settings, Writable};
+use crate::settings::{Access, Settings, Writable};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
 use tidegate_plan::folder::{MAX_NAME, is_name};

@@ -76,6 +76,10 @@ metrics! {
         "Uploads completed under a hidden key, to read back what had left the spool");
     WRITE_PENDING = Gauge("write_pending", [],
         "Objects that are open for writing, or closed and not yet in the bucket");
+    WRITE_ATTRIBUTES = Counter("write_attributes", ["result"],
+        "Changes of attributes after a close that were to be sent, by what came of it: sent, failed (it is tried again), refused");
+    WRITE_ATTRIBUTES_PENDING = Gauge("write_attributes_pending", [],
+        "Objects with changed attributes that are not yet in the bucket");
     SPOOL_USED = Gauge("spool_used_bytes", [], "Bytes in the spool");
     SPOOL_SIZE = Gauge("spool_size_bytes", [], "The most bytes that the spool may take");
     SPOOL_EVICTED = Counter("spool_parts_evicted", [],

@@ -49,6 +49,8 @@ pub(crate) struct Change {
     pub(crate) attributes: Attributes,
     /// Tells an earlier change of the same key apart.
     pub(crate) revision: u64,
+    /// Tells the task apart that sends it.
+    task: u64,
     since: Instant,
     due: Instant,
 }
@@ -126,22 +128,27 @@ impl AttributeChanges {
             .then_some(change)
     }
 
-    /// Adds a change, or replaces the earlier one of the same key. Returns whether a task has to be started for it.
-    fn put(&self, id: &ObjectId, etag: Option<ETag>, attributes: Attributes) -> bool {
+    /// Adds a change, or replaces the earlier one of the same key. Returns the number of the task to start for it, unless
+    /// one sends it already.
+    fn put(&self, id: &ObjectId, etag: Option<ETag>, attributes: Attributes) -> Option<u64> {
         let now = Instant::now();
         let mut table = self.lock();
         table.revision += 1;
         let revision = table.revision;
-        let since = table.changes.get(id).map_or(now, |before| before.since);
+        let before = table.changes.get(id);
+        let since = before.map_or(now, |before| before.since);
+        let task = before.map_or(revision, |before| before.task);
         let change = Change {
             etag,
             attributes,
             revision,
+            task,
             since,
             due: (now + QUIET_TIME).min(since + MAX_WAIT),
         };
         table.unwritten.push(Record::of(id, &change));
-        table.changes.insert(id.clone(), change).is_none()
+        let is_new = table.changes.insert(id.clone(), change).is_none();
+        is_new.then_some(task)
     }
 
     /// Moves the time at which a change is due.
@@ -324,8 +331,8 @@ impl Drafts {
         etag: Option<ETag>,
         attributes: Attributes,
     ) {
-        if self.attributes.put(id, etag, attributes) {
-            self.start_send(source, id);
+        if let Some(task) = self.attributes.put(id, etag, attributes) {
+            self.start_send(source, id, task);
         }
     }
 

@@ -16,6 +16,7 @@ use tidegate_telemetry::names;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Metrics {
     commits: Family<[(&'static str, &'static str); 1], Counter>,
+    attributes: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes taken from writers.
     pub(crate) written: Counter,
     /// Parts whose bytes left the spool before their object was complete.
@@ -32,6 +33,10 @@ impl Metrics {
     pub(crate) fn committed(&self, result: &'static str) {
         self.commits.get_or_create(&[("result", result)]).inc();
     }
+
+    pub(crate) fn sent_attributes(&self, result: &'static str) {
+        self.attributes.get_or_create(&[("result", result)]).inc();
+    }
 }
 
 impl Writers {
@@ -39,6 +44,7 @@ impl Writers {
     pub fn register(&self, registry: &mut Registry) {
         let metrics = &self.0.metrics;
         names::WRITE_COMMITS.register(registry, metrics.commits.clone());
+        names::WRITE_ATTRIBUTES.register(registry, metrics.attributes.clone());
         names::WRITE_BYTES.register(registry, metrics.written.clone());
         names::SPOOL_EVICTED.register(registry, metrics.evicted.clone());
         names::SPOOL_WAITS.register(registry, metrics.held_back.clone());
@@ -67,6 +73,10 @@ impl Collector for Gauges {
             (names::SPOOL_USED, space.used()),
             (names::SPOOL_SIZE, space.size()),
             (names::WRITE_PENDING, inner.writings().len() as u64),
+            (
+                names::WRITE_ATTRIBUTES_PENDING,
+                inner.attributes.len() as u64,
+            ),
         ];
         for (metric, value) in rows {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));

@@ -54,6 +54,7 @@ pub struct Mount {
     ///
     /// Left out: `kept` if it is writable, else `none`. `none` is for mounts that only stream: files have the owner and
     /// umask of the mount, and changes of those are accepted and forgotten.
+    #[schemars(extend("examples" = ["none"]))]
     pub attributes: Option<AttributesName>,
     /// Threads that take the kernel's requests.
     pub threads: u32,

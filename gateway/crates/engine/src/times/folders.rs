@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::packed::PackedAttributes;
 use super::{KnownAttributes, MIN_STEP, NO_ETAG, TimeEntry, TimeOwner, Times, hash};
 use crate::{Core, Engine, ReadContext};
 use tidegate_origin::OriginError;
@@ -47,15 +48,15 @@ impl Core {
     pub fn keep_folder(&self, place: (OriginId, &str), attributes: KnownAttributes) {
         self.change_row(place, |row| {
             row.etag = hash(&ETag::of_bytes([]));
-            row.attributes = attributes;
+            row.attributes = attributes.into();
         });
     }
 
     /// Notes that the pending attributes of a folder are in its marker.
     pub fn folder_sent(&self, place: (OriginId, &str)) {
         self.change_row(place, |row| {
-            if let KnownAttributes::Pending(sent) = row.attributes {
-                row.attributes = KnownAttributes::Stored(sent);
+            if let KnownAttributes::Pending(sent) = row.attributes.into() {
+                row.attributes = KnownAttributes::Stored(sent).into();
             }
         });
     }
@@ -68,18 +69,19 @@ impl Core {
         };
         self.change_row(place, |row| {
             row.times.modified = row.times.changed;
-            row.attributes = match row.attributes {
+            let undated = match row.attributes.into() {
                 KnownAttributes::Unknown => KnownAttributes::Unknown,
                 KnownAttributes::Stored(known) => KnownAttributes::Stored(undated(known)),
                 KnownAttributes::Pending(known) => KnownAttributes::Pending(undated(known)),
             };
+            row.attributes = undated.into();
         });
     }
 
     /// Returns whether all metadata of a folder's marker is this process's.
     pub fn is_own_folder(&self, place: (OriginId, &str)) -> bool {
         let row = self.folder_row(place);
-        row.is_some_and(|row| row.is_own && row.attributes != KnownAttributes::Unknown)
+        row.is_some_and(|row| row.is_own && row.attributes != PackedAttributes::default())
     }
 
     /// Notes that a listing has shown a folder's marker.
@@ -100,6 +102,18 @@ impl Core {
             ..before.unwrap_or(new)
         };
         state.keep(address, row);
+    }
+
+    /// Forgets the pending attributes of an object or a folder, because they are not sent any more.
+    pub fn drop_pending(&self, (origin, key): (OriginId, &str)) {
+        let address = self.times.address(origin, key, TimeOwner::Object);
+        let mut state = self.times.lock();
+        if let Some(mut row) = state.get(address)
+            && matches!(row.attributes.into(), KnownAttributes::Pending(_))
+        {
+            row.attributes = PackedAttributes::default();
+            state.keep(address, row);
+        }
     }
 
     /// Keeps the attributes of a version that are not stored with it yet, for the process that resumes the change.
@@ -125,8 +139,8 @@ impl Engine {
         Some(KnownFolder {
             modified: own(row.times.modified),
             changed: own(row.times.changed),
-            attributes: row.attributes,
-            is_unread: row.etag != NO_ETAG && row.attributes == KnownAttributes::Unknown,
+            attributes: row.attributes.into(),
+            is_unread: row.etag != NO_ETAG && row.attributes == PackedAttributes::default(),
         })
     }
 
@@ -146,9 +160,9 @@ impl Engine {
         let address = self.core.times.address(place.0, place.1, TimeOwner::Object);
         let mut state = self.core.times.lock();
         if let Some(mut row) = state.get(address)
-            && row.attributes == KnownAttributes::Unknown
+            && row.attributes == PackedAttributes::default()
         {
-            row.attributes = KnownAttributes::Stored(found);
+            row.attributes = KnownAttributes::Stored(found).into();
             state.keep(address, row);
         }
     }

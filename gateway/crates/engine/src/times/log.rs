@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Address, KnownAttributes, MAX_GENERATION, TimeEntry, Times};
+use super::packed::{PACKED_BYTES, PackedAttributes, take};
+use super::{Address, MAX_GENERATION, TimeEntry, Times};
 use tidegate_plan::Timestamp;
-use tidegate_plan::attributes::{Attributes, UnixTime};
 
 /// The file's name. Its number is the version of the format.
 pub(super) const FILE_NAME: &str = "times-2";
@@ -27,27 +27,11 @@ pub(super) const OLD_FILE_NAME: &str = "times-1";
 /// Bytes of an address, the hash of an ETag, and two times.
 const TIMES_BYTES: usize = 16 + 8 + 8 + 8;
 
-/// Bytes of attributes: flags, mode, owner, group, and two set times.
-const ATTRIBUTES_BYTES: usize = 4 * 4 + 2 * (8 + 4);
-
-/// Bytes of a row: times, attributes, and a checksum of all that.
-const ROW_BYTES: usize = TIMES_BYTES + ATTRIBUTES_BYTES + 8;
+/// Bytes of a row: times, whether they are of this process, attributes, and a checksum of all that.
+const ROW_BYTES: usize = TIMES_BYTES + 1 + PACKED_BYTES + 8;
 
 /// Bytes of a row in the format before.
 const OLD_ROW_BYTES: usize = TIMES_BYTES + 8;
-
-/// The flags of a row's attributes: which of them it has.
-const HAS_MODE: u32 = 1;
-const HAS_UID: u32 = 1 << 1;
-const HAS_GID: u32 = 1 << 2;
-const HAS_MODIFIED: u32 = 1 << 3;
-const HAS_ACCESSED: u32 = 1 << 4;
-/// They are known.
-const IS_KNOWN: u32 = 1 << 5;
-/// They are not stored with the object yet.
-const IS_PENDING: u32 = 1 << 6;
-/// The times are of this process.
-const IS_OWN: u32 = 1 << 7;
 
 /// The number of rows at which the file is rewritten; the table has at most half as many.
 const MAX_ROWS: u64 = 4 * MAX_GENERATION as u64;
@@ -164,45 +148,12 @@ fn encode(rows: &[(Address, TimeEntry)]) -> Vec<u8> {
         bytes.extend_from_slice(&kept.etag.to_le_bytes());
         bytes.extend_from_slice(&kept.times.modified.0.to_le_bytes());
         bytes.extend_from_slice(&kept.times.changed.0.to_le_bytes());
-        encode_attributes(kept, &mut bytes);
+        bytes.push(kept.is_own.into());
+        kept.attributes.encode(&mut bytes);
         let sum = xxh3_64_with_seed(&bytes[start..], CHECKSUM_SEED);
         bytes.extend_from_slice(&sum.to_le_bytes());
     }
     bytes
-}
-
-fn encode_attributes(kept: &TimeEntry, bytes: &mut Vec<u8>) {
-    let known = kept.attributes.get().unwrap_or_default();
-    let mut flags = match kept.attributes {
-        KnownAttributes::Unknown => 0,
-        KnownAttributes::Stored(_) => IS_KNOWN,
-        KnownAttributes::Pending(_) => IS_KNOWN | IS_PENDING,
-    };
-    for (has, flag) in [
-        (kept.is_own, IS_OWN),
-        (known.mode.is_some(), HAS_MODE),
-        (known.uid.is_some(), HAS_UID),
-        (known.gid.is_some(), HAS_GID),
-        (known.modified.is_some(), HAS_MODIFIED),
-        (known.accessed.is_some(), HAS_ACCESSED),
-    ] {
-        flags |= if has { flag } else { 0 };
-    }
-    let numbers = [known.mode, known.uid, known.gid].map(Option::unwrap_or_default);
-    bytes.extend_from_slice(&flags.to_le_bytes());
-    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    for time in [known.modified, known.accessed] {
-        let time = time.unwrap_or(UnixTime::new(0, 0));
-        bytes.extend_from_slice(&time.secs().to_le_bytes());
-        bytes.extend_from_slice(&time.nanos().to_le_bytes());
-    }
-}
-
-/// Takes a number of bytes off the beginning of a row.
-fn take<const N: usize>(row: &mut &[u8]) -> Option<[u8; N]> {
-    let (first, rest) = row.split_first_chunk()?;
-    *row = rest;
-    Some(*first)
 }
 
 /// Returns the content of a row whose checksum is right.
@@ -215,32 +166,10 @@ fn check(row: &[u8]) -> Option<&[u8]> {
 fn decode(row: &[u8; ROW_BYTES]) -> Option<(Address, TimeEntry)> {
     let mut rest = check(row)?;
     let (address, times) = decode_times(&mut rest)?;
-    let flags = u32::from_le_bytes(take(&mut rest)?);
-    let mut number = |flag: u32| {
-        let number = u32::from_le_bytes(take(&mut rest)?);
-        Some((flags & flag != 0).then_some(number))
-    };
-    let (mode, uid, gid) = (number(HAS_MODE)?, number(HAS_UID)?, number(HAS_GID)?);
-    let mut time = |flag: u32| {
-        let secs = i64::from_le_bytes(take(&mut rest)?);
-        let nanos = u32::from_le_bytes(take(&mut rest)?);
-        Some((flags & flag != 0).then_some(UnixTime::new(secs, nanos)))
-    };
-    let known = Attributes {
-        mode,
-        uid,
-        gid,
-        modified: time(HAS_MODIFIED)?,
-        accessed: time(HAS_ACCESSED)?,
-    };
-    let attributes = match (flags & IS_KNOWN != 0, flags & IS_PENDING != 0) {
-        (false, _) => KnownAttributes::Unknown,
-        (true, false) => KnownAttributes::Stored(known),
-        (true, true) => KnownAttributes::Pending(known),
-    };
+    let [is_own] = take(&mut rest)?;
     let kept = TimeEntry {
-        is_own: flags & IS_OWN != 0,
-        attributes,
+        is_own: is_own != 0,
+        attributes: PackedAttributes::decode(&mut rest)?,
         ..times
     };
     Some((address, kept))
@@ -265,7 +194,9 @@ fn decode_times(rest: &mut &[u8]) -> Option<(Address, TimeEntry)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::KnownAttributes;
     use super::*;
+    use tidegate_plan::attributes::{Attributes, UnixTime};
 
     #[test]
     fn it_is_written_anew_before_it_grows_without_end() {
@@ -306,9 +237,10 @@ mod tests {
                 let kept = TimeEntry {
                     etag: 7,
                     is_own,
-                    attributes,
+                    attributes: attributes.into(),
                     ..TimeEntry::none(Times::at(Timestamp(9)))
                 };
+                assert_eq!(KnownAttributes::from(kept.attributes), attributes);
                 let row = encode(&[(3, kept)]);
                 let mut row: [u8; ROW_BYTES] = row.try_into().expect("one row");
                 assert_eq!(decode(&row), Some((3, kept)));

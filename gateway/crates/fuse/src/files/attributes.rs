@@ -273,6 +273,8 @@ impl Files {
                 Ok(())
             };
             let _ = self.bounded(read).await;
+            // The kernel has the attributes of a folder without a marker.
+            self.drop_pages(node.ino).await;
         }
     }
 

@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::open::ReadData;
 use super::*;
+use crate::settings::AttributeUse;
 use tidegate_engine::{Assists, Budget, Parts};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};

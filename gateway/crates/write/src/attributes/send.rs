@@ -32,14 +32,19 @@ enum Sent {
 
 impl Drafts {
     /// Starts the task that sends the change of a key.
-    pub(super) fn start_send(self: &Arc<Self>, source: &Arc<ReadContext>, id: &ObjectId) {
+    pub(super) fn start_send(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        task: u64,
+    ) {
         let (inner, source, id) = (self.clone(), source.clone(), id.clone());
         self.core
-            .spawn(async move { inner.send_changes(&source, &id).await });
+            .spawn(async move { inner.send_changes(&source, &id, task).await });
     }
 
     /// Sends the change of a key, and those that follow it, until there is none.
-    async fn send_changes(self: Arc<Self>, source: &Arc<ReadContext>, id: &ObjectId) {
+    async fn send_changes(self: Arc<Self>, source: &Arc<ReadContext>, id: &ObjectId, task: u64) {
         let stop = self.core.stop.clone();
         let (mut failures, mut again) = (0, false);
         loop {
@@ -47,7 +52,8 @@ impl Drafts {
                 () = self.wait_until_due(id, again) => {}
                 () = stop.cancelled() => return,
             }
-            let Some(change) = self.attributes.get(id) else {
+            let change = self.attributes.get(id);
+            let Some(change) = change.filter(|change| change.task == task) else {
                 return;
             };
             let sent = {
@@ -63,23 +69,34 @@ impl Drafts {
             again = !matches!(sent, Ok(Sent::Done));
             match sent {
                 Ok(Sent::Done) => {
+                    self.metrics.sent_attributes("sent");
                     failures = 0;
-                    self.attributes.remove(id, Some(change.revision));
+                    self.end_change(id, &change);
                 }
                 Ok(Sent::Postponed) => self.attributes.postpone(id, QUIET_TIME),
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
+                    self.metrics.sent_attributes("failed");
                     let pause = RETRY_PAUSE.pause(failures, 1.0);
                     failures += 1;
                     tracing::warn!(%error, ?pause, key, "changed attributes are not in the bucket yet");
                     self.attributes.postpone(id, pause);
                 }
                 Err(error) => {
+                    self.metrics.sent_attributes("refused");
                     tracing::warn!(%error, key, "changed attributes were refused, and are dropped");
-                    self.attributes.remove(id, Some(change.revision));
+                    self.end_change(id, &change);
                 }
             }
             self.attributes.write_out().await;
+        }
+    }
+
+    /// Ends a change, unless another one came after it. If it is not in the bucket, it is shown no more.
+    fn end_change(&self, id: &ObjectId, change: &Change) {
+        self.attributes.remove(id, Some(change.revision));
+        if self.attributes.get(id).is_none() {
+            self.core.drop_pending((id.origin, id.key.as_str()));
         }
     }
 

@@ -381,7 +381,7 @@ async fn a_deleted_object_stays_deleted_and_a_renamed_one_goes_on_under_its_new_
     settle().await;
     assert!(desk.bucket().keys().is_empty());
     desk.writers
-        .make_folder(source(&desk), &valid("new/"))
+        .make_folder(source(&desk), &valid("new/"), None)
         .await
         .expect("made");
     assert_eq!(desk.bucket().keys(), ["new/"]);

@@ -90,7 +90,7 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
             .rename(source, &valid("a"), &valid("b"))
             .await
             .map(drop),
-        Way::MakeFolder => writers.make_folder(source, &valid("folder/")).await,
+        Way::MakeFolder => writers.make_folder(source, &valid("folder/"), None).await,
     }
 }
 

@@ -116,7 +116,7 @@ async fn drafts_of_mounts_once_they_are_in_the_bucket() {
     let renamed = writers.rename(source, &valid("f/a"), &valid("f/b")).await;
     renamed.expect("renamed");
     assert_eq!(seen.take(), ["+f/b", "-f/a"]);
-    let made = writers.make_folder(source, &valid("g/")).await;
+    let made = writers.make_folder(source, &valid("g/"), None).await;
     made.expect("made");
     assert_eq!(seen.take(), ["+g/"]);
     let removed = writers.remove(source, &valid("f/b")).await;

@@ -235,8 +235,8 @@ mtime = "metadata"
 attributes = "some"
 "#,
             &[
-                "t.toml:3:1: `mount[0].mtime`: was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
-                "t.toml:4:14: `mount[0].attributes`: `some` is none of `kept`, `none`",
+                "t.toml:6:1: `mount[0].mtime`: was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
+                "t.toml:7:14: `mount[0].attributes`: `some` is none of `kept`, `none`",
             ],
         ),
         (

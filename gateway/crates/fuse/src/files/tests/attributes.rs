@@ -102,7 +102,10 @@ async fn attributes_ride_on_the_upload() {
     let before = world.bucket.writes().len();
     let shown = world.walk("script").await;
     assert_eq!((shown.perm, shown.uid, shown.gid), (0o755, 5, 6));
-    assert_eq!(attr::sent_time(shown.mtime), UnixTime::new(-2, 500_000_000));
+    assert_eq!(
+        attr::shown_time(shown.mtime),
+        UnixTime::new(-2, 500_000_000)
+    );
     world.all_sent().await;
     assert_eq!(world.bucket.writes().len(), before);
 }
@@ -114,7 +117,7 @@ async fn what_was_written_last_is_the_stored_time() {
     let ino = world.filled("file", "12345").await;
     let shown = world.files.getattr(ino).await.expect("there").0;
     let stored = world.attributes("p/file").modified;
-    assert_eq!(stored, Some(attr::sent_time(shown.mtime)));
+    assert_eq!(stored, Some(attr::shown_time(shown.mtime)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +134,10 @@ async fn changes_after_the_close_cost_one_copy_together() {
     let listed = world.listed("file.txt").await;
     for attr in [world.walk("file.txt").await, listed] {
         assert_eq!((attr.perm, attr.uid, attr.gid), (0o640, 1, 2));
-        assert_eq!(attr::sent_time(attr.mtime), UnixTime::new(1_600_000_000, 7));
+        assert_eq!(
+            attr::shown_time(attr.mtime),
+            UnixTime::new(1_600_000_000, 7)
+        );
     }
     let listed = world.bucket.lists() - lists;
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -239,7 +245,7 @@ async fn what_was_set_is_there_after_a_restart_and_sent_then() {
     assert_eq!(world.walk("file").await.perm, 0o600);
     let shown = world.walk("d").await;
     assert_eq!(
-        attr::sent_time(shown.mtime),
+        attr::shown_time(shown.mtime),
         UnixTime::new(1_500_000_000, 5)
     );
     assert_eq!(shown.perm, 0o750);

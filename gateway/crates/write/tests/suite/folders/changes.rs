@@ -112,7 +112,7 @@ async fn a_folder_that_was_made_here_costs_one_listing_a_ttl_later_on() {
     let desk = Desk::new(Terms::default());
     let world = &desk.world;
     desk.writers
-        .make_folder(&world.source, &valid("y/m/"))
+        .make_folder(&world.source, &valid("y/m/"), None)
         .await
         .expect("made");
     for photo in 0..3 {

@@ -107,7 +107,7 @@ async fn compare(world: &World, truth: &BTreeMap<&'static str, Shown>, what: &st
             continue;
         };
         let attr = world.walk(name).await;
-        let time = attr::sent_time(attr.mtime);
+        let time = attr::shown_time(attr.mtime);
         let shown = Shown {
             perm: attr.perm,
             uid: attr.uid,
