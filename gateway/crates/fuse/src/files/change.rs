@@ -142,6 +142,7 @@ impl Files {
             files.tell_others(old);
             files.tell_others(new);
             files.moved(&from, (folder, &to), before.zip(after)).await;
+            files.settings.numbers.write_out().await;
             Ok(())
         };
         run_to_end(work).await

@@ -119,6 +119,7 @@ impl World {
             modified: Modified::Written,
             threads: 1,
             deadline: Duration::from_secs(30),
+            numbers: Arc::default(),
         };
         change(&mut settings);
         let folder = tempfile::tempdir().expect("a folder");
