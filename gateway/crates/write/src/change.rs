@@ -3,6 +3,7 @@
 pub(crate) mod change_mark;
 pub(crate) mod folder;
 pub(crate) mod supersede;
+pub(crate) mod unsent;
 
 use std::sync::Arc;
 
@@ -98,6 +99,9 @@ impl Writers {
         if from == to {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
+        if let Some(published) = self.rename_unsent(source, from, to).await? {
+            return Ok(published);
+        }
         let (old, new) = (source.object(from), source.object(to));
         let (open, over) = self.0.publish_and_hold(&old, &new).await?;
         let open = open.as_ref().map(|hold| &hold.writing);
@@ -163,8 +167,23 @@ impl Drafts {
         if let Some(writing) = writing {
             writing.commit().await?;
         }
+        let (hold, over) = self.hold_both(old, new).await;
+        // Bytes that were written meanwhile.
+        let hold = match hold {
+            Some(hold) => Some(hold.publish().await?),
+            None => None,
+        };
+        Ok((hold, over))
+    }
+
+    /// Keeps two objects from being written to.
+    async fn hold_both(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> (Option<PublishHold>, Option<PublishHold>) {
         // Always in one order; otherwise two opposite renames would wait for each other.
-        let (hold, over) = match old < new {
+        match old < new {
             true => {
                 let hold = self.hold_publishing(old).await;
                 (hold, self.hold_publishing(new).await)
@@ -173,13 +192,7 @@ impl Drafts {
                 let over = self.hold_publishing(new).await;
                 (self.hold_publishing(old).await, over)
             }
-        };
-        // Bytes that were written meanwhile.
-        let hold = match hold {
-            Some(hold) => Some(hold.publish().await?),
-            None => None,
-        };
-        Ok((hold, over))
+        }
     }
 
     /// Records a new version of the key that the store made of a version of another object.
@@ -255,7 +268,7 @@ pub(crate) async fn delete_object(
 }
 
 /// Records that the object no longer exists.
-async fn note_deleted(inner: &Drafts, id: &ObjectId) {
+pub(crate) async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
     supersede(&inner.core, id, ChangedKey::Missing);

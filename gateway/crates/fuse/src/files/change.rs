@@ -103,8 +103,11 @@ impl Files {
             NameKind::Missing => Err(Errno::ENOENT),
             NameKind::Folder => self.rename_folder(from, to, keep).await,
             NameKind::File(_) => {
-                // That may take long; programs can open the file meanwhile.
-                self.publish_draft(&key(&old)?).await?;
+                let key = key(&old)?;
+                if !self.writers()?.is_unsent(&self.source, &key) {
+                    // That may take long; programs can open the file meanwhile.
+                    self.publish_draft(&key).await?;
+                }
                 self.rename_file(from, to, keep).await
             }
         }
@@ -130,10 +133,19 @@ impl Files {
         let named = self.bounded(named).await?;
         let nodes = self.nodes.with_keys(&[&from]);
         let is_open = nodes.values().any(|node| node.pages().is_open());
-        let before = self.current_version(&old, is_open).await;
         let files = self.clone();
         let work = async move {
             let _held = (named, used);
+            let unsent = writers.rename_unsent(&files.source, &old, &new).await;
+            let unsent = unsent.map_err(|error| errno::written(&error, &from))?;
+            if unsent.is_some() {
+                files.tell_others(old);
+                files.tell_others(new);
+                files.moved(&from, (folder, &to), None).await;
+                files.settings.numbers.write_out().await;
+                return Ok(());
+            }
+            let before = files.current_version(&old, is_open).await;
             let renamed = writers.rename(&files.source, &old, &new).await;
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // The known version may be older than the moved one, and has other bytes.
