@@ -11,7 +11,7 @@ use crate::context::{Context, progress};
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
 use crate::report::{Report, Target};
-use crate::tally::Tally;
+use crate::tally::{Asked, Tally};
 use crate::ways::Ways;
 
 const LEN: usize = 10_000_000;
@@ -27,7 +27,6 @@ pub(super) async fn run(
     report: &mut Report,
 ) -> Result<()> {
     let (count, rounds) = ((count / 5).max(1), context.options.rounds.unwrap_or(3));
-    let content = Bytes::from(vec![0; LEN]);
     let mut seconds = Ways::new("s");
     let (mut through, mut wrong) = (0, 0);
     for round in 0..rounds {
@@ -35,44 +34,17 @@ pub(super) async fn run(
             "rename of {count} files, round {}/{rounds}",
             round + 1
         ));
-        stream::iter(0..count)
-            .map(|n| {
-                let content = content.clone();
-                async move { context.bucket.put(&key("author", n), content).await }
-            })
-            .buffer_unordered(4)
-            .try_for_each(async |_| Ok(()))
-            .await?;
-        let bare = context.bucket.behind(cloud.addr());
-        let begun = Instant::now();
-        stream::iter(0..count)
-            .map(|n| {
-                let bare = &bare;
-                async move { bare.copy(&key("author", n), &key("bare", n)).await }
-            })
-            .buffer_unordered(CONNECTIONS)
-            .try_for_each(async |()| Ok(()))
-            .await?;
-        seconds.add(BARE, begun.elapsed().as_secs_f64());
+        put(context, count).await?;
+        seconds.add(BARE, copied(context, cloud, count).await?);
         context.delete_all("bare/").await?;
-
-        let tally = Tally::start(cloud.addr()).await?;
-        let origin = context.origin_behind(tally.addr());
-        let mount = Mount::tidegate(&home(directory(context)?, &origin)).await?;
-        let (from, to) = (mount.file("author"), mount.file("renamed"));
-        let before = tally.settled().await;
-        let begun = Instant::now();
-        tokio::task::spawn_blocking(move || std::fs::rename(from, to)).await??;
-        seconds.add(MOUNT, begun.elapsed().as_secs_f64());
-        let asked = tally.settled().await.since(before);
+        let (took, asked) = renamed(context, cloud).await?;
+        seconds.add(MOUNT, took);
         through += asked.bytes + asked.sent;
         let listed = context.bucket.list("").await?;
-        let right = listed
-            .iter()
-            .filter(|(key, len)| key.starts_with("renamed/") && *len == LEN as u64);
-        wrong += listed.len() - right.count();
+        let is_right =
+            |(key, len): &&(String, u64)| key.starts_with("renamed/") && *len == LEN as u64;
+        wrong += listed.len() - listed.iter().filter(is_right).count();
         ensure!(listed.len() as u64 == count, "{} objects", listed.len());
-        drop(mount);
         context.delete_all("").await?;
     }
     report.must(
@@ -89,11 +61,50 @@ pub(super) async fn run(
         let figure = format!("rename of a folder of {count} files: time over bare copies");
         report.aim(figure, ratio, Target::AtMost(1.2));
     }
-    seconds.write(
-        report,
-        &format!("rename of a folder of {count} files of 10 MB"),
-    );
+    let title = format!("rename of a folder of {count} files of 10 MB");
+    seconds.write(report, &title);
     Ok(())
+}
+
+/// Puts the folder that is renamed.
+async fn put(context: &Context, count: u64) -> Result<()> {
+    let content = Bytes::from(vec![0; LEN]);
+    stream::iter(0..count)
+        .map(|n| {
+            let content = content.clone();
+            async move { context.bucket.put(&key("author", n), content).await }
+        })
+        .buffer_unordered(4)
+        .try_for_each(async |_| Ok(()))
+        .await
+}
+
+/// Copies each file on the server, and returns the seconds that it took.
+async fn copied(context: &Context, cloud: &Cloud, count: u64) -> Result<f64> {
+    let bare = context.bucket.behind(cloud.addr());
+    let begun = Instant::now();
+    stream::iter(0..count)
+        .map(|n| {
+            let bare = &bare;
+            async move { bare.copy(&key("author", n), &key("bare", n)).await }
+        })
+        .buffer_unordered(CONNECTIONS)
+        .try_for_each(async |()| Ok(()))
+        .await?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Renames the folder in a new mount, and returns the seconds and the requests that it took.
+async fn renamed(context: &Context, cloud: &Cloud) -> Result<(f64, Asked)> {
+    let tally = Tally::start(cloud.addr()).await?;
+    let origin = context.origin_behind(tally.addr());
+    let mount = Mount::tidegate(&home(directory(context)?, &origin)).await?;
+    let (from, to) = (mount.file("author"), mount.file("renamed"));
+    let before = tally.settled().await;
+    let begun = Instant::now();
+    tokio::task::spawn_blocking(move || std::fs::rename(from, to)).await??;
+    let took = begun.elapsed().as_secs_f64();
+    Ok((took, tally.settled().await.since(before)))
 }
 
 fn key(folder: &str, n: u64) -> String {

@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use super::books::{self, BookFile};
 use super::{LOCAL, OURS, directory, home};
 use crate::context::{Context, progress};
+use crate::peers::Origin;
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::{Access, Mount};
 use crate::report::{Report, Target};
@@ -40,16 +41,9 @@ pub(super) async fn run(
         drop_file_cache()?;
         let dir = directory(context)?;
         let origin = context.origin_behind(tally.addr());
-        let mount = match way {
-            LOCAL => None,
-            OURS => Some(Mount::tidegate(&home(dir.clone(), &origin)).await?),
-            other => {
-                let Some(mount) = Mount::other(other, Access::Reading, &dir, &origin)? else {
-                    report.left_out(other);
-                    continue;
-                };
-                Some(mount)
-            }
+        let Some(mount) = mounted(way, &dir, &origin).await? else {
+            report.left_out(way);
+            continue;
         };
         let root = mount
             .as_ref()
@@ -72,14 +66,7 @@ pub(super) async fn run(
             rows.push(row(way, "after a restart", &again));
         }
     }
-    for theirs in &ALL[2..] {
-        for (ways, what) in [(&seconds, "time"), (&fetched, "bytes fetched")] {
-            if let Some(ratio) = ways.ratio(OURS, theirs) {
-                let figure = format!("scan of {count} books, cold: {what} over {theirs}");
-                report.aim(figure, ratio, Target::AtMost(1.0));
-            }
-        }
-    }
+    judge((&seconds, &fetched), count, report);
     seconds.write(report, &format!("scan of {count} books, cold"));
     fetched.write(
         report,
@@ -88,6 +75,27 @@ pub(super) async fn run(
     let columns = ["way", "scan", "GET", "HEAD", "LIST", "MB"];
     report.table("scan: requests", &columns, rows);
     context.delete_all("books/").await
+}
+
+/// Mounts a peer that reads, or nothing for the local folder. `None`: it is not installed.
+async fn mounted(way: &str, dir: &Path, origin: &Origin) -> Result<Option<Option<Mount>>> {
+    Ok(match way {
+        LOCAL => Some(None),
+        OURS => Some(Some(Mount::tidegate(&home(dir.to_owned(), origin)).await?)),
+        other => Mount::other(other, Access::Reading, dir, origin)?.map(Some),
+    })
+}
+
+/// Compares seconds and bytes with those of the other mounts.
+fn judge((seconds, fetched): (&Ways, &Ways), count: u64, report: &mut Report) {
+    for theirs in &ALL[2..] {
+        for (ways, what) in [(seconds, "time"), (fetched, "bytes fetched")] {
+            if let Some(ratio) = ways.ratio(OURS, theirs) {
+                let figure = format!("scan of {count} books, cold: {what} over {theirs}");
+                report.aim(figure, ratio, Target::AtMost(1.0));
+            }
+        }
+    }
 }
 
 fn row(way: &str, when: &str, asked: &crate::tally::Asked) -> Vec<String> {
