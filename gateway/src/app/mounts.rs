@@ -13,7 +13,7 @@ use super::{hooks, writing};
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment};
 use tidegate_engine::Engine;
-use tidegate_fuse::{Access, AttributeUse, Mounted, Writable};
+use tidegate_fuse::{Access, AttributeUse, Mounted, NumberTable, Writable};
 use tidegate_hooks::Hooks;
 use tidegate_write::{Commit, Writers};
 
@@ -31,13 +31,14 @@ pub(super) async fn start(
     let writers = writing::start(config, env, mounts, parts).await?;
     let metrics = tidegate_fuse::Metrics::default();
     metrics.register(&mut parts.registry);
+    let numbers = Arc::new(numbers(config, env, writers.is_some()).await?);
     let mut all = Mounts(Vec::new());
     for mount in mounts {
         let route = config
             .route_of(mount)
             .context("a mount's route was checked")?;
         let route = &parts.routes.routes[route];
-        let settings = settings(mount, &route.settings.key_prefix);
+        let settings = settings(mount, &route.settings.key_prefix, numbers.clone());
         let (engine, source) = (parts.engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
             None => Access::Read,
@@ -82,7 +83,23 @@ impl Mounts {
     }
 }
 
-fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Settings {
+/// Returns the inode numbers of renamed files: if a mount is writable, those that lie beside its spool.
+async fn numbers(
+    config: &Config,
+    env: &Environment,
+    is_writable: bool,
+) -> anyhow::Result<NumberTable> {
+    match config.spool_path(env).filter(|_| is_writable) {
+        Some(spool) => Ok(tokio::task::spawn_blocking(move || NumberTable::open(&spool)).await?),
+        None => Ok(NumberTable::default()),
+    }
+}
+
+fn settings(
+    mount: &tidegate_config::Mount,
+    prefix: &str,
+    numbers: Arc<NumberTable>,
+) -> tidegate_fuse::Settings {
     use rustix::process::{getgid, getuid};
     tidegate_fuse::Settings {
         path: mount.path.clone(),
@@ -97,6 +114,7 @@ fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Sett
         },
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),
+        numbers,
     }
 }
 

@@ -33,6 +33,25 @@ async fn qemu_img_converts_onto_the_mount() {
     must(local.path(), &["qemu-img", "check", "-q", "stored.qcow2"]).await;
     must(local.path(), &[&compare[..], &["stored.qcow2"]].concat()).await;
     desk.is("image.qcow2", &stored).await;
+    // And back again, from the mount and on it.
+    let back = ["qemu-img", "convert", "-O", "raw", image, "back"];
+    must(local.path(), &back).await;
+    must(local.path(), &["cmp", "raw", "back"]).await;
+    let anew = [
+        "qemu-img",
+        "convert",
+        "-c",
+        "-O",
+        "qcow2",
+        "image.qcow2",
+        "small.qcow2",
+    ];
+    desk.mounted.says(&anew).await;
+    desk.mounted
+        .says(&["qemu-img", "check", "-q", "small.qcow2"])
+        .await;
+    let compare = ["qemu-img", "compare", "image.qcow2", "small.qcow2"];
+    desk.mounted.says(&compare).await;
     desk.stop().await;
 }
 

@@ -81,7 +81,11 @@ impl Files {
             Access::Read => None,
             Access::Write(writable) => Some(writable),
         };
-        let nodes = Nodes::new(source.origin.id(), &settings.prefix);
+        let nodes = Nodes::new(
+            source.origin.id(),
+            &settings.prefix,
+            settings.numbers.clone(),
+        );
         // If the clock was set back, no folder gets a time before the latest write here.
         let mounted = SystemTime::now().max(engine.latest_time().into());
         Self {

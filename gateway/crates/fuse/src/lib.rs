@@ -56,5 +56,6 @@ mod xattr;
 
 pub use metrics::Metrics;
 pub use mount_point::{MountPointProblem, check_mount_point};
+pub use nodes::numbers::NumberTable;
 pub use session::{MountError, Mounted, mount};
 pub use settings::{Access, AttributeUse, Settings, Writable};

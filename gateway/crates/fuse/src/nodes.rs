@@ -5,10 +5,11 @@
 //! two keys have the same hash, the later one takes the next number. The kernel counts how often it was told of a node,
 //! and says when it forgets.
 //!
-//! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that it has the number
-//! of its new key. A node whose file was removed lives on for its open handles.
+//! A file or folder that is renamed keeps its node until the kernel forgets it, and its number for good: `numbers` has
+//! it then. A node whose file was removed lives on for its open handles.
 
 pub(crate) mod file_draft;
+pub(crate) mod numbers;
 pub(crate) mod pages;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::file_draft::FileDraft;
+use self::numbers::NumberTable;
 use self::pages::Pages;
 use tidegate_plan::OriginId;
 use tidegate_telemetry::locks::Recover as _;
@@ -122,6 +124,8 @@ pub(crate) struct Nodes {
     origin: OriginId,
     root: Arc<Node>,
     known: Mutex<NodeTable>,
+    /// The numbers of keys that were renamed.
+    numbers: Arc<NumberTable>,
 }
 
 #[derive(Debug, Default)]
@@ -142,14 +146,6 @@ impl NodeTable {
         node.is_at(key).then_some(first)
     }
 
-    /// Returns the first free number from this one on.
-    fn vacant(&self, mut ino: u64) -> u64 {
-        while self.nodes.contains_key(&ino) {
-            ino = next(ino);
-        }
-        ino
-    }
-
     /// Takes the key from its node, and returns the node.
     fn unlink(&mut self, key: &str, first: u64) -> Option<Arc<Node>> {
         let ino = self.at(key, first)?;
@@ -161,10 +157,11 @@ impl NodeTable {
 }
 
 impl Nodes {
-    /// Returns the nodes of a bucket below a folder.
-    pub(crate) fn new(origin: OriginId, prefix: &str) -> Self {
+    /// Returns the nodes of a bucket below a folder, with the numbers that were given to renamed keys.
+    pub(crate) fn new(origin: OriginId, prefix: &str, numbers: Arc<NumberTable>) -> Self {
         Self {
             origin,
+            numbers,
             root: Arc::new(Node::new(ROOT_INO, ROOT_INO, prefix.into(), true)),
             known: Mutex::default(),
         }
@@ -196,10 +193,14 @@ impl Nodes {
             *told += 1;
             return node.clone();
         }
-        let ino = known.vacant(first);
+        let ino = self.vacant(&known, key);
         let node = Arc::new(Node::new(ino, parent, key.into(), is_folder));
         if ino != first {
             known.elsewhere.insert(node.key(), ino);
+        }
+        if self.numbers.is_taken(self.origin, key, first) {
+            // Else it would get its own number once the other key is gone.
+            self.numbers.keep(self.origin, key, ino);
         }
         known.nodes.insert(ino, (node.clone(), 1));
         node
@@ -208,8 +209,19 @@ impl Nodes {
     /// Returns the number that a key has, or is going to have; the kernel is not told.
     pub(crate) fn number_of(&self, key: &str) -> u64 {
         let known = self.known();
-        let first = self.number(key);
-        known.at(key, first).unwrap_or_else(|| known.vacant(first))
+        let found = known.at(key, self.number(key));
+        found.unwrap_or_else(|| self.vacant(&known, key))
+    }
+
+    /// Returns the number of a key that has no node: the one that was given to it, or the first from its own on that no
+    /// node and no other key has.
+    fn vacant(&self, known: &NodeTable, key: &str) -> u64 {
+        let given = self.numbers.get(self.origin, key);
+        let mut ino = given.unwrap_or_else(|| self.number(key));
+        while known.nodes.contains_key(&ino) || self.numbers.is_taken(self.origin, key, ino) {
+            ino = next(ino);
+        }
+        ino
     }
 
     /// Subtracts `times` from the node's count; at zero the node is forgotten.
@@ -267,7 +279,9 @@ impl Nodes {
     /// Removes the key from its node. The kernel may know the node for longer; a file that comes under the key later is
     /// another node.
     pub(crate) fn unlink(&self, key: &str) -> Option<Arc<Node>> {
-        self.known().unlink(key, self.number(key))
+        let mut known = self.known();
+        self.numbers.forget(self.origin, key);
+        known.unlink(key, self.number(key))
     }
 
     /// Does the same, if this node still has its key: another may have it by now.
@@ -283,6 +297,9 @@ impl Nodes {
     pub(crate) fn rename(&self, from: &str, to: &str, parent: u64) -> Option<Arc<Node>> {
         let mut known = self.known();
         known.unlink(to, self.number(to));
+        let number = known.at(from, self.number(from));
+        let number = number.unwrap_or_else(|| self.vacant(&known, from));
+        self.renumber(from, to, number);
         let node = known.unlink(from, self.number(from))?;
         *node.location() = NodeLocation {
             parent,
@@ -292,10 +309,19 @@ impl Nodes {
         Some(node)
     }
 
-    /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them.
-    pub(crate) fn rename_folder(&self, from: &str, to: &str, parent: u64) {
+    /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them. `keys` are the old keys of
+    /// all objects in it: those that the kernel does not know keep their numbers as well.
+    pub(crate) fn rename_folder<'a>(
+        &self,
+        (from, to): (&str, &str),
+        parent: u64,
+        keys: impl Iterator<Item = &'a str>,
+    ) {
         let all = self.within(from);
         let mut known = self.known();
+        for (key, number) in self.numbers_below(&known, from, keys) {
+            self.renumber(&key, &format!("{to}{}", &key[from.len()..]), number);
+        }
         for node in all.values() {
             let old = node.key();
             let new = format!("{to}{}", &old[from.len()..]);
@@ -309,6 +335,40 @@ impl Nodes {
                 location.parent = parent;
             }
             location.key = key;
+        }
+    }
+
+    /// Returns a folder, these keys below it and all folders between, each with its number.
+    fn numbers_below<'a>(
+        &self,
+        known: &NodeTable,
+        folder: &str,
+        keys: impl Iterator<Item = &'a str>,
+    ) -> BTreeMap<String, u64> {
+        let mut found = BTreeMap::new();
+        let mut note = |path: &str| {
+            if !found.contains_key(path) {
+                let number = known.at(path, self.number(path));
+                let number = number.unwrap_or_else(|| self.vacant(known, path));
+                found.insert(path.to_owned(), number);
+            }
+        };
+        note(folder);
+        for key in keys.filter(|key| key.starts_with(folder)) {
+            for (at, _) in key[folder.len()..].match_indices('/') {
+                note(&key[..=folder.len() + at]);
+            }
+            note(key);
+        }
+        found
+    }
+
+    /// Moves a number from one key to another.
+    fn renumber(&self, from: &str, to: &str, number: u64) {
+        self.numbers.forget(self.origin, from);
+        match self.number(to) == number {
+            true => self.numbers.forget(self.origin, to),
+            false => self.numbers.keep(self.origin, to, number),
         }
     }
 

@@ -1,8 +1,10 @@
 //! The settings of a mount.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::nodes::numbers::NumberTable;
 use tidegate_write::Commit;
 use tidegate_write::Writers;
 
@@ -27,6 +29,8 @@ pub struct Settings {
     pub threads: usize,
     /// The deadline of every request.
     pub deadline: Duration,
+    /// The inode numbers of renamed files, which all mounts of a process share.
+    pub numbers: Arc<NumberTable>,
 }
 
 /// The use of attributes in objects' metadata.

@@ -2,7 +2,9 @@
 
 pub(crate) mod change_mark;
 pub(crate) mod folder;
+pub(crate) mod markers;
 pub(crate) mod supersede;
+pub(crate) mod unsent;
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use http::header::CONTENT_TYPE;
 use crate::attributes::Change;
 use crate::attributes::send::FOLDER_TYPE;
 use crate::change::change_mark::change_key;
+use crate::change::markers::put_marker;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
@@ -19,12 +22,10 @@ use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use tidegate_engine::names::NameKind;
-use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::write::{Headers, MAX_COPY};
-use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
+use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
@@ -67,34 +68,10 @@ impl Writers {
         key: &ObjectKey,
         attributes: Option<Attributes>,
     ) -> Result<(), WriteError> {
-        let empty = Payload::pieces(Vec::new());
-        let origin = source.origin.writing();
         let id = source.object(key);
         let _hold = self.0.path.lock_key(&id).await;
-        // Both callers may have found nothing there before either of them held the key.
-        let known = self
-            .0
-            .engine
-            .known(source, key.as_str().trim_end_matches('/'));
-        if known.is_some_and(|known| known.entry != NameKind::Missing) {
-            return Err(WriteError::Exists);
-        }
-        let mut headers = Headers::new();
-        if let Some(attributes) = attributes {
-            headers.push((CONTENT_TYPE, FOLDER_TYPE));
-            attributes.store(&mut headers);
-        }
-        let put = origin.put(key, headers, empty, Guard::None);
-        let made = change_key(&self.0.core, (&id, ChangeKind::Created), put).await;
-        supersede(&self.0.core, &id, ChangedKey::Unknown);
-        made?;
-        self.0.core.folder_made(&id);
-        if let Some(attributes) = attributes {
-            let known = KnownAttributes::Stored(attributes);
-            self.0.core.keep_folder((id.origin, id.key.as_str()), known);
-            self.0.core.times.write_out().await;
-        }
-        Ok(())
+        self.check_no_folder(source, key)?;
+        Ok(put_marker(&self.0, source, &id, attributes).await?)
     }
 
     /// Gives an object another key: a copy on the server, then a deletion. This is not atomic:
@@ -113,6 +90,9 @@ impl Writers {
     ) -> Result<ETag, WriteError> {
         if from == to {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
+        }
+        if let Some(published) = self.rename_unsent(source, from, to).await? {
+            return Ok(published);
         }
         let (old, new) = (source.object(from), source.object(to));
         let (open, over) = self.0.publish_and_hold(&old, &new).await?;
@@ -209,8 +189,23 @@ impl Drafts {
         if let Some(writing) = writing {
             writing.commit().await?;
         }
+        let (hold, over) = self.hold_both(old, new).await;
+        // Bytes that were written meanwhile.
+        let hold = match hold {
+            Some(hold) => Some(hold.publish().await?),
+            None => None,
+        };
+        Ok((hold, over))
+    }
+
+    /// Keeps two objects from being written to.
+    async fn hold_both(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> (Option<PublishHold>, Option<PublishHold>) {
         // Always in one order; otherwise two opposite renames would wait for each other.
-        let (hold, over) = match old < new {
+        match old < new {
             true => {
                 let hold = self.hold_publishing(old).await;
                 (hold, self.hold_publishing(new).await)
@@ -219,13 +214,7 @@ impl Drafts {
                 let over = self.hold_publishing(new).await;
                 (self.hold_publishing(old).await, over)
             }
-        };
-        // Bytes that were written meanwhile.
-        let hold = match hold {
-            Some(hold) => Some(hold.publish().await?),
-            None => None,
-        };
-        Ok((hold, over))
+        }
     }
 
     /// Records a new version of the key that the store made of a version of another object.
@@ -301,7 +290,7 @@ pub(crate) async fn delete_object(
 }
 
 /// Records that the object no longer exists.
-async fn note_deleted(inner: &Drafts, id: &ObjectId) {
+pub(crate) async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.attributes.remove(id, None);
     inner.core.forget_times(id);
     inner.core.times.write_out().await;

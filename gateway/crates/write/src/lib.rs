@@ -73,6 +73,7 @@ pub use publish::queue::{Pending, Stage};
 pub use spool::SpoolError;
 
 use attributes::AttributeChanges;
+use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
@@ -158,6 +159,7 @@ pub(crate) struct Drafts {
     commits: Arc<Semaphore>,
     folders: FolderLocks,
     attributes: Arc<AttributeChanges>,
+    markers: FolderMarkers,
     metrics: Metrics,
 }
 
@@ -232,6 +234,7 @@ impl Writers {
             commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),
             attributes: Arc::default(),
+            markers: FolderMarkers::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

@@ -165,11 +165,16 @@ impl Place {
     }
 }
 
-/// Returns the recipe with its commented lines for a writable library and with an admin listener.
+/// Returns the recipe with names, ports and passwords replaced.
 fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens)> {
     let public = free_addr()?;
     let mut names = vec![
         ("127.0.0.1:8080", public.to_string()),
+        (
+            "[admin]\n",
+            format!("[admin]\nlisten = \"{}\"\n", home.admin),
+        ),
+        ("/etc/tidegate/token", home.path("token")),
         ("/etc/tidegate/s3-secret", home.path("s3-secret")),
         ("/var/cache/tidegate", home.path("cache")),
         ("/var/lib/tidegate", home.path("state")),
@@ -178,15 +183,10 @@ fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens
             format!("\"{}\"\nendpoint", origin.bucket),
         ),
         ("/mnt/audiobooks", path.display().to_string()),
-        ("# writable = true", "writable = true".to_owned()),
-        ("# commit = ", "commit = ".to_owned()),
-        ("# [spool]\n# path", "[spool]\npath".to_owned()),
-        ("# size = ", "size = ".to_owned()),
     ];
     names.extend(recipe::store(origin));
     let toml = recipe::replaced(&recipe::read("audiobookshelf-mount.toml")?, &names)?;
-    let admin = format!("\n[admin]\nlisten = \"{}\"\n", home.admin);
-    Ok((toml + &admin, Listens::Tcp(public)))
+    Ok((toml, Listens::Tcp(public)))
 }
 
 /// Returns the name of the bucket of a play and mount.

@@ -320,6 +320,8 @@ fn the_files_that_people_copy_are_right() {
         "documents.toml",
         "fleet.toml",
         "hooks.toml",
+        "jellyfin.toml",
+        "navidrome.toml",
         "paperless.toml",
         "private-library.toml",
     ] {

@@ -15,8 +15,7 @@ use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::attributes::FOLDER;
-use tidegate_write::PathLock;
-use tidegate_write::Writers;
+use tidegate_write::{Commit, PathLock, Writers};
 
 impl Files {
     pub(crate) fn writers(&self) -> Result<Writers, Errno> {
@@ -75,9 +74,21 @@ impl Files {
         let key = key(&format!("{path}/"))?;
         let attributes = self.new_attributes(&creator, folder, FOLDER);
         let attributes = self.keeps_attributes().then_some(attributes);
+        let is_behind = self
+            .writable
+            .as_ref()
+            .is_some_and(|writable| writable.commit == Commit::Background);
         let work = async move {
-            let _used = used;
-            let made = writers.make_folder(&source, &key, attributes).await;
+            let made = match is_behind {
+                true => {
+                    let making = writers.make_folder_behind(&source, &key, attributes, used);
+                    making.await
+                }
+                false => {
+                    let _used = used;
+                    writers.make_folder(&source, &key, attributes).await
+                }
+            };
             made.map_err(|error| errno::written(&error, key.as_str()))
         };
         run_to_end(work).await?;
@@ -92,7 +103,9 @@ impl Files {
         let writers = self.writers()?;
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
-        if !writers.snapshots_below(&self.source, &prefix).is_empty() {
+        let markers = writers.markers_below(&self.source, &prefix);
+        let holds_folder = markers.iter().any(|key| key.as_str() != prefix);
+        if holds_folder || !writers.snapshots_below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
         let empty = self.engine.is_empty(&self.source, &prefix).await;
@@ -118,8 +131,11 @@ impl Files {
             NameKind::Missing => return Err(Errno::ENOENT),
             NameKind::Folder => self.rename_folder(from, to, keep).await?,
             NameKind::File(_) => {
-                // That may take long; programs can open the file meanwhile.
-                self.publish_draft(&key(&old)?).await?;
+                let key = key(&old)?;
+                if !self.writers()?.is_unsent(&self.source, &key) {
+                    // That may take long; programs can open the file meanwhile.
+                    self.publish_draft(&key).await?;
+                }
                 self.rename_file(from, to, keep).await?;
             }
         }
@@ -148,10 +164,19 @@ impl Files {
         let named = self.bounded(named).await?;
         let nodes = self.nodes.with_keys(&[&from]);
         let is_open = nodes.values().any(|node| node.pages().is_open());
-        let before = self.current_version(&old, is_open).await;
         let files = self.clone();
         let work = async move {
             let _held = (named, used);
+            let unsent = writers.rename_unsent(&files.source, &old, &new).await;
+            let unsent = unsent.map_err(|error| errno::written(&error, &from))?;
+            if unsent.is_some() {
+                files.tell_others(old);
+                files.tell_others(new);
+                files.moved(&from, (folder, &to), None).await;
+                files.settings.numbers.write_out().await;
+                return Ok(());
+            }
+            let before = files.current_version(&old, is_open).await;
             let renamed = writers.rename(&files.source, &old, &new).await;
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // The known version may be older than the moved one, and has other bytes.
@@ -160,6 +185,7 @@ impl Files {
             files.tell_others(old);
             files.tell_others(new);
             files.moved(&from, (folder, &to), before.zip(after)).await;
+            files.settings.numbers.write_out().await;
             Ok(())
         };
         run_to_end(work).await

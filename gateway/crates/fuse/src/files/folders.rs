@@ -194,7 +194,8 @@ impl Files {
             turns.push(node.turn.lock().await);
         }
         if copied.left.is_none() {
-            self.nodes.rename_folder(from, to, parent);
+            let keys = copied.moved.iter().map(|moved| moved.from.as_str());
+            self.nodes.rename_folder((from, to), parent, keys);
         } else {
             for moved in &copied.moved {
                 self.nodes.unlink(moved.from.as_str());
@@ -207,5 +208,6 @@ impl Files {
             node.pages().moved(before.id(), after.id());
             node.file_draft().moved(before.id(), after);
         }
+        self.settings.numbers.write_out().await;
     }
 }

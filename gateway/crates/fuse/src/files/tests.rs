@@ -149,6 +149,7 @@ impl World {
             attributes: AttributeUse::None,
             threads: 1,
             deadline: Duration::from_secs(30),
+            numbers: Arc::default(),
         };
         change(&mut settings);
         let write_path = WritePath::new(&engine);

@@ -1,7 +1,7 @@
 use super::*;
 
 fn nodes() -> Nodes {
-    Nodes::new(OriginId(7), "p/")
+    Nodes::new(OriginId(7), "p/", Arc::default())
 }
 
 #[test]
@@ -12,7 +12,10 @@ fn numbers_are_the_same_after_a_restart() {
     assert_eq!(after.tell(ROOT_INO, "p/a", false).ino, ino);
     assert_eq!(after.number_of("p/a"), ino);
     assert_ne!(after.tell(ROOT_INO, "p/a/", true).ino, ino);
-    assert_ne!(Nodes::new(OriginId(8), "p/").number_of("p/a"), ino);
+    assert_ne!(
+        Nodes::new(OriginId(8), "p/", Arc::default()).number_of("p/a"),
+        ino
+    );
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn a_node_keeps_its_number_when_it_is_renamed() {
     nodes.forget(old.ino, 2);
     assert_eq!(nodes.number_of("p/old"), again.ino, "it has its number now");
     nodes.forget(over.ino, 1);
-    assert_eq!(nodes.number_of("p/new"), nodes.number("p/new"));
+    assert_eq!(nodes.number_of("p/new"), old.ino, "for good");
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn nodes_keep_their_numbers_when_their_folder_is_renamed() {
     let beside = nodes.tell(ROOT_INO, "p/old-file", false);
     let over = nodes.tell(ROOT_INO, "p/new/", true);
     assert_eq!(nodes.within("p/old/").len(), 3);
-    nodes.rename_folder("p/old/", "p/new/", 9);
+    nodes.rename_folder(("p/old/", "p/new/"), 9, std::iter::empty());
     assert_eq!((&*old.key(), old.parent()), ("p/new/", 9));
     assert_eq!((&*file.key(), file.parent()), ("p/new/file", old.ino));
     assert_eq!(&*beside.key(), "p/old-file");
@@ -83,7 +86,7 @@ fn nodes_keep_their_numbers_when_their_folder_is_renamed() {
         assert_eq!(nodes.number_of(key), node.ino, "{key}");
     }
     // And once more, back.
-    nodes.rename_folder("p/new/", "p/old/", ROOT_INO);
+    nodes.rename_folder(("p/new/", "p/old/"), ROOT_INO, std::iter::empty());
     assert_eq!(nodes.number_of("p/old/file"), file.ino);
     for (node, told) in [(&old, 1), (&file, 1), (&deep, 1), (&over, 1)] {
         nodes.forget(node.ino, told);
@@ -116,4 +119,64 @@ fn who_is_late_takes_the_name_from_nobody_else() {
     assert_eq!(nodes.tell(ROOT_INO, "p/a", false).ino, new.ino);
     nodes.unlink_node(&new);
     assert!(!new.is_linked());
+}
+
+#[test]
+fn a_renamed_file_keeps_its_number_when_it_was_forgotten_and_after_a_restart() {
+    let numbers = Arc::<NumberTable>::default();
+    let open = || Nodes::new(OriginId(7), "p/", numbers.clone());
+    let nodes = open();
+    let old = nodes.tell(ROOT_INO, "p/old", false).ino;
+    nodes.rename("p/old", "p/new", ROOT_INO);
+    nodes.forget(old, 1);
+    assert_eq!(nodes.number_of("p/new"), old);
+    assert_eq!(open().tell(ROOT_INO, "p/new", false).ino, old);
+    // Another file of the old name has another number, and keeps it when the first one goes.
+    let again = nodes.tell(ROOT_INO, "p/old", false).ino;
+    assert_ne!(again, old);
+    nodes.unlink("p/new");
+    let nodes = open();
+    assert_eq!(nodes.number_of("p/old"), again);
+    assert_ne!(nodes.number_of("p/new"), old);
+    nodes.tell(ROOT_INO, "p/old", false);
+    nodes.rename("p/old", "p/new", ROOT_INO);
+    assert_eq!(open().number_of("p/new"), again);
+    assert_eq!(open().number_of("p/old"), old, "free again");
+}
+
+#[test]
+fn a_name_that_is_replaced_again_and_again_has_few_numbers() {
+    let numbers = Arc::<NumberTable>::default();
+    let nodes = Nodes::new(OriginId(7), "p/", numbers);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let new = nodes.tell(ROOT_INO, "p/name.tmp", false).ino;
+        let old = nodes.number_of("p/name");
+        assert_ne!(new, old);
+        nodes.rename("p/name.tmp", "p/name", ROOT_INO);
+        assert_eq!(nodes.number_of("p/name"), new);
+        nodes.forget(new, 1);
+        seen.insert(new);
+    }
+    assert!(seen.len() <= 2, "{seen:?}");
+}
+
+#[test]
+fn what_lies_in_a_renamed_folder_keeps_its_numbers_known_or_not() {
+    let nodes = nodes();
+    let keys = [
+        "p/old/",
+        "p/old/book/",
+        "p/old/book/1.mp3",
+        "p/old/cover.jpg",
+    ];
+    let before = keys.map(|key| nodes.number_of(key));
+    nodes.tell(ROOT_INO, "p/old/", true);
+    nodes.tell(before[1], "p/old/book/", true);
+    let objects = ["p/old/book/1.mp3", "p/old/cover.jpg"];
+    nodes.rename_folder(("p/old/", "p/new/"), ROOT_INO, objects.into_iter());
+    let after = keys.map(|key| nodes.number_of(&key.replace("old", "new")));
+    assert_eq!(after, before);
+    let anew = keys.map(|key| nodes.number_of(key));
+    assert!(anew.iter().all(|number| !before.contains(number)));
 }

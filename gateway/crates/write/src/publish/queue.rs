@@ -30,6 +30,10 @@ const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The wait of a new file that was closed empty for another writer before it is published.
 const EMPTY_FILE_DELAY: Duration = Duration::from_millis(500);
 
+/// The wait of a new, closed file for a rename, before the first request for it is sent. A rename then costs one request
+/// in place of five.
+const RENAME_DELAY: Duration = Duration::from_millis(100);
+
 /// An object that is being written, for display.
 #[derive(Debug, Clone)]
 pub struct Pending {
@@ -81,8 +85,8 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones, and no change of attributes
-    /// waits to be sent. Meanwhile all are sent at once.
+    /// Returns when no draft waits for a background commit any more, except refused ones, no folder's marker is on its
+    /// way, and no change of attributes waits to be sent. Meanwhile all are sent at once.
     pub async fn settled(&self) {
         self.drafts_settled().await;
         self.0.attributes_settled().await;
@@ -96,7 +100,9 @@ impl Writers {
                 .values()
                 .find(|it| it.state().phase.is_queued())
                 .cloned();
-            let Some(writing) = waiting else { return };
+            let Some(writing) = waiting else {
+                return self.0.markers.settled().await;
+            };
             let mut progress = writing.progress.subscribe();
             if writing.state().phase.is_queued() {
                 let _ = progress.changed().await;
@@ -175,6 +181,7 @@ impl SharedDraft {
     async fn run_queue(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
         self.wait_while_blank().await;
+        self.wait_for_rename().await;
         for failures in 0.. {
             let due = self.wait_for_close().await;
             if due == PublishDue::Left {
@@ -250,6 +257,18 @@ impl SharedDraft {
             tokio::select! {
                 () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
                 () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits a moment if no request was sent for a new file yet.
+    async fn wait_for_rename(&self) {
+        let stop = self.inner.core.stop.clone();
+        let is_unsent = self.state().is_unsent();
+        if is_unsent {
+            tokio::select! {
+                () = tokio::time::sleep(RENAME_DELAY) => {}
+                () = stop.cancelled() => {}
             }
         }
     }
@@ -339,7 +358,7 @@ impl SharedDraft {
     }
 
     /// Removes it from the table once it has no handles and everything is in the bucket.
-    fn leave_if_done(self: &Arc<Self>) {
+    pub(crate) fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
         if state.handles > 0 || state.phase.is_queued() || state.phase.is_unpublished() {

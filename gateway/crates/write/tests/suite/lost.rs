@@ -296,6 +296,9 @@ async fn what_is_written_without_end_can_be_renamed() {
     let desk = Desk::plain();
     let writer = desk.create(KEY).await;
     put(&writer, 0, &"begun".into()).await;
+    // Of a file that is in the bucket already.
+    writer.commit(Commit::Close).await.expect("committed");
+    put(&writer, 0, &"on and on".into()).await;
     let latency = Duration::from_millis(100);
     desk.bucket().set_faults([Fault::Latency(latency)]);
     let writes = async {

@@ -149,7 +149,8 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
     desk.bucket()
         .fail_next([Fault::Latency(Duration::from_secs(25))]);
     desk.write(KEY, &bytes).await;
-    engine::settle().await;
+    // Longer than a closed file waits for a rename.
+    engine::pass(Duration::from_millis(200)).await;
     let open = desk.open(KEY, OpenMode::Create);
     let gave_up = tokio::time::timeout(Duration::from_secs(1), open).await;
     assert!(gave_up.is_err(), "it is being published");

@@ -1,0 +1,123 @@
+//! Renames of a draft of which the bucket knows nothing yet: its one request goes to the new key.
+//!
+//! Programs write a file under one name and rename it at once: lock files of git, documents of editors. Published first,
+//! such a file costs a PUT, two HEADs, a copy and a deletion, one after the other. It costs one PUT here. Until that is
+//! answered the journal has the draft under its old key, so a crash leaves both keys or the old one.
+
+use std::sync::Arc;
+
+use crate::change::delete_object;
+use crate::change::note_deleted;
+use crate::change::supersede::{ChangedKey, supersede};
+use crate::draft::state::DraftState;
+use crate::locks::publish_hold::PublishHold;
+use crate::task::run_to_completion;
+use crate::{Drafts, WriteError, Writers};
+use tidegate_engine::ReadContext;
+use tidegate_origin::Guard;
+use tidegate_plan::{ETag, ObjectId, ObjectKey};
+
+impl DraftState {
+    /// Returns whether it is a new object of one part for which no request was sent yet.
+    pub(crate) fn is_unsent(&self) -> bool {
+        let is_whole = self.phase.is_unpublished() && !self.phase.is_lost();
+        let is_new = self.base.is_none() && self.replaced_edition.is_none();
+        let is_untried = self.uncertain.is_empty() && self.completing.is_none() && !self.staged;
+        let is_alone = self.upload.is_none() && self.sending == 0 && self.draft.is_one_part();
+        let is_first = self.phase.trouble().is_none() && !self.phase.is_publishing();
+        is_whole && is_new && is_untried && is_alone && is_first
+    }
+}
+
+impl Writers {
+    /// Returns whether a new object is written under this key for which no request was sent yet.
+    #[must_use]
+    pub fn is_unsent(&self, source: &ReadContext, key: &ObjectKey) -> bool {
+        let writing = self.0.writings().get(&source.object(key)).cloned();
+        writing.is_some_and(|writing| writing.state().is_unsent())
+    }
+
+    /// Publishes a draft under another key, if no request for it was sent yet; its handles continue there. Discards the
+    /// draft of the new key. Returns the tag of the published version; `None`: there is no such draft, and nothing was
+    /// done. Runs to its end, also if the caller stops waiting.
+    ///
+    /// # Errors
+    /// The origin's. The draft then stays under its old key, unless only the deletion of an object there failed.
+    pub async fn rename_unsent(
+        &self,
+        source: &Arc<ReadContext>,
+        from: &ObjectKey,
+        to: &ObjectKey,
+    ) -> Result<Option<ETag>, WriteError> {
+        let (old, new) = (source.object(from), source.object(to));
+        if old == new || !self.is_unsent(source, from) {
+            return Ok(None);
+        }
+        let (hold, over) = self.0.hold_both(&old, &new).await;
+        // It may have been published or changed meanwhile.
+        let Some(hold) = hold.filter(|hold| hold.writing.state().is_unsent()) else {
+            return Ok(None);
+        };
+        let (inner, source) = (self.0.clone(), source.clone());
+        let work = async move {
+            let renamed = publish_under(&inner, &source, (&hold, over), (&old, &new)).await;
+            drop(hold);
+            renamed.map(Some)
+        };
+        run_to_completion(&self.0.core, work).await
+    }
+}
+
+/// Publishes a held draft under its new key, and forgets the old one.
+async fn publish_under(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    (hold, over): (&PublishHold, Option<PublishHold>),
+    (old, new): (&ObjectId, &ObjectId),
+) -> Result<ETag, WriteError> {
+    let writing = &hold.writing;
+    let guard = {
+        let mut state = writing.state();
+        state.id = new.clone();
+        // A rename replaces what is there.
+        std::mem::replace(&mut state.guard, Guard::None)
+    };
+    if let Err(error) = writing.commit_locked().await {
+        let mut state = writing.state();
+        state.id = old.clone();
+        state.guard = guard;
+        drop(state);
+        // It may have been carried out.
+        supersede(&inner.core, new, ChangedKey::Unknown);
+        inner.core.forget_name(new.origin, new.key.as_str());
+        return Err(error);
+    }
+    if let Some(over) = over {
+        over.discard().await;
+    }
+    // A draft that was to be new has found no object there. Any other would have replaced it.
+    let gone = match guard {
+        Guard::Absent => {
+            note_deleted(inner, old).await;
+            Ok(())
+        }
+        _ => delete_object(inner, source, old).await,
+    };
+    // Last: others wait for the hold as long as the draft is in the table under its old key.
+    {
+        let mut writings = inner.writings();
+        let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
+        if listed {
+            writings.remove(old);
+            writings.insert(new.clone(), writing.clone());
+        }
+    }
+    // Its last handle may have gone meanwhile.
+    writing.leave_if_done();
+    let committed = writing.state().committed.clone();
+    gone.and(
+        committed
+            .map(|it| it.etag.clone())
+            .ok_or(WriteError::Changed),
+    )
+}

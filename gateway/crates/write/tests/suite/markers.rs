@@ -1,0 +1,66 @@
+//! Folders whose markers follow behind.
+
+use tidegate_origin::fake::Fault;
+use tidegate_write::WriteError;
+
+use crate::support::engine::{secs, settle, valid};
+use crate::support::spool::{Desk, Terms, down, source};
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_is_there_before_the_bucket_has_answered() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([Fault::Latency(secs(5))]);
+    let begun = tokio::time::Instant::now();
+    for n in 0..20 {
+        let key = valid(&format!("folder/{n}/"));
+        let made = desk.writers.make_folder_behind(source(&desk), &key, None, ());
+        made.await.expect("made");
+    }
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+    settle().await;
+    assert!(desk.bucket().keys().is_empty());
+    // Listings do not have them yet.
+    let below = desk.writers.markers_below(source(&desk), "folder/1");
+    assert_eq!(below.len(), 11);
+    let other = valid("other/");
+    let made = desk.writers.make_folder_behind(source(&desk), &other, None, ());
+    made.await.expect("made");
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys().len(), 21);
+    assert!(desk.writers.markers_below(source(&desk), "").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_it_one_finds_it_made_and_a_removal_waits_for_it() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([Fault::Latency(secs(1))]);
+    let key = valid("folder/");
+    let make = || desk.writers.make_folder_behind(source(&desk), &key, None, ());
+    make().await.expect("made");
+    assert_eq!(make().await, Err(WriteError::Exists));
+    let removed = desk.writers.remove(source(&desk), &key).await;
+    removed.expect("removed");
+    desk.writers.settled().await;
+    assert!(desk.bucket().keys().is_empty());
+}
+
+/// The first one that fails is lost; while they fail, the caller is told.
+#[tokio::test(start_paused = true)]
+async fn while_markers_fail_the_caller_waits_and_is_told() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([down()]);
+    let make = |key: &str| {
+        let (writers, key) = (desk.writers.clone(), valid(key));
+        let source = source(&desk).clone();
+        async move { writers.make_folder_behind(&source, &key, None, ()).await }
+    };
+    make("one/").await.expect("the bucket was well");
+    desk.writers.settled().await;
+    assert!(make("two/").await.expect_err("it is down").is_passing());
+    desk.bucket().set_faults([]);
+    make("two/").await.expect("made");
+    assert_eq!(desk.bucket().keys(), ["two/"]);
+    make("one/").await.expect("it is not known");
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), ["one/", "two/"]);
+}

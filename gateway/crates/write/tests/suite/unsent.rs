@@ -1,0 +1,152 @@
+//! Renames of files that the bucket does not have yet.
+
+use bytes::Bytes;
+use tidegate_origin::fake::Fault;
+use tidegate_write::{Commit, OpenMode};
+
+use crate::support::engine::{sample, secs, settle, valid};
+use crate::support::spool::{Desk, PART, Terms, all, down, put, source};
+
+const KEY: &str = "folder/name.lock";
+const OTHER: &str = "folder/name";
+
+/// A desk with a new, closed file under [`KEY`], of which nothing was sent.
+async fn closed(bytes: &Bytes) -> Desk {
+    let desk = Desk::new(Terms::background());
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    put(&writer, 0, bytes).await;
+    writer.commit(Commit::Background).await.expect("promised");
+    desk
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_file_goes_to_its_new_name_with_one_request() {
+    let bytes = sample(1, 1000);
+    let desk = closed(&bytes).await;
+    desk.bucket().put(OTHER, "replaced");
+    let before = desk.bucket().writes().len();
+    let (gets, heads) = (desk.bucket().gets(), desk.bucket().heads());
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    assert_eq!(
+        renamed.expect("renamed"),
+        desk.bucket().object(OTHER).expect("there").0.etag
+    );
+    assert_eq!(desk.object(OTHER), Some(bytes.clone()));
+    desk.writers.settled().await;
+    settle().await;
+    assert_eq!(desk.bucket().writes()[before..], ["put"]);
+    assert_eq!((desk.bucket().gets(), desk.bucket().heads()), (gets, heads));
+    assert_eq!(desk.bucket().keys(), [OTHER]);
+    assert_eq!(desk.world.read(OTHER).await, Ok(bytes));
+    assert!(desk.writers.pending().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_handles_go_on_under_the_new_name() {
+    let desk = Desk::new(Terms::background());
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    put(&writer, 0, &"bytes".into()).await;
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    assert_eq!(writer.key().as_str(), OTHER);
+    put(&writer, 5, &" and more".into()).await;
+    assert_eq!(all(&writer).await, "bytes and more");
+    writer.commit(Commit::Close).await.expect("committed");
+    assert_eq!(desk.object(OTHER), Some("bytes and more".into()));
+    // The old name is free.
+    desk.write(KEY, &"another".into()).await;
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("another".into()));
+    assert_eq!(desk.object(OTHER), Some("bytes and more".into()));
+}
+
+/// The closed draft of the new name is older than what is renamed over it, also after a restart.
+#[tokio::test(start_paused = true)]
+async fn what_waited_under_the_new_name_goes_nowhere() {
+    let desk = closed(&"new".into()).await;
+    desk.write(OTHER, &"waits".into()).await;
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    let again = desk.switched_off([], &Terms::background()).await;
+    again.writers.settled().await;
+    assert_eq!(again.bucket().keys(), [OTHER]);
+    assert_eq!(again.object(OTHER), Some("new".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_renames_nothing() {
+    let desk = closed(&"new".into()).await;
+    desk.bucket().put(OTHER, "old");
+    desk.bucket().set_faults([down()]);
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    assert!(renamed.expect_err("it is down").is_passing());
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("new".into()));
+    assert_eq!(desk.object(OTHER), Some("old".into()));
+    assert_eq!(desk.world.read(OTHER).await, Ok("old".into()));
+}
+
+/// The request is carried out and its answer lost, and the machine stops: both names have the bytes, and no third ones.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_and_a_crash_leave_both_names() {
+    let desk = closed(&"new".into()).await;
+    desk.bucket().put(OTHER, "old");
+    desk.bucket().set_faults([Fault::LoseAnswer]);
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    assert!(renamed.is_err());
+    desk.bucket().set_faults([]);
+    assert_eq!(
+        desk.world.read(OTHER).await,
+        Ok("new".into()),
+        "never the old one"
+    );
+    let again = desk.switched_off([], &Terms::background()).await;
+    again.writers.settled().await;
+    let now = (again.object(KEY), again.object(OTHER));
+    assert_eq!(now, (Some("new".into()), Some("new".into())));
+}
+
+/// A file that was cut to nothing replaces an object, which must not come back under its old name.
+#[tokio::test(start_paused = true)]
+async fn the_object_that_it_would_have_replaced_goes() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, "earlier");
+    desk.write(KEY, &"new".into()).await;
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), [OTHER]);
+    assert_eq!(desk.object(OTHER), Some("new".into()));
+}
+
+/// Of a file of several parts some were sent already: it is published, and copied.
+#[tokio::test(start_paused = true)]
+async fn a_large_file_is_published_first() {
+    let bytes = sample(1, 3 * PART);
+    let desk = closed(&bytes).await;
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    assert!(desk.bucket().count("copy") > 0);
+    assert_eq!(desk.object(OTHER), Some(bytes));
+    assert_eq!(desk.object(KEY), None);
+}
+
+/// What is not renamed reaches the bucket a moment after its close.
+#[tokio::test(start_paused = true)]
+async fn a_closed_file_waits_for_a_rename_only_a_moment() {
+    let begun = tokio::time::Instant::now();
+    let desk = closed(&"bytes".into()).await;
+    settle().await;
+    assert_eq!(desk.object(KEY), None);
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("bytes".into()));
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+}

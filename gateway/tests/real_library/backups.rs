@@ -1,0 +1,279 @@
+//! Programs that back up, copy and build, in the mount and in a local folder.
+//!
+//! `restic` and `borg` back up 50 MB by default; `TIDEGATE_BACKUP_MB=2000` is the full form.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, ensure};
+use loadtest::child::Server;
+use loadtest::pattern::Pattern;
+use loadtest::wordpress::must;
+
+use crate::shelf::{AUDIOBOOKSHELF, Shelf};
+
+/// A time that no file gets by itself: 2020-09-13.
+fn old() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000)
+}
+
+/// Makes the folder `data` with files of 1 KB to 5 MB that are `megabytes` in all.
+fn data(given: &Path, megabytes: u64) -> Result<()> {
+    let folder = given.join("data");
+    let mut left = megabytes * 1_000_000;
+    for seed in 0.. {
+        let len = [1_000, 40_000, 700_000, 5_000_000][seed as usize % 4].min(left);
+        let path = folder.join(format!("{}/{seed}.bin", seed % 7));
+        std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+        std::fs::write(&path, Pattern { seed, len }.all())?;
+        std::fs::File::options()
+            .write(true)
+            .open(&path)?
+            .set_modified(old())?;
+        left -= len;
+        if left == 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn megabytes() -> u64 {
+    let asked = std::env::var("TIDEGATE_BACKUP_MB");
+    asked.map_or(50, |text| text.parse().expect("a number"))
+}
+
+/// Runs a script in the folder and in the mount; both must succeed and say the same.
+async fn both(shelf: &mut Shelf, name: &str, script: &str) -> Result<()> {
+    let local = shelf.run(&shelf.local, script)?;
+    ensure!(local.status.success(), "{name}, local: {local:?}");
+    let mount = shelf
+        .counted(name, |shelf| shelf.run(&shelf.mount, script))
+        .await?;
+    ensure!(mount.status.success(), "{name}: {mount:?}");
+    ensure!(
+        local.stdout == mount.stdout,
+        "{name}: local {local:?}, mount {mount:?}"
+    );
+    Ok(())
+}
+
+/// The repository's keys and names are random: what is restored is compared, and not the repository.
+#[tokio::test(flavor = "multi_thread")]
+async fn restic_backs_up_and_restores() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    data(&shelf.given, megabytes())?;
+    let script = "
+        export RESTIC_PASSWORD=secret RESTIC_CACHE_DIR=$(mktemp -d) RESTIC_REPOSITORY=$PWD/repository
+        back=$(mktemp -d)
+        restic init -q
+        cd \"$given\"
+        restic backup -q data
+        echo more > data/more; restic backup -q data; rm data/more
+        restic forget -q --keep-last 1 --prune
+        restic check -q --read-data
+        restic restore -q latest --target \"$back\"
+        rm \"$back/data/more\"
+        diff -r data \"$back/data\"
+        restic snapshots -q --json | grep -o '\"paths\"' | wc -l
+        rm -r \"$back\" \"$RESTIC_CACHE_DIR\"";
+    both(&mut shelf, "restic", script).await?;
+    shelf.finish_alone().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn borg_backs_up_and_restores() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    data(&shelf.given, megabytes())?;
+    let script = "
+        export BORG_BASE_DIR=$(mktemp -d) BORG_REPO=$PWD/repository BORG_PASSPHRASE=secret
+        export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes BORG_RELOCATED_REPO_ACCESS_IS_OK=yes
+        back=$(mktemp -d)
+        borg init --encryption=repokey-blake2 2> /dev/null
+        (cd \"$given\"; borg create ::one data; echo more > data/more; borg create ::two data; rm data/more)
+        borg delete ::one
+        borg compact
+        borg check --verify-data
+        (cd \"$back\"; borg extract ::two)
+        rm \"$back/data/more\"
+        diff -r \"$given/data\" \"$back/data\"
+        borg list --short
+        rm -r \"$back\" \"$BORG_BASE_DIR\"";
+    both(&mut shelf, "borg", script).await?;
+    shelf.finish_alone().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_is_cloned_built_and_committed() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    project(&shelf.given.join("project"))?;
+    let script = "
+        umask 022
+        export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+        export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+        git -c core.fileMode=false clone -q \"$given/project\" work
+        cd work
+        git config user.name A; git config user.email a@example.org; git config core.fileMode false
+        make -s; install -m 755 program \"$given/built\"; \"$given/built\"; make -q; rm program
+        echo '// more' >> main.c; git commit -qam more
+        git mv part.c other.c; sed -i s/part.c/other.c/ Makefile; git commit -qam renamed
+        make -s; install -m 755 program \"$given/built\"; \"$given/built\"; make clean
+        git log --format=%s; git status --short; git fsck --strict; git gc -q; git fsck
+        git stash list; git checkout -q -b side HEAD~1; cat Makefile; git checkout -q -; cat Makefile";
+    both(&mut shelf, "git and make", script).await?;
+    shelf.finish_alone().await
+}
+
+/// Makes a repository with a small C program.
+fn project(folder: &Path) -> Result<()> {
+    std::fs::create_dir(folder)?;
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text);
+    write(
+        "Makefile",
+        "program: main.c part.c\n\tcc -o program main.c part.c\nclean:\n\trm program\n",
+    )?;
+    write(
+        "main.c",
+        "int part(void);\nint main(void) { return part(); }\n",
+    )?;
+    write("part.c", "int part(void) { return 0; }\n")?;
+    for n in 0..60 {
+        write(&format!("text {n}.txt"), &format!("{n}\n").repeat(200))?;
+    }
+    let script = "
+        export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+        git init -q; git add .
+        git -c user.name=A -c user.email=a@example.org commit -qm first";
+    must(Command::new("sh").args(["-ec", script]).current_dir(folder)).map(drop)
+}
+
+/// Programs that take files apart, put them together, and change them in place.
+#[tokio::test(flavor = "multi_thread")]
+async fn archives_and_edits() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    data(&shelf.given, 8)?;
+    let script = "
+        cd \"$given\"; tar cf data.tar data; rm -f data.zip; zip -qr data.zip data";
+    ensure!(shelf.run(&shelf.local, script)?.status.success());
+    for (name, script) in [
+        ("tar x", "umask 022; tar xf \"$given/data.tar\" --touch; mv data tree; ls tree"),
+        ("tar c", "tar cf all.tar tree; tar tf all.tar | sort | cksum; rm all.tar"),
+        ("unzip", "umask 022; unzip -q -DD \"$given/data.zip\" -d unzipped; ls unzipped/data"),
+        (
+            "zip -u",
+            "cp \"$given/data.zip\" a.zip; touch a.zip; (cd unzipped; echo more > data/more; zip -qu ../a.zip data/more)
+             unzip -tqq a.zip; unzip -p a.zip data/more; rm a.zip",
+        ),
+        (
+            "sed -i",
+            "umask 022; printf 'a\\nb\\n' > text; sed -i s/a/c/ text; sed -i.bak s/b/d/ text; cat text text.bak",
+        ),
+        (
+            "flock",
+            "for n in 1 2 3 4; do for m in 1 2 3 4 5; do flock lock sh -c 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n'; done & done
+             wait; cat n",
+        ),
+    ] {
+        shelf.step(name, script).await?;
+    }
+    shelf.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_with_its_attributes() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    let script = "
+        printf '#!/bin/sh\\necho it runs\\n' > \"$given/script\"
+        chmod 755 \"$given/script\"; touch -d 2020-01-01 \"$given/script\"
+        cp -a \"$given/script\" .; sh script";
+    shelf.step("cp -a", script).await?;
+    shelf.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rsync_mirrors_twice() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    data(&shelf.given, 8)?;
+    for (name, script) in [
+        (
+            "rsync",
+            "umask 022; rsync -rt --delete \"$given/data\" .; ls data",
+        ),
+        (
+            "rsync again",
+            "rsync -rt --delete \"$given/data\" .; ls data",
+        ),
+        (
+            "rsync of changes",
+            "rm -rf \"$given/data/3\"; echo new > \"$given/data/0/new\"; rsync -rtc --delete \"$given/data\" .; ls data data/0",
+        ),
+    ] {
+        shelf.step(name, script).await?;
+    }
+    shelf.finish().await
+}
+
+/// A database is dumped onto the mount as the dump is made, and loaded again from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_is_dumped_and_loaded_again() -> Result<()> {
+    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    let database = Database::start(&shelf.given.join("database"))?;
+    database.says(
+        "create database books; use books;
+         create table book (n int primary key, title text, cover longblob);
+         insert into book select seq, concat('book ', seq), repeat(char(65 + seq % 26), 3000) from seq_1_to_3000;",
+    )?;
+    let socket = database.socket();
+    let script = format!(
+        "mariadb-dump --no-defaults --socket={socket} --user=root --skip-dump-date --databases books > dump.sql
+         mariadb --no-defaults --socket={socket} --user=root -e 'drop database books'
+         mariadb --no-defaults --socket={socket} --user=root < dump.sql
+         mariadb --no-defaults --socket={socket} --user=root -N -e 'checksum table books.book; select count(*) from books.book'
+         gzip -n < dump.sql > dump.sql.gz; gzip -d < dump.sql.gz | cmp - dump.sql"
+    );
+    shelf.step("mariadb-dump", &script).await?;
+    drop(database);
+    shelf.finish().await
+}
+
+/// A running MariaDB without a network.
+struct Database {
+    folder: PathBuf,
+    _server: Server,
+}
+
+impl Database {
+    fn start(folder: &Path) -> Result<Self> {
+        std::fs::create_dir(folder)?;
+        must(
+            Command::new("mariadb-install-db")
+                .args(["--no-defaults", "--auth-root-authentication-method=normal"])
+                .args(["--user=root", "--skip-test-db"])
+                .arg(format!("--datadir={}", folder.join("data").display())),
+        )?;
+        let socket = folder.join("socket");
+        let mut command = Command::new("/usr/sbin/mariadbd");
+        command.args(["--no-defaults", "--user=root", "--skip-networking"]);
+        command.arg(format!("--datadir={}", folder.join("data").display()));
+        command.arg(format!("--socket={}", socket.display()));
+        let ready = || UnixStream::connect(&socket).is_ok();
+        let server = Server::start_when(command, &folder.join("log"), ready)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            _server: server,
+        })
+    }
+
+    fn socket(&self) -> String {
+        self.folder.join("socket").display().to_string()
+    }
+
+    fn says(&self, sql: &str) -> Result<()> {
+        let socket = format!("--socket={}", self.socket());
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", &socket, "--user=root", "-e", sql]);
+        must(&mut client).map(drop)
+    }
+}
