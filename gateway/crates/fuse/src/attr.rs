@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use http::{HeaderName, HeaderValue};
 
+use crate::nodes::Node;
 use crate::settings::{Modified, Settings};
 use tidegate_engine::names::Facts;
 use tidegate_write::DraftSnapshot;
@@ -43,6 +44,14 @@ pub(crate) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) ->
         blksize: WRITE_BLOCK_SIZE,
         ctime: drafted.changed.into(),
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
+    }
+}
+
+/// Returns the attributes of a node: without a link if its name is gone, and a handle holds it.
+pub(crate) fn of_name(node: &Node, attr: FileAttr) -> FileAttr {
+    match node.is_linked() {
+        true => attr,
+        false => FileAttr { nlink: 0, ..attr },
     }
 }
 

@@ -15,3 +15,4 @@ mod stuck;
 mod support;
 mod time;
 mod tried;
+mod unlinked;
