@@ -95,6 +95,7 @@ fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Sett
             Mtime::Modified => Modified::Written,
             Mtime::Metadata => Modified::Metadata,
         },
+        size: mount.size.map(|size| size.0),
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),
     }

@@ -23,12 +23,14 @@ use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
 
 mod change;
+mod copy;
 mod draft;
 mod folders;
 mod handle;
 mod open;
 mod write;
 
+pub(crate) use copy::CopyEnd;
 use handle::Handle;
 pub(crate) use write::SetAttr;
 
@@ -107,6 +109,17 @@ impl Files {
     /// Returns whether the mount is writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable.is_some()
+    }
+
+    /// Returns the size of the mount and its free room, in bytes: those of the spool, or the given size without what
+    /// waits in the spool. What a bucket holds and takes is unknown. A mount that is read has no room.
+    pub(crate) fn space(&self) -> (u64, u64) {
+        let Some(writable) = &self.writable else {
+            return (self.settings.size.unwrap_or(0), 0);
+        };
+        let (used, spool) = writable.writers.spooled();
+        let size = self.settings.size.unwrap_or(spool);
+        (size, size.saturating_sub(used))
     }
 
     /// Ends at once when the mount goes; `work` bounds its own waits.
@@ -248,14 +261,15 @@ impl Files {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if node.is_folder {
             let attr = attr::folder(&self.settings, ino, self.mounted);
-            return Ok((attr, self.source.profile.load().ttl));
+            return Ok((attr::of_name(&node, attr), self.source.profile.load().ttl));
         }
         if let Some(shown) = self.show_draft(&node) {
             return Ok(shown);
         }
         // An open file must not depend on the origin.
         if let Some(pinned) = node.pages().pinned() {
-            return Ok((attr::file(&self.settings, ino, pinned), PINNED_ATTR_TTL));
+            let attr = attr::file(&self.settings, ino, pinned);
+            return Ok((attr::of_name(&node, attr), PINNED_ATTR_TTL));
         }
         if !node.is_linked() {
             return Err(Errno::ESTALE);

@@ -12,20 +12,23 @@ use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
 
-use crate::files::{Files, Kernel, SetAttr};
+use crate::files::{Files, SetAttr};
 use crate::metrics::Operation;
+use tidegate_plan::folder::MAX_NAME;
 
 mod listing;
+mod notifier;
 mod writing;
 
 use listing::{fill, fill_plus, names};
+pub(crate) use notifier::KernelNotifier;
 
 /// Requests that the kernel may have in flight on its own account, mainly read-ahead. Its default of 12 is less than a
 /// few readers keep busy.
@@ -37,10 +40,11 @@ const MAX_WRITE: u32 = 1 << 20;
 /// Nodes are never reused for another file: a number belongs to a key.
 const GENERATION: Generation = Generation(0);
 
-/// The size that `statfs` reports: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and programs that look for
-/// free space find some.
-const STATFS_BLOCKS: u64 = 1 << 38;
+/// The unit in which `statfs` reports sizes, in bytes.
 const STATFS_BLOCK_SIZE: u32 = 4096;
+
+/// The numbers of files that `statfs` reports: a bucket has no limit.
+const STATFS_FILES: u64 = 1 << 32;
 
 /// Files as the kernel sees them.
 #[derive(Debug)]
@@ -282,6 +286,23 @@ impl Filesystem for Adapter {
         self.allocated(handle, (offset, length), mode, reply);
     }
 
+    fn copy_file_range(
+        &self,
+        of: &Request,
+        _: INodeNo,
+        from: FileHandle,
+        from_offset: u64,
+        _: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = ((from, from_offset), (to, to_offset));
+        self.copied(from, to, of.pid(), length, reply);
+    }
+
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.unlinked(parent, name, reply);
     }
@@ -383,15 +404,17 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let files = 1 << 32;
+        let (size, free) = self.files.space();
+        let unit = u64::from(STATFS_BLOCK_SIZE);
+        let name = u32::try_from(MAX_NAME).unwrap_or(u32::MAX);
         reply.statfs(
-            STATFS_BLOCKS,
-            STATFS_BLOCKS,
-            STATFS_BLOCKS,
-            files,
-            files,
+            size / unit,
+            free / unit,
+            free / unit,
+            STATFS_FILES,
+            STATFS_FILES,
             STATFS_BLOCK_SIZE,
-            255,
+            name,
             STATFS_BLOCK_SIZE,
         );
     }
@@ -417,20 +440,5 @@ fn send(value: &str, size: u32, reply: ReplyXattr) {
         0 => reply.size(length),
         size if size < length => reply.error(Errno::ERANGE),
         _ => reply.data(value.as_bytes()),
-    }
-}
-
-/// Notifies the kernel through its device.
-#[derive(Debug)]
-pub(crate) struct KernelNotifier(pub(crate) Notifier);
-
-impl Kernel for KernelNotifier {
-    fn drop_pages(&self, ino: u64) -> bool {
-        self.0.inval_inode(INodeNo(ino), 0, 0).is_ok()
-    }
-
-    fn drop_name(&self, folder: u64, name: &str) {
-        // An error means that the kernel does not know the name, and need not forget it.
-        let _ = self.0.inval_entry(INodeNo(folder), OsStr::new(name));
     }
 }

@@ -24,6 +24,7 @@ pub(crate) enum Operation {
     Fsync,
     SetAttr,
     Allocate,
+    Copy,
     Unlink,
     MkDir,
     RmDir,
@@ -31,7 +32,7 @@ pub(crate) enum Operation {
 }
 
 /// Every operation, in the order of their numbers.
-const OPERATION_LABELS: [&str; 16] = [
+const OPERATION_LABELS: [&str; 17] = [
     "look_up",
     "getattr",
     "open",
@@ -44,6 +45,7 @@ const OPERATION_LABELS: [&str; 16] = [
     "fsync",
     "setattr",
     "fallocate",
+    "copy_file_range",
     "unlink",
     "mkdir",
     "rmdir",

@@ -112,6 +112,7 @@ impl Writers {
                 return Err(WriteError::Changed);
             }
         }
+        self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = core.now();
         let written = copy(&self.0, source, &version, from, &new).await?;
@@ -242,6 +243,7 @@ pub(crate) async fn delete_object(
     source: &ReadContext,
     id: &ObjectId,
 ) -> Result<(), WriteError> {
+    inner.detach_copies_of(id).await;
     let delete = source.origin.writing().delete(&id.key);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {

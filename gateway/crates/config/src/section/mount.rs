@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, Route};
-use tidegate_plan::Period;
+use tidegate_plan::{ByteSize, Period};
 
 /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///
@@ -55,6 +55,11 @@ pub struct Mount {
     /// `metadata` is the time that rclone and others keep in `x-amz-meta-mtime`; it costs a request for each file of a
     /// folder that is shown with times.
     pub mtime: Mtime,
+    /// The size that `df` shows, in place of the spool's; what waits in the spool is not free.
+    ///
+    /// For programs that look for room before they copy a file larger than the spool. It limits nothing.
+    #[schemars(extend("examples" = ["2TB"]))]
+    pub size: Option<ByteSize>,
     /// Threads that take the kernel's requests.
     pub threads: u32,
     /// The deadline of every request of a program; then it fails with an input/output error.
@@ -79,6 +84,7 @@ impl Default for Mount {
             umask: Umask(0o022),
             allow_other: false,
             mtime: Mtime::default(),
+            size: None,
             threads: 4,
             deadline: Period::secs(30),
         }

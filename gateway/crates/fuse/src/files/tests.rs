@@ -118,6 +118,7 @@ impl World {
             allow_other: false,
             modified: Modified::Written,
             threads: 1,
+            size: None,
             deadline: Duration::from_secs(30),
         };
         change(&mut settings);

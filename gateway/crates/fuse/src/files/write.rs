@@ -14,11 +14,12 @@ use super::change::key;
 use super::draft::OpenDraft;
 use super::handle::{Handle, WriteHandle, has_flag};
 use super::{Files, TimedAttr};
-use crate::attr;
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
 use crate::settings::Modified;
+use crate::{attr, errno};
 use tidegate_engine::names::NameKind;
+use tidegate_plan::ByteRange;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
 
@@ -161,7 +162,7 @@ impl Files {
     }
 
     /// Updates the time of a file that was given one, because it is written to later.
-    async fn date(&self, node: &Node, write_handle: &WriteHandle) {
+    pub(super) async fn date(&self, node: &Node, write_handle: &WriteHandle) {
         let given = node.file_draft().times_given();
         if write_handle.dated.swap(given, Ordering::Relaxed) == given {
             return;
@@ -224,6 +225,10 @@ impl Files {
         if !self.is_writable() {
             return Err(Errno::EROFS);
         }
+        if !node.is_linked() {
+            self.set_without_name(&node, set).await?;
+            return self.bounded(self.getattr(ino)).await;
+        }
         if let Some(size) = set.size {
             let node = self.file_node(ino)?;
             self.set_size(&node, size, set.handle).await?;
@@ -263,6 +268,23 @@ impl Files {
         }
         self.leave(writing, !unfinished).await;
         done
+    }
+
+    /// Changes a file that has no name any more, through the draft that its handles hold.
+    async fn set_without_name(&self, node: &Arc<Node>, set: SetAttr) -> Result<(), Errno> {
+        let Some(writer) = node.file_draft().writer() else {
+            return match set.size {
+                Some(_) => Err(Errno::ESTALE),
+                None => Ok(()),
+            };
+        };
+        if let Some(size) = set.size {
+            self.cut(&writer, size).await?;
+        }
+        match set.modified {
+            Some(time) => self.set_kept(node, &writer, attr::kept(time)).await,
+            None => Ok(()),
+        }
     }
 
     async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
@@ -315,7 +337,8 @@ impl Files {
         self.progressing(writer, set).await
     }
 
-    /// Grows a file, or only accepts the request (fallocate(2)): space is not reserved.
+    /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room
+    /// set aside: it may become larger than the spool.
     pub(crate) async fn allocate(
         &self,
         handle: u64,
@@ -325,16 +348,27 @@ impl Files {
     ) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
-        let keep = i32::try_from(FallocateFlags::KEEP_SIZE.bits()).unwrap_or(1);
-        match mode {
-            0 => {}
-            mode if mode == keep => return Ok(()),
-            _ => return Err(Errno::EOPNOTSUPP),
-        }
+        let mode = u32::try_from(mode).map_err(|_| Errno::EOPNOTSUPP)?;
+        let mode = FallocateFlags::from_bits(mode).ok_or(Errno::EOPNOTSUPP)?;
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        let (writer, range) = (&write_handle.writer, ByteRange::new(offset, end));
+        let keeps = mode.contains(FallocateFlags::KEEP_SIZE);
+        let zeroes = match mode - FallocateFlags::KEEP_SIZE {
+            FallocateFlags::PUNCH_HOLE if keeps => true,
+            FallocateFlags::ZERO_RANGE => true,
+            rest if rest.is_empty() => false,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        if keeps && !zeroes {
+            let set_aside = writer.set_aside(range);
+            return set_aside.map_err(|error| errno::written(&error, writer.key().as_str()));
+        }
         write_handle.idle.store(false, Ordering::Relaxed);
-        match end > write_handle.writer.size() {
-            true => self.cut(&write_handle.writer, end).await,
+        if zeroes {
+            self.progressing(writer, writer.zero(range)).await?;
+        }
+        match !keeps && end > writer.size() {
+            true => self.cut(writer, end).await,
             false => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 
 mod meetings;
+mod nameless;
 mod times;
 
 const WRITE: OpenFlags = OpenFlags(1);
