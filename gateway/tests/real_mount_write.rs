@@ -18,6 +18,8 @@ mod desk;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
+#[path = "real_mount_write/files.rs"]
+mod files;
 #[path = "real_mount_write/folders.rs"]
 mod folders;
 #[path = "support/gateway.rs"]

@@ -112,6 +112,7 @@ fn settings(
             true => AttributeUse::Kept,
             false => AttributeUse::None,
         },
+        size: mount.size.map(|size| size.0),
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),
         numbers,

@@ -7,7 +7,7 @@ use crate::count;
 use crate::desk::Desk;
 use crate::mount::run_in;
 
-/// All operations but `punch_hole`, which a mount answers with EOPNOTSUPP: an object in a bucket has no holes.
+/// All operations.
 const WEIGHTS: &str = "
 [weights]
 close_open = 1
@@ -20,7 +20,7 @@ truncate = 10
 fsync = 0.2
 fdatasync = 0.2
 posix_fallocate = 1
-punch_hole = 0
+punch_hole = 1
 sendfile = 1
 posix_fadvise = 1
 copy_file_range = 1

@@ -1,4 +1,4 @@
-//! The mount against a model: files are created, changed, cut, renamed, removed and read on it, some held open
+//! The mount against a model: files are created, changed, cut, copied, renamed, removed and read on it, some held open
 //! meanwhile, and objects are put and deleted behind its back. Reads return only states that SEMANTICS allows.
 //!
 //! The model keeps the states of each key that a reader may see: the bucket's current one, and the earlier ones since

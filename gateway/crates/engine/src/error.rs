@@ -39,7 +39,7 @@ pub enum Error {
 impl From<OriginError> for Error {
     fn from(error: OriginError) -> Self {
         match error {
-            OriginError::NotFound => Self::NotFound,
+            OriginError::NotFound | OriginError::KeyRefused => Self::NotFound,
             OriginError::NoSuchBucket => Self::BadOrigin("no such bucket"),
             OriginError::Forbidden => Self::Forbidden,
             OriginError::Changed | OriginError::Unsatisfiable { .. } => Self::Changed,

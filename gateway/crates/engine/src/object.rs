@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fetch::options::FetchOptions;
 use crate::open::outcome::OpenOutcome;
 use tidegate_plan::readahead::Limits;
-use tidegate_plan::{ByteRange, Timestamp, Version, VersionId};
+use tidegate_plan::{ByteRange, ObjectKey, Timestamp, Version, VersionId};
 
 pub(crate) mod coverage;
 pub(crate) mod pinned;
@@ -29,6 +29,12 @@ impl Object {
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
         &self.pinned.record.version
+    }
+
+    /// Returns the key that it was opened under.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.pinned.id.key
     }
 
     /// Returns the identity of that version; no byte can differ while it is the same.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 
+use crate::nodes::Node;
 use crate::settings::{AttributeUse, Settings};
 use tidegate_engine::names::Facts;
 use tidegate_plan::attributes::{Attributes, UnixTime};
@@ -45,6 +46,14 @@ pub(crate) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) ->
         ..plain(settings, ino, FileType::RegularFile, FILE_MODE, time)
     };
     with(settings, attr, &drafted.attributes)
+}
+
+/// Returns the attributes of a node: without a link if its name is gone, and a handle holds it.
+pub(crate) fn of_name(node: &Node, attr: FileAttr) -> FileAttr {
+    match node.is_linked() {
+        true => attr,
+        false => FileAttr { nlink: 0, ..attr },
+    }
 }
 
 /// Returns a folder's attributes. `facts` are those of its marker; without a time there, the mount's is used.

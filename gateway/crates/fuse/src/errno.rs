@@ -5,14 +5,16 @@ use fuser::Errno;
 use tidegate_engine::Error;
 use tidegate_write::WriteError;
 
+/// The number for a version whose bytes are gone everywhere: a program cannot be told to begin anew, and must not get
+/// others.
+pub(crate) const GONE: Errno = Errno::EIO;
+
 /// Returns the number of a read error.
 pub(crate) fn of(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
         Error::Forbidden => Errno::EACCES,
-        // The bytes of the handle's version are gone everywhere; a program cannot be told to begin
-        // anew, and must not get others.
-        Error::Changed => Errno::EIO,
+        Error::Changed => GONE,
         Error::Overloaded { .. }
         | Error::Unavailable
         | Error::Timeout
@@ -46,6 +48,7 @@ pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
         WriteError::Changed => Errno::ESTALE,
         WriteError::Full | WriteError::StorageFull => Errno::ENOSPC,
         WriteError::TooLarge => Errno::EFBIG,
+        WriteError::KeyRefused => Errno::ENAMETOOLONG,
         WriteError::Origin(error) => of(error),
         WriteError::Unsupported => Errno::EOPNOTSUPP,
         WriteError::Gone(_)

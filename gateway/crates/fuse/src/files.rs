@@ -24,6 +24,7 @@ use tidegate_plan::{ObjectKey, OriginId};
 
 mod attributes;
 mod change;
+mod copy;
 mod draft;
 mod folders;
 mod handle;
@@ -32,6 +33,7 @@ mod open;
 mod write;
 
 pub(crate) use attributes::{Creator, SetAttr};
+pub(crate) use copy::CopyEnd;
 use handle::Handle;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
@@ -113,6 +115,17 @@ impl Files {
     /// Returns whether the mount is writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable.is_some()
+    }
+
+    /// Returns the size of the mount and its free room, in bytes: those of the spool, or the given size without what
+    /// waits in the spool. What a bucket holds and takes is unknown. A mount that is read has no room.
+    pub(crate) fn space(&self) -> (u64, u64) {
+        let Some(writable) = &self.writable else {
+            return (self.settings.size.unwrap_or(0), 0);
+        };
+        let (used, spool) = writable.writers.spooled();
+        let size = self.settings.size.unwrap_or(spool);
+        (size, size.saturating_sub(used))
     }
 
     /// Ends at once when the mount goes; `work` bounds its own waits.
@@ -255,14 +268,16 @@ impl Files {
     pub(crate) async fn getattr(&self, ino: u64) -> Result<TimedAttr, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if node.is_folder {
-            return Ok((self.show_folder(&node), self.source.profile.load().ttl));
+            let attr = attr::of_name(&node, self.show_folder(&node));
+            return Ok((attr, self.source.profile.load().ttl));
         }
         if let Some(shown) = self.show_draft(&node) {
             return Ok(shown);
         }
         // An open file must not depend on the origin.
         if let Some(pinned) = node.pages().pinned() {
-            return Ok((attr::file(&self.settings, ino, pinned), PINNED_ATTR_TTL));
+            let attr = attr::file(&self.settings, ino, pinned);
+            return Ok((attr::of_name(&node, attr), PINNED_ATTR_TTL));
         }
         if !node.is_linked() {
             return Err(Errno::ESTALE);

@@ -13,15 +13,16 @@ use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
 
 use crate::files::{Files, SetAttr};
 use crate::metrics::Operation;
+use tidegate_plan::folder::MAX_NAME;
 
 mod listing;
 mod notifier;
@@ -42,10 +43,11 @@ const MAX_WRITE: u32 = 1 << 20;
 /// Nodes are never reused for another file: a number belongs to a key.
 const GENERATION: Generation = Generation(0);
 
-/// The size that `statfs` reports: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and programs that look for
-/// free space find some.
-const STATFS_BLOCKS: u64 = 1 << 38;
+/// The unit in which `statfs` reports sizes, in bytes.
 const STATFS_BLOCK_SIZE: u32 = 4096;
+
+/// The numbers of files that `statfs` reports: a bucket has no limit.
+const STATFS_FILES: u64 = 1 << 32;
 
 /// Files as the kernel sees them.
 #[derive(Debug)]
@@ -289,6 +291,23 @@ impl Filesystem for Adapter {
         self.allocated(handle, (offset, length), mode, reply);
     }
 
+    fn copy_file_range(
+        &self,
+        of: &Request,
+        _: INodeNo,
+        from: FileHandle,
+        from_offset: u64,
+        _: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = ((from, from_offset), (to, to_offset));
+        self.copied(from, to, of.pid(), length, reply);
+    }
+
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.unlinked(parent, name, reply);
     }
@@ -418,15 +437,17 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let files = 1 << 32;
+        let (size, free) = self.files.space();
+        let unit = u64::from(STATFS_BLOCK_SIZE);
+        let name = u32::try_from(MAX_NAME).unwrap_or(u32::MAX);
         reply.statfs(
-            STATFS_BLOCKS,
-            STATFS_BLOCKS,
-            STATFS_BLOCKS,
-            files,
-            files,
+            size / unit,
+            free / unit,
+            free / unit,
+            STATFS_FILES,
+            STATFS_FILES,
             STATFS_BLOCK_SIZE,
-            255,
+            name,
             STATFS_BLOCK_SIZE,
         );
     }

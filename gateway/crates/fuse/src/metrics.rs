@@ -24,6 +24,7 @@ pub(crate) enum Operation {
     Fsync,
     SetAttr,
     Allocate,
+    Copy,
     Unlink,
     MkDir,
     RmDir,
@@ -33,7 +34,7 @@ pub(crate) enum Operation {
 }
 
 /// Every operation, in the order of their numbers.
-const OPERATION_LABELS: [&str; 18] = [
+const OPERATION_LABELS: [&str; 19] = [
     "look_up",
     "getattr",
     "open",
@@ -46,6 +47,7 @@ const OPERATION_LABELS: [&str; 18] = [
     "fsync",
     "setattr",
     "fallocate",
+    "copy_file_range",
     "unlink",
     "mkdir",
     "rmdir",

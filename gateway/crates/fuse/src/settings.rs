@@ -27,6 +27,8 @@ pub struct Settings {
     pub attributes: AttributeUse,
     /// Threads that take the kernel's requests; at least one.
     pub threads: usize,
+    /// The size that `statfs` reports, in bytes. `None`: that of the spool.
+    pub size: Option<u64>,
     /// The deadline of every request.
     pub deadline: Duration,
     /// The inode numbers of renamed files, which all mounts of a process share.

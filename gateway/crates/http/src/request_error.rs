@@ -176,6 +176,7 @@ fn write_row(error: &WriteError) -> (StatusCode, &'static str) {
             (StatusCode::PRECONDITION_FAILED, "precondition failed")
         }
         WriteError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the object is too large"),
+        WriteError::KeyRefused => (StatusCode::BAD_REQUEST, "the storage takes no such key"),
         WriteError::Digest => (StatusCode::BAD_REQUEST, "the digest does not match"),
         WriteError::Interrupted => (StatusCode::BAD_REQUEST, "the body is not whole"),
         WriteError::Full | WriteError::Closing => {

@@ -231,6 +231,9 @@ pub enum OriginError {
     /// refuse the same request again.
     #[error("the origin does not know this kind of request")]
     Unsupported,
+    /// The store refuses to write under this key: a name in it is too long, or has characters that it does not take.
+    #[error("the origin takes no such key")]
+    KeyRefused,
     /// The store has no room for the object (507; an exhausted quota). It is not down: its objects can be read.
     #[error("the origin's storage is full")]
     StorageFull,

@@ -210,6 +210,7 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::NoSuchUpload => "no_such_upload",
         OriginError::InvalidPart => "invalid_part",
         OriginError::Unsupported => "unsupported",
+        OriginError::KeyRefused => "key_refused",
         OriginError::StorageFull => "storage_full",
         OriginError::Refused(_) => "refused",
         OriginError::Damaged => "damaged",

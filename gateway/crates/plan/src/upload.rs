@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{ByteRange, ETag, Extents, PartSizes};
 
+mod copying;
 mod part_state;
 mod pieces;
 mod recall;

@@ -9,10 +9,7 @@ pub(crate) mod unsent;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use http::header::CONTENT_TYPE;
-
 use crate::attributes::Change;
-use crate::attributes::send::FOLDER_TYPE;
 use crate::change::change_mark::change_key;
 use crate::change::markers::put_marker;
 use crate::change::supersede::{ChangedKey, supersede};
@@ -22,9 +19,10 @@ use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
@@ -113,6 +111,7 @@ impl Writers {
                 return Err(WriteError::Changed);
             }
         }
+        self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = core.now();
         let written = copy(&self.0, source, (&version, headers), from, &new).await?;
@@ -277,6 +276,7 @@ pub(crate) async fn delete_object(
     source: &ReadContext,
     id: &ObjectId,
 ) -> Result<(), WriteError> {
+    inner.detach_copies_of(id).await;
     let delete = source.origin.writing().delete(&id.key);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {

@@ -39,6 +39,9 @@ pub enum WriteError {
         "the origin knows no such checksum (CRC32C, CRC64NVME) or condition (If-Match, If-None-Match)"
     )]
     Unsupported,
+    /// The bucket takes no such key.
+    #[error("the origin takes no such key")]
+    KeyRefused,
     /// The bucket has no room for it. The write is retried as long as it is in the spool.
     #[error("the origin's storage is full")]
     StorageFull,
@@ -65,6 +68,7 @@ impl From<OriginError> for WriteError {
             OriginError::Changed => Self::Changed,
             OriginError::NoSuchUpload | OriginError::InvalidPart => Self::Lost,
             OriginError::Unsupported => Self::Unsupported,
+            OriginError::KeyRefused => Self::KeyRefused,
             OriginError::StorageFull => Self::StorageFull,
             error => Self::Origin(error.into()),
         }

@@ -34,7 +34,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -155,6 +155,8 @@ pub(crate) struct Drafts {
     settings: Settings,
     spool: Spool,
     writings: Mutex<HashMap<ObjectId, Arc<SharedDraft>>>,
+    /// Whether a draft may have begun as a copy of another object.
+    has_copies: AtomicBool,
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
     folders: FolderLocks,
@@ -230,6 +232,7 @@ impl Writers {
             settings,
             spool,
             writings: Mutex::default(),
+            has_copies: AtomicBool::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),

@@ -89,7 +89,10 @@ impl WritePath {
         let held = async {
             let drafts = self.drafts.get().and_then(Weak::upgrade);
             let hold = match drafts {
-                Some(drafts) => drafts.hold_publishing(id).await,
+                Some(drafts) => {
+                    drafts.detach_copies_of(id).await;
+                    drafts.hold_publishing(id).await
+                }
                 None => None,
             };
             (hold, self.lock_key(id).await)

@@ -120,6 +120,24 @@ impl Model {
         self.wrote(from, None).await;
     }
 
+    /// Copies a file whose state is certain, as `cp` does.
+    async fn copy(&mut self, from: usize, to: usize) {
+        let Some(bytes) = self.now(from).clone().filter(|_| !self.unsure(from)) else {
+            return;
+        };
+        self.note(format!("copy {} to {}", KEYS[from], KEYS[to]));
+        let copied = std::fs::copy(self.path(from), self.path(to));
+        let copied = copied.unwrap_or_else(|error| panic!("{}\n{error}", self.log.join("\n")));
+        self.right(copied == bytes.len() as u64, "the length of a copy");
+        // `copy` ignores what the close says, and an empty file waits for nothing.
+        until("the copy is there", async || {
+            self.desk.stored(KEYS[to]).await.as_ref() == Some(&bytes)
+        })
+        .await;
+        self.settle().await;
+        self.wrote(to, Some(bytes)).await;
+    }
+
     async fn unlink(&mut self, key: usize) {
         self.note(format!("unlink {}", KEYS[key]));
         if let Err(error) = std::fs::remove_file(self.path(key)) {
@@ -206,7 +224,6 @@ impl Model {
         let name = self.held[which].key.map(|key| KEYS[key]);
         self.note(format!("look at held {which} ({name:?}) from {at}"));
         let held = &mut self.held[which];
-        let removed = held.key.is_none() && held.follows;
         match read {
             Ok(length) => {
                 let same = |bytes: &Vec<u8>| {
@@ -215,7 +232,7 @@ impl Model {
                         && (length == piece.len() || from.len() == length)
                 };
                 let kept: Vec<_> = held.may.iter().filter(|it| same(it)).cloned().collect();
-                let holds = !kept.is_empty() || (removed && length == 0);
+                let holds = !kept.is_empty();
                 if !kept.is_empty() {
                     held.may = kept;
                 }
@@ -234,7 +251,7 @@ impl Model {
     pub(super) async fn step(&mut self) {
         let key = self.draw.below(KEYS.len() as u64) as usize;
         let other = (key + 1 + self.draw.below(3) as usize) % KEYS.len();
-        match self.draw.below(24) {
+        match self.draw.below(26) {
             0..3 => self.create(key).await,
             3..7 => self.change(key).await,
             7 => self.rename(key, other).await,
@@ -246,6 +263,7 @@ impl Model {
             17 => self.purge(key).await,
             18..20 => self.hold(key),
             20..23 => self.look(),
+            23..25 => self.copy(key, other).await,
             _ => {
                 self.note("let go".to_owned());
                 if !self.held.is_empty() {

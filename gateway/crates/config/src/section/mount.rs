@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, Route};
-use tidegate_plan::Period;
+use tidegate_plan::{ByteSize, Period};
 
 /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///
@@ -56,6 +56,11 @@ pub struct Mount {
     /// umask of the mount, and changes of those are accepted and forgotten.
     #[schemars(extend("examples" = ["none"]))]
     pub attributes: Option<AttributesName>,
+    /// The size that `df` shows, in place of the spool's; what waits in the spool is not free.
+    ///
+    /// For programs that look for room before they copy a file larger than the spool. It limits nothing.
+    #[schemars(extend("examples" = ["2TB"]))]
+    pub size: Option<ByteSize>,
     /// Threads that take the kernel's requests.
     pub threads: u32,
     /// The deadline of every request of a program; then it fails with an input/output error.
@@ -80,6 +85,7 @@ impl Default for Mount {
             umask: Umask(0o022),
             allow_other: false,
             attributes: None,
+            size: None,
             threads: 4,
             deadline: Period::secs(30),
         }

@@ -160,6 +160,10 @@ impl Files {
         if !self.is_writable() {
             return Err(Errno::EROFS);
         }
+        if !node.is_linked() {
+            self.set_without_name(&node, &set).await?;
+            return self.bounded(self.getattr(ino)).await;
+        }
         if let Some(size) = set.size {
             let node = self.file_node(ino)?;
             self.set_size(&node, (size, set.caller), set.handle).await?;
@@ -171,6 +175,23 @@ impl Files {
             }
         }
         self.bounded(self.getattr(ino)).await
+    }
+
+    /// Changes a file that has no name any more, through the draft that its handles hold.
+    async fn set_without_name(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
+        let Some(writer) = node.file_draft().writer() else {
+            return match set.size {
+                Some(_) => Err(Errno::ESTALE),
+                None => Ok(()),
+            };
+        };
+        if let Some(size) = set.size {
+            self.cut(&writer, size).await?;
+        }
+        match set.changes_attributes() && self.keeps_attributes() {
+            true => self.set_drafted(node, &writer, set).await,
+            false => Ok(()),
+        }
     }
 
     async fn set_file(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {

@@ -116,7 +116,7 @@ impl Files {
         let drafted = self.draft_of(node)?;
         node.pages().show_draft(drafted.size);
         let attr = attr::drafted(&self.settings, node.ino, &drafted);
-        Some((attr, Duration::ZERO))
+        Some((attr::of_name(node, attr), Duration::ZERO))
     }
 
     pub(crate) fn draft_of(&self, node: &Node) -> Option<DraftSnapshot> {

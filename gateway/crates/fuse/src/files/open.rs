@@ -237,7 +237,12 @@ impl Files {
         self.bounded(self.read_object(&handle, offset, end)).await
     }
 
-    async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<ReadData, Errno> {
+    pub(super) async fn read_object(
+        &self,
+        handle: &Handle,
+        offset: u64,
+        end: u64,
+    ) -> Result<ReadData, Errno> {
         let (node, born) = (&handle.share.node, handle.share.entry.born);
         let now = || {
             let now = node.file_draft().read_by(handle.object.as_ref(), born);

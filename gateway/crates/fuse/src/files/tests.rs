@@ -148,6 +148,7 @@ impl World {
             allow_other: false,
             attributes: AttributeUse::None,
             threads: 1,
+            size: None,
             deadline: Duration::from_secs(30),
             numbers: Arc::default(),
         };

@@ -15,7 +15,9 @@ use super::handle::{Handle, WriteHandle, has_flag};
 use super::{Files, TimedAttr};
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
+use crate::errno;
 use tidegate_engine::names::NameKind;
+use tidegate_plan::ByteRange;
 use tidegate_plan::attributes::REGULAR;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
@@ -226,11 +228,12 @@ impl Files {
         done
     }
 
-    async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
+    pub(super) async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
         self.progressing(writer, writer.truncate(size)).await
     }
 
-    /// Grows a file, or only accepts the request (fallocate(2)): space is not reserved.
+    /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room
+    /// set aside: it may become larger than the spool.
     pub(crate) async fn allocate(
         &self,
         handle: u64,
@@ -240,16 +243,27 @@ impl Files {
     ) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
-        let keep = i32::try_from(FallocateFlags::KEEP_SIZE.bits()).unwrap_or(1);
-        match mode {
-            0 => {}
-            mode if mode == keep => return Ok(()),
-            _ => return Err(Errno::EOPNOTSUPP),
-        }
+        let mode = u32::try_from(mode).map_err(|_| Errno::EOPNOTSUPP)?;
+        let mode = FallocateFlags::from_bits(mode).ok_or(Errno::EOPNOTSUPP)?;
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        let (writer, range) = (&write_handle.writer, ByteRange::new(offset, end));
+        let keeps = mode.contains(FallocateFlags::KEEP_SIZE);
+        let zeroes = match mode - FallocateFlags::KEEP_SIZE {
+            FallocateFlags::PUNCH_HOLE if keeps => true,
+            FallocateFlags::ZERO_RANGE => true,
+            rest if rest.is_empty() => false,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        if keeps && !zeroes {
+            let set_aside = writer.set_aside(range);
+            return set_aside.map_err(|error| errno::written(&error, writer.key().as_str()));
+        }
         write_handle.idle.store(false, Ordering::Relaxed);
-        match end > write_handle.writer.size() {
-            true => self.cut(&write_handle.writer, end).await,
+        if zeroes {
+            self.progressing(writer, writer.zero(range)).await?;
+        }
+        match !keeps && end > writer.size() {
+            true => self.cut(writer, end).await,
             false => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Notifications that the kernel is sent unasked.
+//! Notifications to the kernel.
 
 use std::ffi::OsStr;
 

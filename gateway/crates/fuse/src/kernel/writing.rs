@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 use super::{Adapter, GENERATION};
 use crate::attr;
-use crate::files::{Creator, SetAttr};
+use crate::files::{CopyEnd, Creator, SetAttr};
 use crate::metrics::Operation;
 use tidegate_plan::attributes::UnixTime;
 
@@ -109,6 +109,30 @@ impl Adapter {
         let files = self.files.clone();
         let work = async move { files.allocate(handle.0, offset, length, mode).await };
         self.answer_long(Operation::Allocate, work, empty(reply));
+    }
+
+    pub(crate) fn copied(
+        &self,
+        (from, from_offset): (FileHandle, u64),
+        (to, to_offset): (FileHandle, u64),
+        thread: u32,
+        length: u64,
+        reply: ReplyWrite,
+    ) {
+        let files = self.files.clone();
+        let from = CopyEnd {
+            handle: from.0,
+            offset: from_offset,
+        };
+        let to = CopyEnd {
+            handle: to.0,
+            offset: to_offset,
+        };
+        let work = async move { files.copy_range(from, (to, thread), length).await };
+        self.answer_long(Operation::Copy, work, |done| match done {
+            Ok(length) => reply.written(length),
+            Err(errno) => reply.error(errno),
+        });
     }
 
     pub(crate) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {

@@ -12,6 +12,9 @@ use super::answer::AnswerHead;
 use crate::{OriginError, Phase};
 use tidegate_plan::Timestamp;
 
+/// The codes for a key that the store cannot have: S3's, and MinIO's.
+const REFUSED_KEY_CODES: [&str; 2] = ["KeyTooLongError", "XMinioInvalidObjectName"];
+
 /// A reader of failures with this origin's settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureReader {
@@ -73,9 +76,8 @@ impl FailureReader {
         }
         match (raw.status().as_u16(), code) {
             // A key that the store cannot have names no object.
-            (_, "NoSuchKey" | "KeyTooLongError" | "XMinioInvalidObjectName") => {
-                OriginError::NotFound
-            }
+            (_, "NoSuchKey") => OriginError::NotFound,
+            (_, code) if REFUSED_KEY_CODES.contains(&code) => OriginError::NotFound,
             (_, "NoSuchBucket" | "InvalidBucketName" | "PermanentRedirect")
             | (301 | 307 | 308, _) => OriginError::NoSuchBucket,
             (_, "NoSuchVersion") | (412, _) => OriginError::Changed,
@@ -110,8 +112,8 @@ impl FailureReader {
     }
 }
 
-/// Returns the error of a failed write: that of a failed read, or a full store. The codes for the latter are MinIO's
-/// for a drive and for a quota, and Ceph's for a quota; no other store's are known.
+/// Returns the error of a failed write: that of a failed read, a refused key, or a full store. The codes for the last are
+/// MinIO's for a drive and for a quota, and Ceph's for a quota; no other store's are known.
 pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     error: &SdkError<E, HttpResponse>,
 ) -> OriginError {
@@ -122,9 +124,11 @@ pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     ];
     let status = error.raw_response().map(|raw| raw.status().as_u16());
     let code = error.as_service_error().and_then(|it| it.meta().code());
-    match status == Some(507) || code.is_some_and(|code| STORAGE_FULL_CODES.contains(&code)) {
-        true => OriginError::StorageFull,
-        false => FailureReader::default().read(error),
+    match code {
+        _ if status == Some(507) => OriginError::StorageFull,
+        Some(code) if STORAGE_FULL_CODES.contains(&code) => OriginError::StorageFull,
+        Some(code) if REFUSED_KEY_CODES.contains(&code) => OriginError::KeyRefused,
+        _ => FailureReader::default().read(error),
     }
 }
 

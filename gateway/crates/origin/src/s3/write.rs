@@ -326,7 +326,7 @@ impl S3 {
         match delete.send().await {
             Ok(_) => Ok(WriteOutcome::Done),
             Err(error) => match failure::of_write(&error) {
-                OriginError::NotFound => Ok(WriteOutcome::Done),
+                OriginError::NotFound | OriginError::KeyRefused => Ok(WriteOutcome::Done),
                 error => Err(error),
             },
         }

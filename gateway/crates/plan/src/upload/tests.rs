@@ -24,6 +24,10 @@ enum Step {
     Evict,
     /// Completes under another key, and goes on from there.
     Publish,
+    /// Continues with more of the base's bytes.
+    Extend(u64),
+    /// Reads the base into the spool, and gives it up.
+    ForgetBase,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -39,6 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => prop::bool::weighted(0.8).prop_map(Step::Sent),
         2 => Just(Step::Evict),
         1 => Just(Step::Publish),
+        3 => (0..60_u64).prop_map(Step::Extend),
+        1 => Just(Step::ForgetBase),
     ]
 }
 
@@ -56,11 +62,13 @@ struct World {
 impl World {
     fn new(base: u64) -> Self {
         let bytes: Vec<u8> = (0..base).map(|n| 100 + n as u8).collect();
+        // The version may have more bytes than the draft takes of it.
+        let whole = (0..300).map(|n| 100_u8.wrapping_add(n as u8)).collect();
         Self {
             draft: Draft::new(PartSizes::new(FIRST_SIZE).doubling_after(3), base)
                 .with_kept_ends(16),
-            truth: bytes.clone(),
-            base: bytes,
+            truth: bytes,
+            base: whole,
             spool: vec![0; 400],
             sent: HashMap::new(),
             under_way: Vec::new(),
@@ -154,7 +162,9 @@ impl World {
                     *number
                 }
                 Piece::Copy(number, range) => {
-                    assert!(range.len() <= MAX_COPY && !range.is_empty());
+                    let one = self.draft.sizes().range(*number - 1, self.draft.size());
+                    assert!(range.len() <= MAX_COPY || *range == one);
+                    assert!(!range.is_empty());
                     bytes.extend_from_slice(&self.base[range.start as usize..range.end as usize]);
                     *number
                 }
@@ -165,10 +175,31 @@ impl World {
         bytes
     }
 
+    fn extend(&mut self, by: u64) {
+        let start = self.draft.size();
+        let end = start + by;
+        if end <= self.base.len() as u64 && self.draft.extend_base(end) {
+            let more = &self.base[start as usize..end as usize];
+            self.truth.extend_from_slice(more);
+        }
+    }
+
+    fn forget_base(&mut self) {
+        let all = ByteRange::new(0, u64::MAX);
+        while let Some(gap) = self.draft.first_of_base(all) {
+            let bytes = gap.start as usize..gap.end as usize;
+            self.spool[bytes.clone()].copy_from_slice(&self.base[bytes]);
+            self.draft.record_fill(gap);
+        }
+        self.draft.forget_base();
+    }
+
     fn publish(&mut self) {
-        self.base = self.finish();
+        let made = self.finish();
         let sizes = self.draft.sizes();
-        self.draft = Draft::new(sizes, self.base.len() as u64).with_kept_ends(16);
+        self.draft = Draft::new(sizes, made.len() as u64).with_kept_ends(16);
+        self.base = made;
+        self.base.extend((0..100).map(|n| n as u8));
         self.spool.fill(0);
     }
 
@@ -204,6 +235,8 @@ proptest! {
                 Step::Sent(well) => world.end_send(well),
                 Step::Evict => world.evict(),
                 Step::Publish => world.publish(),
+                Step::Extend(by) => world.extend(by),
+                Step::ForgetBase => world.forget_base(),
             }
             world.check();
         }

@@ -8,13 +8,13 @@
 //! | publishing | as before it | it is resumed: a completion without an answer is looked up first |
 //! | failed, refused | as before it | it is tried once more |
 //! | lost | the bucket's version, or the promised edition that this one replaces | unpromised: it is gone; promised: it is tried once more, and refused again; the edition that it replaces is published |
-//! | discarded | the bucket's version | nothing returns |
+//! | discarded | the bucket's version; through the handles that were open, the draft | nothing returns |
 //!
 //! A phase is the product of five enums, each of which changes only here:
 //!
 //! | transition | content | promise | since close | queue | attempt |
 //! | --- | --- | --- | --- | --- | --- |
-//! | [`Phase::change`] | published: unpublished; discarded: changed | current: behind | unchanged: changed | | |
+//! | [`Phase::change`] | published: unpublished | current: behind | unchanged: changed | | |
 //! | [`Phase::begin_change`] | | | unchanged: changed | | |
 //! | [`Phase::replace_all`] | | | replaced | | |
 //! | [`Phase::close`], [`Phase::close_for_queue`] | | | unchanged | | |
@@ -30,7 +30,7 @@
 //! | [`Phase::lose`] | lost | | | | failed, if none runs |
 //! | [`Phase::restore`] | lost: unpublished | | | | not failed |
 //! | [`Phase::publish`] | published, unless discarded | | | | |
-//! | [`Phase::discard`] | discarded | | | | |
+//! | [`Phase::discard`] | discarded | none | | | |
 //!
 //! A boolean question is a function of these; no field repeats an answer.
 
@@ -57,9 +57,9 @@ enum Content {
     Unpublished,
     /// It differs, and some of its bytes exist nowhere any more.
     Lost,
-    /// The draft was deleted or given up. Later writes are accepted and not kept. `lost`: writes
-    /// fail, as before.
-    Discarded { changed: bool, lost: bool },
+    /// The object was deleted, replaced or given up. Handles that were open read and write the draft on, in the
+    /// spool alone, until the last one goes. `lost`: writes fail, as before.
+    Discarded { lost: bool },
 }
 
 /// The promise of a `fsync` or `close`: the journal in the spool has a draft that counts after a
@@ -132,8 +132,7 @@ impl Phase {
     pub(crate) fn is_dirty(&self) -> bool {
         match self.content {
             Content::Published => false,
-            Content::Unpublished | Content::Lost => true,
-            Content::Discarded { changed, .. } => changed,
+            Content::Unpublished | Content::Lost | Content::Discarded { .. } => true,
         }
     }
 
@@ -145,7 +144,7 @@ impl Phase {
     pub(crate) fn is_lost(&self) -> bool {
         matches!(
             self.content,
-            Content::Lost | Content::Discarded { lost: true, .. }
+            Content::Lost | Content::Discarded { lost: true }
         )
     }
 
@@ -216,10 +215,8 @@ impl Phase {
     pub(crate) fn change(&mut self) {
         self.begin_change();
         self.fail_sync();
-        match &mut self.content {
-            Content::Published => self.content = Content::Unpublished,
-            Content::Discarded { changed, .. } => *changed = true,
-            Content::Unpublished | Content::Lost => {}
+        if self.content == Content::Published {
+            self.content = Content::Unpublished;
         }
     }
 
@@ -292,7 +289,7 @@ impl Phase {
     /// Bytes of it exist nowhere any more.
     pub(crate) fn lose(&mut self) {
         match &mut self.content {
-            Content::Discarded { lost, .. } => *lost = true,
+            Content::Discarded { lost } => *lost = true,
             content => *content = Content::Lost,
         }
         self.set_trouble(Some(WriteError::Lost));
@@ -318,26 +315,22 @@ impl Phase {
 
     /// It is in the bucket.
     pub(crate) fn publish(&mut self) {
-        self.content = match self.content {
-            Content::Discarded { .. } => Content::Discarded {
-                changed: false,
-                lost: false,
-            },
-            _ => Content::Published,
-        };
+        if !self.is_discarded() {
+            self.content = Content::Published;
+        }
     }
 
-    /// It was deleted or given up.
+    /// It was deleted, replaced or given up.
     pub(crate) fn discard(&mut self) {
         self.content = Content::Discarded {
-            changed: false,
             lost: self.is_lost(),
         };
+        self.drop_promise();
     }
 
     fn forget_lost(&mut self) {
         match &mut self.content {
-            Content::Discarded { lost, .. } => *lost = false,
+            Content::Discarded { lost } => *lost = false,
             Content::Lost => self.content = Content::Unpublished,
             Content::Published | Content::Unpublished => {}
         }

@@ -71,7 +71,11 @@ impl SharedDraft {
         self.bytes_of(base.as_ref(), range).await
     }
 
-    async fn bytes_of(&self, base: Option<&Pinned>, range: ByteRange) -> Result<Bytes, WriteError> {
+    pub(crate) async fn bytes_of(
+        &self,
+        base: Option<&Pinned>,
+        range: ByteRange,
+    ) -> Result<Bytes, WriteError> {
         let base = base.ok_or(WriteError::Lost)?;
         let mut reader = self.object(base).await.read_at(range);
         let mut bytes = BytesMut::new();

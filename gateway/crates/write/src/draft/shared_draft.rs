@@ -141,27 +141,33 @@ impl SharedDraft {
     /// Syncs if `is_wanted` accepts the current state; returns whether it did.
     pub(crate) async fn sync_if(
         self: &Arc<Self>,
-        is_wanted: impl FnOnce(&DraftState) -> bool,
+        is_wanted: impl Fn(&DraftState) -> bool,
     ) -> Result<bool, WriteError> {
-        let journal = self.journal.clone().lock_owned().await;
         let longest = self.inner.settings.journal;
         let times = self.inner.core.times.clone();
-        let (file, records, anew) = {
-            let mut state = self.state();
-            if state.phase.is_discarded() {
-                return Ok(true);
+        let (journal, file, records, anew) = loop {
+            let journal = self.journal.clone().lock_owned().await;
+            {
+                let mut state = self.state();
+                if state.phase.is_discarded() {
+                    return Ok(true);
+                }
+                if !is_wanted(&state) {
+                    return Ok(false);
+                }
+                if state.copied_base().is_none() {
+                    let file = self.file_of(&mut state);
+                    state.note_written();
+                    state.phase.begin_sync();
+                    times.keep_draft(&state.id, state.times);
+                    let records = std::mem::take(&mut state.records);
+                    // Later writes are not durable, and records of them must not claim it.
+                    let anew = (file.grown() > longest).then(|| state.journal_snapshot());
+                    break (journal, file, records, anew);
+                }
             }
-            if !is_wanted(&state) {
-                return Ok(false);
-            }
-            let file = self.file_of(&mut state);
-            state.note_written();
-            state.phase.begin_sync();
-            times.keep_draft(&state.id, state.times);
-            let records = std::mem::take(&mut state.records);
-            // Later writes are not durable, and records of them must not claim it.
-            let anew = (file.grown() > longest).then(|| state.journal_snapshot());
-            (file, records, anew)
+            drop(journal);
+            self.detach_base().await?;
         };
         let synced = file.blocking(move |file| {
             let _journal = journal;

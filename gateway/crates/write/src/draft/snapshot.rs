@@ -19,7 +19,7 @@ pub struct DraftSnapshot {
     pub modified: Timestamp,
     /// The time at which its content or a header last changed.
     pub changed: Timestamp,
-    /// Whether it differs from the bucket's version.
+    /// Whether it differs from the bucket's version, and is to be published.
     pub dirty: bool,
     /// Its stage in the queue.
     pub stage: Stage,
@@ -35,7 +35,7 @@ impl DraftSnapshot {
             size: state.draft.size(),
             modified: state.times.modified,
             changed: state.times.changed,
-            dirty: state.phase.is_dirty(),
+            dirty: state.phase.is_unpublished(),
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,
             attributes: Attributes::of(&state.headers),

@@ -11,7 +11,7 @@ use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::{Begin, GuardWord, Record};
+use crate::spool::journal::{Base, Begin, GuardWord, Record};
 use crate::{Drafts, WriteError};
 use tidegate_engine::times::{Times, following};
 use tidegate_origin::write::Headers;
@@ -50,6 +50,8 @@ pub(crate) struct DraftState {
     /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
     /// counts them no more.
     pub(crate) leaving: Vec<(ByteRange, u64)>,
+    /// Room in the spool that was taken for later writes.
+    pub(crate) set_aside: u64,
     /// Bytes written since the last journal record of them.
     pub(crate) unnoted: Extents,
     /// Records to append to the journal.
@@ -106,6 +108,7 @@ impl DraftState {
             file: None,
             replaced_edition: None,
             leaving: Vec::new(),
+            set_aside: 0,
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
@@ -195,11 +198,18 @@ impl DraftState {
                 Guard::Absent => GuardWord::Absent,
                 Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
             },
-            base: self.base.as_ref().map(Pinned::journal_base),
+            base: self.journaled_base(),
             first_part: self.draft.sizes().first(),
             hidden: self.staged,
             replaces: self.replaced_edition.as_ref().map(|replaced| replaced.id),
         }
+    }
+
+    /// Returns the base for the journal, which names no other object.
+    fn journaled_base(&self) -> Option<Base> {
+        let base = self.base.as_ref();
+        let base = base.filter(|_| self.copied_base().is_none());
+        base.map(Pinned::journal_base)
     }
 
     /// Releases the memory of the written bytes, which are read from the disk from now on. A
@@ -219,7 +229,8 @@ impl DraftState {
     /// Takes the room that it has in the spool, except that of its journal.
     pub(crate) fn take_room(&mut self) -> u64 {
         let leaving = std::mem::take(&mut self.leaving).into_iter();
-        self.draft.local().bytes() + leaving.map(|(_, freed)| freed).sum::<u64>()
+        let set_aside = std::mem::take(&mut self.set_aside);
+        self.draft.local().bytes() + set_aside + leaving.map(|(_, freed)| freed).sum::<u64>()
     }
 
     /// Queues records of the bytes written since the last ones.

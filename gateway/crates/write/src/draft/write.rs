@@ -54,14 +54,18 @@ impl SharedDraft {
         offset: Option<u64>,
         length: u64,
     ) -> Result<ReservedRoom<'_>, WriteError> {
-        let (growth, files) = {
-            let state = self.state();
+        let (growth, needed, files) = {
+            let mut state = self.state();
             let files = if state.file.is_none() { FILES_BYTES } else { 0 };
             let at = offset.unwrap_or_else(|| state.draft.size());
             let range = ByteRange::new(at, at.saturating_add(length));
-            (state.draft.growth(range), files)
+            let growth = state.draft.growth(range);
+            (growth, state.use_set_aside(growth), files)
         };
-        self.inner.reserve(growth + files).await?;
+        if let Err(error) = self.inner.reserve(needed + files).await {
+            self.inner.spool.space.give(growth - needed);
+            return Err(error);
+        }
         // The files are counted when they are created.
         self.inner.spool.space.give(files);
         let space = &self.inner.spool.space;
@@ -118,7 +122,7 @@ impl SharedDraft {
                 return false;
             };
             let bytes = state.draft.growth(range);
-            if !space.try_take(bytes) {
+            if state.set_aside > 0 || !space.try_take(bytes) {
                 return false;
             }
             let room = ReservedRoom { space, bytes };

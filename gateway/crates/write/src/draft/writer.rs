@@ -175,8 +175,21 @@ impl Writer {
         }
         match commit {
             Commit::Close => self.publish().await,
-            Commit::Background => self.writing.close_in_background().await,
+            Commit::Background => self.close_in_background().await,
         }
+    }
+
+    /// Makes everything durable and queues it. A copy of another object is published at once, if the bucket answers:
+    /// that sends no bytes, and the spool need not have them.
+    async fn close_in_background(&self) -> Result<(), WriteError> {
+        let is_copied = self.writing.state().copied_base().is_some();
+        if is_copied {
+            match self.publish().await {
+                Err(error) if error.is_passing() => {}
+                done => return done,
+            }
+        }
+        self.writing.close_in_background().await
     }
 
     /// Publishes the written bytes, whatever [`Commit`] is configured.

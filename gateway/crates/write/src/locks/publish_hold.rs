@@ -47,12 +47,23 @@ impl PublishHold {
         run_to_completion(&core, work).await
     }
 
-    /// Discards the draft; none of it returns after a crash.
+    /// Discards the draft; none of it returns after a crash. Its open handles keep it until the last one goes.
     pub(crate) async fn discard(self) {
         let writing = &self.writing;
-        writing.unlist(&mut writing.inner.writings(), &self.id);
-        if let Some(file) = self.writing.abandon() {
-            let _ = file.removed().await;
+        let is_open = {
+            let mut writings = writing.inner.writings();
+            writing.unlist(&mut writings, &self.id);
+            let mut state = writing.state();
+            state.phase.discard();
+            state.handles > 0
+        };
+        match is_open {
+            true => writing.keep_for_handles().await,
+            false => {
+                if let Some(file) = writing.abandon() {
+                    let _ = file.removed().await;
+                }
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
 /// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
-const MAX_COPIED_PIECE: u64 = 64 << 20;
+pub(crate) const MAX_COPIED_PIECE: u64 = 64 << 20;
 
 impl SharedDraft {
     /// Sends and copies all parts of the object.

@@ -84,11 +84,13 @@ impl SharedDraft {
             state.not_before = None;
         }
         self.promise_edition().await;
+        self.inner.detach_copies_of(&self.id()).await;
         let _hold = self.inner.path.lock_key(&self.id()).await;
         let mut published = self.publish().await;
         for _ in 1..MAX_PUBLISH_ATTEMPTS {
-            let again = match published {
+            let again = match published.as_ref().map(drop).map_err(Clone::clone) {
                 Err(WriteError::Lost) => Ok(self.can_send_anew()),
+                Err(error) if self.lacks_source(&error) => self.detach_base().await.map(|()| true),
                 Err(WriteError::Changed) => self.was_ours().await,
                 _ => Ok(false),
             };
@@ -112,6 +114,10 @@ impl SharedDraft {
     /// Returns whether the lost bytes are still here, or other bytes replace them.
     fn can_send_anew(&self) -> bool {
         let state = self.state();
+        if state.phase.is_lost() && state.copied_base().is_some() {
+            // They were the source's.
+            return false;
+        }
         !state.draft.has_gone_bytes() || state.draft.next_job(SendOccasion::Closing).is_some()
     }
 
@@ -170,7 +176,10 @@ impl SharedDraft {
                 .for_each(|upload| self.abandon_upload(upload));
             return Ok(published);
         }
-        if is_one_part {
+        if let Some(published) = self.copy_whole(size, &guard).await? {
+            return Ok(published);
+        }
+        if is_one_part && !self.copies_in_parts() {
             return self.put_single(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;

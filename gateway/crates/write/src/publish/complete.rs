@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::Core;
@@ -12,8 +14,11 @@ use tidegate_engine::written::{WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
-use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectKey, Timestamp, Version};
+
+/// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
+/// bytes that are read once, if they are not cached.
+const MIN_COPIED_PART: u64 = 1 << 20;
 
 impl SharedDraft {
     /// Completes the object from its parts, and checks that it has the intended length.
@@ -145,8 +150,7 @@ impl SharedDraft {
     ) -> Result<Option<PublishedVersion>, WriteError> {
         let (version, headers) = {
             let state = self.state();
-            let all = state.draft.sources(ByteRange::new(0, size));
-            let untouched = matches!(all[..], [(range, ByteSource::Base)] if range.len() == size);
+            let untouched = state.is_untouched(size);
             let base = state.base.as_ref().filter(|it| it.key == state.id.key);
             let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
             match (base, guard) {
@@ -157,6 +161,52 @@ impl SharedDraft {
             }
         };
         self.copied_onto_itself(&version, headers).await.map(Some)
+    }
+
+    /// Copies an untouched version of another object in one request, if the object may be replaced and is small enough
+    /// that a caller need not see progress.
+    pub(crate) async fn copy_whole(
+        &self,
+        size: u64,
+        guard: &Guard,
+    ) -> Result<Option<PublishedVersion>, WriteError> {
+        let (source, key, headers) = {
+            let state = self.state();
+            let is_whole = state.is_untouched(size) && size <= MAX_COPIED_PIECE;
+            let base = state.copied_base().filter(|_| is_whole);
+            match base {
+                Some(base) if *guard == Guard::None => {
+                    (base.source(), state.id.key.clone(), state.headers_to_store())
+                }
+                _ => return Ok(None),
+            }
+        };
+        let core = &self.inner.core;
+        let asked = core.now();
+        let copy = self.source.origin.writing();
+        let copy = copy.copy(source, &key, Some(headers.clone()));
+        let written = change_key(core, (&self.id(), ChangeKind::Created), copy).await?;
+        Ok(Some(PublishedVersion {
+            known: WriteConfirmation::Answered(WriteAnswer::now(core, asked, written.answered)),
+            version: Version {
+                etag: written.etag,
+                version_id: written.version_id,
+                last_modified: None,
+                headers,
+                size,
+            },
+            bytes: SentBytes::Copied,
+        }))
+    }
+
+    /// Returns whether an object of one part is copied as a part: it is large enough for the further requests.
+    pub(crate) fn copies_in_parts(&self) -> bool {
+        let state = self.state();
+        let size = state.draft.size();
+        size >= MIN_COPIED_PART
+            && state.copied_base().is_some()
+            && state.draft.base() == size
+            && state.draft.first_of_base(ByteRange::new(0, size)) == Some(ByteRange::new(0, size))
     }
 
     /// Sets the headers of a version of the object.
@@ -267,6 +317,15 @@ pub(crate) async fn confirmed(
         // The version of a later writer.
         Ok(_) | Err(OriginError::NotFound) => Ok((made, WriteConfirmation::Superseded)),
         Err(_) => Ok((made, WriteConfirmation::Answered(answered))),
+    }
+}
+
+impl DraftState {
+    /// Returns whether it is the whole base, which has `size` bytes.
+    fn is_untouched(&self, size: u64) -> bool {
+        let all = ByteRange::new(0, size);
+        let whole = self.base.as_ref().map(|base| base.version.size);
+        size > 0 && whole == Some(size) && self.draft.first_of_base(all) == Some(all)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::file::SpoolFile;
 use crate::{WriteError, Writers};
-use tidegate_plan::ObjectId;
 use tidegate_plan::retry::Backoff;
+use tidegate_plan::{Extents, ObjectId};
 
 /// Pauses between background tries to commit an object or abort an upload.
 pub(crate) const RETRY_PAUSE: Backoff = Backoff {
@@ -159,6 +159,9 @@ impl SharedDraft {
         {
             let mut state = self.state();
             state.check_not_lost()?;
+            if state.phase.is_discarded() {
+                return Ok(());
+            }
             let closed = state.phase.close_for_queue();
             state.records.push(closed);
         }
@@ -206,7 +209,7 @@ impl SharedDraft {
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.phase.is_dirty() && state.handles == 0;
+                    let left_with_more = state.phase.is_unpublished() && state.handles == 0;
                     if !state.phase.is_requested() && !left_with_more {
                         state.phase.leave_queue();
                         break;
@@ -328,22 +331,51 @@ impl SharedDraft {
         self.leave_if_done();
     }
 
-    /// Discards an unpromised draft with its upload and its staged base. Returns its files, which
+    /// Discards a draft without handles, with its upload and its staged base. Returns its files, which
     /// the caller must remove.
     #[must_use]
     pub(crate) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
-        let (upload, completed, base, file) = {
+        let (base, file) = {
             let mut state = self.state();
-            let was_published = !state.phase.is_dirty();
             state.phase.discard();
-            if was_published && state.base.is_some() {
-                // Its handles can still read the committed bytes, as far as they are cached.
-                return None;
-            }
             let file = self.take_file(&mut state);
             state.draft = state.draft.successor(0);
-            let completed = state.completing.take().is_some();
-            (state.upload.take(), completed, state.base.take(), file)
+            (state.base.take(), file)
+        };
+        self.abandon_own_upload();
+        self.delete_staged_base(base);
+        self.discard_replaced_edition();
+        file
+    }
+
+    /// Keeps a discarded draft for its open handles: in the spool, without an upload, and without a journal that a
+    /// crash would find. Bytes that had left the spool cannot be read any more.
+    pub(crate) async fn keep_for_handles(self: &Arc<Self>) {
+        self.abandon_own_upload();
+        let file = {
+            let mut state = self.state();
+            state.records.clear();
+            state.unnoted = Extents::default();
+            state.unverified.clear();
+            state.staged = false;
+            if !state.draft.has_gone_bytes() {
+                state.draft.forget_sent();
+            }
+            state.file.clone()
+        };
+        self.chunks.clear();
+        self.discard_replaced_edition();
+        let Some(file) = file else { return };
+        if let Err(error) = file.blocking(|file| file.forget()).await {
+            let key = self.id().key;
+            tracing::warn!(%error, key = key.as_str(), "cannot remove the journal of a deleted object");
+        }
+    }
+
+    fn abandon_own_upload(self: &Arc<Self>) {
+        let (upload, completed) = {
+            let mut state = self.state();
+            (state.upload.take(), state.completing.take().is_some())
         };
         if let Some(upload) = upload {
             if completed {
@@ -352,9 +384,6 @@ impl SharedDraft {
             }
             self.abandon_upload(upload);
         }
-        self.delete_staged_base(base);
-        self.discard_replaced_edition();
-        file
     }
 
     /// Removes it from the table once it has no handles and everything is in the bucket.

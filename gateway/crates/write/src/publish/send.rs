@@ -337,7 +337,7 @@ impl DraftState {
 
     /// Returns the checksums that the parts of a new upload carry.
     fn part_sums(&self) -> PartSums {
-        match self.draft.may_copy() {
+        match self.draft.may_copy() || self.copied_base().is_some() {
             true => PartSums::Crc64,
             false => PartSums::Crc32c,
         }

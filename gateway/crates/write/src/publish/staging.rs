@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::WriteError;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
+use crate::publish::send::is_staging_key;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_origin::{Guard, Upload};
@@ -95,7 +96,8 @@ impl SharedDraft {
 
     /// Deletes a key in the same way, unless it is the object's own.
     pub(crate) fn delete_staging_key(&self, key: ObjectKey, version_id: Option<String>) {
-        if key == self.state().id.key {
+        // A base under another name is another object, of which this one was copied.
+        if key == self.state().id.key || !is_staging_key(key.as_str()) {
             return;
         }
         let source = self.source.clone();

@@ -348,6 +348,12 @@ impl SpoolFile {
         Ok(())
     }
 
+    /// Removes the journal, durably, and keeps the data for its readers: a crash finds nothing of it.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        self.remove_before()?;
+        self.journal().log.remove()
+    }
+
     /// Removes the files in a blocking thread.
     pub(crate) async fn removed(self: Arc<Self>) -> io::Result<()> {
         let remove = |file: &Arc<Self>| {

@@ -1,5 +1,6 @@
 //! The write path on the engine, with a fake bucket and a spool of its own.
 
+mod copied;
 mod engine;
 mod events;
 mod folders;
@@ -16,4 +17,5 @@ mod stuck;
 mod support;
 mod time;
 mod tried;
+mod unlinked;
 mod unsent;

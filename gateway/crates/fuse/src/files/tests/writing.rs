@@ -4,6 +4,7 @@ use super::*;
 use tidegate_plan::attributes::{MTIME_HEADER, UnixTime};
 
 mod meetings;
+mod nameless;
 mod times;
 
 const WRITE: OpenFlags = OpenFlags(1);

@@ -1,0 +1,235 @@
+//! Drafts that begin as a copy of another object's version.
+//!
+//! Such a version is the draft's base, under a key that is not the draft's own: the store copies its bytes at the
+//! publish, and nothing is sent. The base exists only as long as its object is not changed. So no promise rests on it,
+//! and no journal names it: before a `fsync` or a background close returns, and before this process changes the other
+//! object, its bytes are read into the spool ([`SharedDraft::detach_base`]). If another process changes it first, the
+//! bytes that are cached count, and a draft that lacks others is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_core::future::BoxFuture;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+
+use crate::draft::pinned::Pinned;
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::publish::send::is_staging_key;
+use crate::spool::data::FRAME_BYTES;
+use crate::{Drafts, WriteError, Writer};
+use tidegate_engine::{Error, Object};
+use tidegate_plan::parts::MAX_OBJECT;
+use tidegate_plan::{ByteRange, ObjectId};
+
+impl DraftState {
+    /// Returns the version of another object that the draft began as.
+    pub(crate) fn copied_base(&self) -> Option<&Pinned> {
+        let base = self.base.as_ref()?;
+        let is_other = base.key != self.id.key && !is_staging_key(base.key.as_str());
+        is_other.then_some(base)
+    }
+
+    /// Takes a range of a version as the draft's bytes at the same offsets. Returns the base before, and `None` if the
+    /// draft has other bytes in front of them, or has begun to send some.
+    fn take_copy(&mut self, source: &Pinned, range: ByteRange) -> Option<Option<Pinned>> {
+        let is_fresh = !self.is_promised() && !self.phase.is_discarded() && !self.phase.is_lost();
+        let is_sent = self.upload.is_some() || self.sending > 0 || self.staged;
+        if !is_fresh || is_sent || source.key == self.id.key {
+            return None;
+        }
+        let goes_on = self.copied_base().is_some_and(|base| base.is(source));
+        if goes_on && range.start == self.draft.size() {
+            return self.draft.extend_base(range.end).then_some(None);
+        }
+        if self.draft.size() > 0 || range.start > 0 {
+            return None;
+        }
+        self.draft = self.draft.successor(range.end);
+        self.sums.clear();
+        Some(self.base.replace(source.clone()))
+    }
+}
+
+impl Pinned {
+    /// Returns whether both are the same version of one object.
+    fn is(&self, other: &Self) -> bool {
+        self.key == other.key && self.version.etag == other.version.etag
+    }
+}
+
+impl Writer {
+    /// Continues the draft with a range of a published version, which the store copies at the publish. Returns whether
+    /// it did: only if the bytes have the same offsets here, the draft begins with them or with earlier ones of the
+    /// version, and nothing of it is promised or sent. Waits for a publish under way.
+    ///
+    /// # Errors
+    /// [`WriteError::TooLarge`].
+    pub async fn copy_published(
+        &self,
+        source: &Object,
+        range: ByteRange,
+    ) -> Result<bool, WriteError> {
+        if range.end > MAX_OBJECT {
+            return Err(WriteError::TooLarge);
+        }
+        if range.end > source.version().size || is_staging_key(source.key().as_str()) {
+            return Ok(false);
+        }
+        let source = Pinned {
+            key: source.key().clone(),
+            version: source.version().clone(),
+        };
+        let writing = &self.writing;
+        let held = [
+            exclusive(&writing.gate).await,
+            exclusive(&writing.page).await,
+        ];
+        let taken = {
+            let mut state = writing.state();
+            let taken = state.take_copy(&source, range);
+            if taken.is_some() {
+                // Under the lock of the state: see `detach_copies_of`.
+                writing.inner.has_copies.store(true, Ordering::SeqCst);
+                state.note_change(writing.inner.core.now());
+            }
+            taken
+        };
+        drop(held);
+        let is_taken = taken.is_some();
+        writing.delete_staged_base(taken.flatten());
+        Ok(is_taken)
+    }
+}
+
+async fn exclusive(lock: &Arc<RwLock<()>>) -> OwnedRwLockWriteGuard<()> {
+    lock.clone().write_owned().await
+}
+
+impl Drafts {
+    /// Makes the drafts that began as copies of an object independent of it, because it is about to change.
+    pub(crate) async fn detach_copies_of(&self, id: &ObjectId) {
+        // A draft that takes a copy after it was looked at sets this again.
+        if !self.has_copies.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        let all: Vec<_> = self.writings().values().cloned().collect();
+        let mut copies = Vec::new();
+        for writing in all {
+            let state = writing.state();
+            let Some(base) = state.copied_base() else {
+                continue;
+            };
+            self.has_copies.store(true, Ordering::SeqCst);
+            let is_of_it = base.key == id.key && state.id.origin == id.origin;
+            drop(state);
+            copies.extend(is_of_it.then_some(writing));
+        }
+        for copy in copies {
+            if let Err(error) = copy.detach_base().await {
+                let key = copy.id().key;
+                tracing::warn!(%error, key = key.as_str(), "a copy could not be made independent of its source, which changes");
+            }
+        }
+    }
+}
+
+impl SharedDraft {
+    /// Reads the bytes of a copied base into the spool, and gives the base up. A caller that holds the gate may call
+    /// it. If the version is gone, and the cache lacks bytes of it, the draft is lost.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`], [`WriteError::Spool`], [`WriteError::Lost`], the origin's.
+    pub(crate) fn detach_base(self: &Arc<Self>) -> BoxFuture<'static, Result<(), WriteError>> {
+        let writing = self.clone();
+        // Boxed, because it may wait for room, and another draft that leaves the spool is synced first.
+        Box::pin(async move {
+            while let Some(base) = writing.next_copied() {
+                let Some((base, piece)) = base else {
+                    let _page = writing.page.write().await;
+                    writing.forget_copied_base();
+                    continue;
+                };
+                writing.keep_piece(&base, piece).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns a copied base with a range that only it has. `None`: there is no such base; `Some(None)`: the spool has
+    /// all of it.
+    fn next_copied(&self) -> Option<Option<(Pinned, ByteRange)>> {
+        let state = self.state();
+        let base = state.copied_base()?;
+        let gap = state.draft.first_of_base(ByteRange::new(0, u64::MAX));
+        let piece =
+            |gap: ByteRange| ByteRange::new(gap.start, gap.end.min(gap.start + FRAME_BYTES));
+        Some(gap.map(|gap| (base.clone(), piece(gap))))
+    }
+
+    fn forget_copied_base(&self) {
+        let mut state = self.state();
+        let all = ByteRange::new(0, u64::MAX);
+        if state.copied_base().is_some() && state.draft.first_of_base(all).is_none() {
+            // The journal knows nothing of what was filled from the base.
+            let base = ByteRange::new(0, state.draft.base());
+            let local = Vec::from_iter(state.draft.local().within(base));
+            for range in local {
+                state.unnoted.insert(range);
+            }
+            state.draft.forget_base();
+            state.base = None;
+        }
+    }
+
+    /// Reads a piece of a copied base into the spool, unless it was written, cut or copied anew meanwhile.
+    async fn keep_piece(
+        self: &Arc<Self>,
+        base: &Pinned,
+        piece: ByteRange,
+    ) -> Result<(), WriteError> {
+        let bytes = match self.bytes_of(Some(base), piece).await {
+            Err(WriteError::Changed) => {
+                let mut state = self.state();
+                if state.copied_base().is_some_and(|now| now.is(base)) {
+                    state.phase.lose();
+                }
+                return Err(WriteError::Lost);
+            }
+            read => read?,
+        };
+        self.inner.reserve(piece.len()).await?;
+        let (file, space) = (self.file(), &self.inner.spool.space);
+        let _page = self.page.write().await;
+        loop {
+            let gap = {
+                let state = self.state();
+                let same = state.copied_base().is_some_and(|now| now.is(base));
+                same.then(|| state.draft.first_of_base(piece)).flatten()
+            };
+            let Some(gap) = gap else { break };
+            let bytes = bytes.slice(gap.within(piece.start));
+            let written = file
+                .blocking(move |file| file.write(gap.start, bytes))
+                .await;
+            if let Err(error) = written {
+                space.give(piece.len());
+                return Err(error.into());
+            }
+            let mut state = self.state();
+            space.take(state.draft.record_fill(gap));
+        }
+        space.give(piece.len());
+        self.progress.send_replace(());
+        Ok(())
+    }
+
+    /// Returns whether a publish failed because the copied version is gone, or may be.
+    pub(crate) fn lacks_source(&self, error: &WriteError) -> bool {
+        let is_gone = matches!(
+            error,
+            WriteError::Changed | WriteError::Origin(Error::NotFound)
+        );
+        is_gone && self.state().copied_base().is_some()
+    }
+}
