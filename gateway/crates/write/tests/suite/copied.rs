@@ -228,25 +228,28 @@ struct Model {
 }
 
 impl Model {
+    async fn copy(&mut self, writer: &Writer) {
+        let size = self.truth.len() as u64;
+        let which = usize::try_from(self.draw.below(2)).expect("few");
+        let key = ["folder/0", "folder/1"][which];
+        let bytes = self.sources[which].clone();
+        let start = match self.draw.below(4) {
+            0 => self.draw.below(bytes.len() as u64),
+            _ => size.min(bytes.len() as u64),
+        };
+        let end = (start + 1 + self.draw.below(9 * PART)).min(bytes.len() as u64);
+        let from = opened(&self.desk, key).await;
+        if start < end && copy(writer, &from, start, end).await {
+            assert_eq!(start, size);
+            self.truth
+                .extend_from_slice(&bytes[start as usize..end as usize]);
+        }
+    }
+
     async fn step(&mut self, writer: &Writer) {
         let size = self.truth.len() as u64;
         match self.draw.below(14) {
-            0..5 => {
-                let which = usize::try_from(self.draw.below(2)).expect("few");
-                let key = ["folder/0", "folder/1"][which];
-                let bytes = self.sources[which].clone();
-                let start = match self.draw.below(4) {
-                    0 => self.draw.below(bytes.len() as u64),
-                    _ => size.min(bytes.len() as u64),
-                };
-                let end = (start + 1 + self.draw.below(9 * PART)).min(bytes.len() as u64);
-                let from = opened(&self.desk, key).await;
-                if start < end && copy(writer, &from, start, end).await {
-                    assert_eq!(start, size);
-                    self.truth
-                        .extend_from_slice(&bytes[start as usize..end as usize]);
-                }
-            }
+            0..5 => self.copy(writer).await,
             5..8 => {
                 let (at, length) = (self.draw.below(size + PART), 1 + self.draw.below(2 * PART));
                 let bytes = sample(self.draw.below(1 << 40), length);

@@ -155,16 +155,18 @@ struct Nameless {
 }
 
 impl Nameless {
+    async fn write(&mut self, draw: &mut Draw) {
+        let at = draw.below(self.truth.len() as u64 + PART);
+        let bytes = sample(draw.below(1 << 40), 1 + draw.below(3 * PART));
+        let written = self.writer.write_at(at, bytes.clone()).await;
+        written.expect("written");
+        self.truth = patched(&Bytes::from(self.truth.clone()), at, &bytes).to_vec();
+    }
+
     async fn step(&mut self, draw: &mut Draw) {
         let length = self.truth.len() as u64;
         match draw.below(8) {
-            0..4 => {
-                let (at, size) = (draw.below(length + PART), 1 + draw.below(2 * PART));
-                let bytes = sample(draw.below(1 << 40), size);
-                let written = self.writer.write_at(at, bytes.clone()).await;
-                written.expect("written");
-                self.truth = patched(&Bytes::from(self.truth.clone()), at, &bytes).to_vec();
-            }
+            0..4 => self.write(draw).await,
             4 => {
                 let size = draw.below(length + PART);
                 self.writer.truncate(size).await.expect("cut");
@@ -195,32 +197,35 @@ impl Nameless {
     }
 }
 
-/// Objects of one name are written, committed, removed and replaced while their handles go on: each handle reads its
-/// own bytes, and the bucket has the last commit of what still had the name.
-async fn run(seed: u64, crashes: bool) {
-    let mut draw = Draw::new(seed);
-    let desk = Desk::plain();
-    let mut nameless: Vec<Nameless> = Vec::new();
-    let mut current: Option<Nameless> = None;
-    let mut committed: Option<Vec<u8>> = None;
-    for _ in 0..80 {
-        match (draw.below(10), &mut current) {
+/// Objects of one name, of which the last one still has it.
+struct Model {
+    desk: Desk,
+    draw: Draw,
+    nameless: Vec<Nameless>,
+    current: Option<Nameless>,
+    committed: Option<Vec<u8>>,
+}
+
+impl Model {
+    async fn step(&mut self) {
+        let draw = &mut self.draw;
+        match (draw.below(10), &mut self.current) {
             (0, _) => {
                 let loss = match draw.below(2) {
                     0 => Loss::Removed,
                     _ => Loss::Replaced,
                 };
-                lose(&desk, "key", loss).await;
-                committed = match loss {
+                lose(&self.desk, "key", loss).await;
+                self.committed = match loss {
                     Loss::Removed => None,
                     Loss::Replaced => Some(b"another".to_vec()),
                 };
-                nameless.extend(current.take());
+                self.nameless.extend(self.current.take());
             }
             (_, None) => {
-                let writer = desk.open("key", OpenMode::Create).await.expect("opened");
-                current = Some(Nameless {
-                    writer,
+                let writer = self.desk.open("key", OpenMode::Create).await;
+                self.current = Some(Nameless {
+                    writer: writer.expect("opened"),
                     truth: Vec::new(),
                     was_committed: false,
                 });
@@ -228,46 +233,51 @@ async fn run(seed: u64, crashes: bool) {
             (1, Some(it)) => {
                 it.writer.commit(Commit::Close).await.expect("committed");
                 it.was_committed = true;
-                committed = Some(it.truth.clone());
+                self.committed = Some(it.truth.clone());
             }
-            (2..6, Some(it)) => {
-                // A sync or commit of it is one of a name.
-                let at = draw.below(it.truth.len() as u64 + PART);
-                let bytes = sample(draw.below(1 << 40), 1 + draw.below(3 * PART));
-                it.writer
-                    .write_at(at, bytes.clone())
-                    .await
-                    .expect("written");
-                it.truth = patched(&Bytes::from(it.truth.clone()), at, &bytes).to_vec();
-            }
+            // A sync or commit of it is one of a name.
+            (2..6, Some(it)) => it.write(draw).await,
             _ => {
-                for it in &mut nameless {
-                    it.step(&mut draw).await;
+                for it in &mut self.nameless {
+                    it.step(draw).await;
                 }
-                if nameless.len() > 3 {
-                    nameless.remove(0);
+                if self.nameless.len() > 3 {
+                    self.nameless.remove(0);
                 }
             }
         }
     }
-    for it in &nameless {
+}
+
+/// Objects of one name are written, committed, removed and replaced while their handles go on: each handle reads its
+/// own bytes, and the bucket has the last commit of what still had the name.
+async fn run(seed: u64, crashes: bool) {
+    let mut model = Model {
+        desk: Desk::plain(),
+        draw: Draw::new(seed),
+        nameless: Vec::new(),
+        current: None,
+        committed: None,
+    };
+    for _ in 0..80 {
+        model.step().await;
+    }
+    for it in &model.nameless {
         it.check().await;
     }
-    if let Some(it) = &current {
+    if let Some(it) = &model.current {
         it.writer.commit(Commit::Close).await.expect("committed");
-        committed = Some(it.truth.clone());
+        model.committed = Some(it.truth.clone());
     }
-    let desk = if crashes {
-        let desk = desk.switched_off([], &Terms::default()).await;
+    let (mut desk, handles) = (model.desk, (model.nameless, model.current));
+    if crashes {
+        desk = desk.switched_off([], &Terms::default()).await;
         desk.writers.settled().await;
-        desk
-    } else {
-        drop((nameless, current));
-        desk
-    };
+    }
+    drop(handles);
     until(|| desk.writers.spooled().0 == 0).await;
     until(|| desk.bucket().uploads_under_way().is_empty()).await;
-    assert_eq!(desk.object("key").map(|it| it.to_vec()), committed);
+    assert_eq!(desk.object("key").map(|it| it.to_vec()), model.committed);
 }
 
 #[tokio::test(start_paused = true)]

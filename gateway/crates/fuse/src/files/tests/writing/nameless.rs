@@ -133,9 +133,12 @@ async fn ranges_are_zeroed_and_other_modes_refused() {
     let allocate = |at, length, flags| world.files.allocate(handle, at, length, mode(flags));
     let hole = FallocateFlags::PUNCH_HOLE;
     assert_eq!(allocate(2, 3, hole | keep).await, Ok(()));
-    assert_eq!(world.text(handle).await, "01\0\0\056789");
+    assert_eq!(world.text(handle).await, "01\x00\x00\x0056789");
     assert_eq!(allocate(8, 4, FallocateFlags::ZERO_RANGE).await, Ok(()));
-    assert_eq!(world.text(handle).await, "01\0\0\0567\0\0\0\0");
+    assert_eq!(
+        world.text(handle).await,
+        "01\x00\x00\x00567\x00\x00\x00\x00"
+    );
     assert_eq!(allocate(0, 1 << 20, keep).await, Ok(()));
     assert_eq!(world.nlink_and_size(ino).await, (1, 12));
     assert_eq!(allocate(0, 14, FallocateFlags::empty()).await, Ok(()));
