@@ -239,7 +239,9 @@ async fn rsync_finds_nothing_to_do_the_second_time() {
         let cost = since(&before, &shelf.costs().await);
         println!("the second rsync after a restart: {cost:?}");
         let changes = cost[0].1 + cost[1].1 + cost[2].1;
-        assert_eq!((changes, cost[5].1), (0, 0), "{cost:?}");
+        // The targets of the two links are read.
+        assert_eq!(changes, 0, "{cost:?}");
+        assert!(cost[5].1 <= 2, "{cost:?}");
     }
     shelf.stop().await;
 }
