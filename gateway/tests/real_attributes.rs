@@ -189,17 +189,18 @@ async fn copies_are_like_their_source_and_cost_a_put_a_file() {
         same(&tree, &shelf.mounted.path(name), name).await;
         let cost = since(&before, &shelf.costs().await);
         println!("{name}: {cost:?}");
-        // A marker may be put again with its time, and each folder is listed once at most.
+        // A marker may be put again with its time, and each folder is listed once at most. The time of a link is set
+        // after it is in the bucket: a copy each, also of the programs before.
         let objects = FILES as u64 + links + folders;
+        let waited = 3 * links;
         if name == "rsync" {
             // It writes each file under another name, and renames it: the copy takes the attributes along.
-            assert!(cost[0].1 <= objects + folders, "{name}: {cost:?}");
-            // The time of a link is set after it is in the bucket: a copy each, also of the programs before.
-            let copies = FILES as u64 + 3 * links;
-            assert!(cost[1].1 <= copies, "{name}: {cost:?}");
+            assert!(cost[0].1 <= objects + 3 * folders, "{name}: {cost:?}");
+            assert!(cost[1].1 <= FILES as u64 + waited, "{name}: {cost:?}");
         } else {
-            assert!(cost[6].1 <= objects + 2 * folders + 4, "{name}: {cost:?}");
-            assert_eq!(cost[1].1, 0, "no copy: {name}: {cost:?}");
+            assert!(cost[1].1 <= waited, "{name}: {cost:?}");
+            let most = objects + 3 * folders + waited + 4;
+            assert!(cost[6].1 <= most, "{name}: {cost:?}");
         }
     }
     let shelf = shelf.restart(true).await;
@@ -238,7 +239,9 @@ async fn rsync_finds_nothing_to_do_the_second_time() {
         let cost = since(&before, &shelf.costs().await);
         println!("the second rsync after a restart: {cost:?}");
         let changes = cost[0].1 + cost[1].1 + cost[2].1;
-        assert_eq!((changes, cost[5].1), (0, 0), "{cost:?}");
+        // The targets of the two links are read.
+        assert_eq!(changes, 0, "{cost:?}");
+        assert!(cost[5].1 <= 2, "{cost:?}");
     }
     shelf.stop().await;
 }

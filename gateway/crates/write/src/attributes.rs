@@ -343,6 +343,8 @@ impl Drafts {
         while self.attributes.len() > 0 {
             let _ = left.changed().await;
         }
+        // Otherwise the next process would send the last ones once more.
+        self.attributes.write_out().await;
         self.attributes.draining.send_replace(false);
     }
 

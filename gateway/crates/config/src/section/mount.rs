@@ -50,7 +50,7 @@ pub struct Mount {
     pub umask: Umask,
     /// Let other users in; for users other than root it needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
-    /// Whether modes, owners, set times and symbolic links are kept, in the objects' metadata, as s3fs does.
+    /// Whether modes, owners, set times and links are kept, in the objects' metadata.
     ///
     /// Left out: `kept` if it is writable, else `none`. `none` is for mounts that only stream: files have the owner and
     /// umask of the mount, and changes of those are accepted and forgotten.

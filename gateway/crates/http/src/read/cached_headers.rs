@@ -17,6 +17,7 @@ use super::answer_headers::AnswerHeaders;
 use super::private::make_private;
 use crate::settings::RouteSettings;
 use tidegate_engine::variant;
+use tidegate_plan::attributes::{ATIME_HEADER, GID_HEADER, LINK_HEADER, MODE_HEADER, UID_HEADER};
 use tidegate_plan::media_type::{self, GuessTypes};
 use tidegate_plan::{Coding, ObjectKey, Version};
 
@@ -29,6 +30,15 @@ const HEADER_CACHE_SLOTS: usize = 1024;
 
 /// The smallest object worth compressing: below, it fits one packet either way.
 const MIN_COMPRESSED_SIZE: u64 = 512;
+
+/// The metadata of mounts that no answer has: readers of a site are not told the numbers of its users.
+const HIDDEN_HEADERS: [HeaderName; 5] = [
+    MODE_HEADER,
+    UID_HEADER,
+    GID_HEADER,
+    ATIME_HEADER,
+    LINK_HEADER,
+];
 
 /// The headers that all answers of one version share.
 #[derive(Debug)]
@@ -49,7 +59,8 @@ impl CachedHeaders {
     pub(crate) fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
         let mut full = HeaderMap::with_capacity(16);
         full.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        for (name, value) in &version.headers {
+        let shown = version.headers.iter();
+        for (name, value) in shown.filter(|(name, _)| !HIDDEN_HEADERS.contains(name)) {
             full.append(name, value.clone());
         }
         if let Some(kind) = content_type(version, key, route.guess_types) {

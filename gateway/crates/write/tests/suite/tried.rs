@@ -94,7 +94,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     put(&writer, 0, &bytes).await;
     until(|| desk.bucket().count("part") == 5).await;
     settle().await;
-    let name = http::HeaderName::from_static("x-amz-meta-mtime");
+    let name = http::HeaderName::from_static("x-amz-meta-mood");
     let value = || "7".try_into().expect("text");
     writer.set_header(name.clone(), value()).await;
     // The upload is completed and looked at; then the bucket stops answering.

@@ -194,6 +194,21 @@ cors = { origins = ["*", "example.org"], max_age = "x" }"#,
 }
 
 #[test]
+fn a_key_of_an_earlier_version_names_its_successor() {
+    tell_behind_media(&[(
+        r#"[[mount]]
+path = "/mnt"
+mtime = "metadata"
+attributes = "some"
+"#,
+        &[
+            "t.toml:6:1: `mount[0].mtime`: was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
+            "t.toml:7:14: `mount[0].attributes`: `some` is none of `kept`, `none`",
+        ],
+    )]);
+}
+
+#[test]
 fn mounts_must_have_a_place_and_a_route() {
     tell_behind_media(&[
         (
@@ -226,17 +241,6 @@ size = "1MiB""#,
                 "t.toml:14:8: `mount[2].path`: the same folder as `mount[1]`",
                 "t.toml:15:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `probe`, `rename_limit`, `uid`, `gid`, `umask`, `allow_other`, `attributes`, `size`, `threads`, `deadline`",
                 "t.toml:17:8: `spool.size`: must be from 64MiB to 1024TiB",
-            ],
-        ),
-        (
-            r#"[[mount]]
-path = "/mnt"
-mtime = "metadata"
-attributes = "some"
-"#,
-            &[
-                "t.toml:6:1: `mount[0].mtime`: was replaced by `attributes`: \"kept\" keeps times, modes and owners, \"none\" nothing",
-                "t.toml:7:14: `mount[0].attributes`: `some` is none of `kept`, `none`",
             ],
         ),
         (

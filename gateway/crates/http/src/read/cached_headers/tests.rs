@@ -189,6 +189,7 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
         ("cache-control", "private"),
         ("expires", "0"),
         ("x-amz-meta-a", "b"),
+        ("x-amz-meta-uid", "1000"),
         ("content-disposition", "inline"),
     ];
     let key = ObjectKey::new("k.png").expect("a key");
@@ -201,6 +202,7 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
         ("last-modified", Some("Sun, 06 Nov 1994 08:49:37 GMT")),
         ("accept-ranges", Some("bytes")),
         ("x-amz-meta-a", Some("b")),
+        ("x-amz-meta-uid", None),
         ("content-disposition", Some("inline")),
         ("content-type", Some("image/png")),
     ];

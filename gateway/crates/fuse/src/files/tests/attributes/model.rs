@@ -30,6 +30,16 @@ struct Shown {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// Writes a byte at the end of a file of this size.
+async fn append(world: &World, ino: u64, size: u64) {
+    let opened = world.files.open(ino, OpenFlags(1), BY).await;
+    let (handle, _) = opened.expect("it opens");
+    let written = world.files.write((handle, 0), size, "x".into(), false);
+    written.await.expect("written");
+    assert_eq!(world.files.flush(handle, 0).await, Ok(()));
+    world.files.close(handle).await;
+}
+
 /// Changes one file in a drawn way, and the reference alike.
 async fn step(world: &World, truth: &mut BTreeMap<&'static str, Shown>, draw: &mut Draw) {
     let name = NAMES[usize::try_from(draw.below(3)).expect("small")];
@@ -64,14 +74,7 @@ async fn step(world: &World, truth: &mut BTreeMap<&'static str, Shown>, draw: &m
             world.set(ino, dated(time.secs(), time.nanos())).await;
         }
         3 => {
-            let opened = world.files.open(ino, OpenFlags(1), BY).await;
-            let (handle, _) = opened.expect("it opens");
-            let written = world
-                .files
-                .write((handle, 0), shown.size, "x".into(), false);
-            written.await.expect("written");
-            assert_eq!(world.files.flush(handle, 0).await, Ok(()));
-            world.files.close(handle).await;
+            append(world, ino, shown.size).await;
             (next.size, next.modified) = (shown.size + 1, None);
         }
         4 => {
