@@ -131,7 +131,10 @@ impl Config {
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Profile> {
         let profile = section::profile::resolve(&self.profile, name).ok()?;
-        Some(self.cut_read_ahead(profile))
+        Some(Profile {
+            name: section::profile::kept_name(name),
+            ..self.cut_read_ahead(profile)
+        })
     }
 
     /// Returns the profile with its read-ahead cut to the budget.

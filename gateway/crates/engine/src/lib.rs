@@ -134,6 +134,7 @@ impl Engine {
     /// Registers the engine's metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.core.metrics.register(registry);
+        self.core.budget.register(registry);
     }
 
     /// Returns the object bytes that the origin sent, and those that readers took. Their ratio is the read amplification.

@@ -12,6 +12,7 @@ pub(crate) mod coverage;
 pub(crate) mod pinned;
 pub(crate) mod reader;
 pub mod stat;
+pub(crate) mod wait;
 
 use coverage::{Coverage, locate};
 use pinned::Pinned;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::pinned::Pinned;
+use super::wait::Wait;
 use crate::Error;
 use crate::fetch::FIRST_REQUEST;
 use crate::fetch::cursor::Cursor;
@@ -45,6 +46,8 @@ enum CurrentChunk {
         flight: Arc<Flight>,
         position: FlightPosition,
         lease: Lease,
+        /// The present wait for bytes.
+        wait: Option<Wait>,
     },
     /// Read to its end. The lease keeps the rest of its part coming until the reader has the next chunk.
     Passed(Lease),
@@ -167,6 +170,7 @@ fn find(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> CurrentC
             flight,
             position: FlightPosition::default(),
             lease,
+            wait: None,
         },
     }
 }
@@ -195,14 +199,20 @@ impl Stream for Reader {
         let Piece { mut bytes, keeps } = match chunk {
             CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
             CurrentChunk::Flight {
-                flight, position, ..
+                flight,
+                position,
+                wait,
+                ..
             } => match flight.poll_at(
                 number_of(&mut reader.number, &reader.pinned),
                 offset,
                 position,
                 cx,
             ) {
-                Poll::Ready(Ok(Some(piece))) => piece,
+                Poll::Ready(Ok(Some(piece))) => {
+                    *wait = None;
+                    piece
+                }
                 Poll::Ready(Ok(None)) => {
                     reader.chunk = None;
                     return Pin::new(reader).poll_next(cx);
@@ -213,6 +223,7 @@ impl Stream for Reader {
                 }
                 Poll::Pending => {
                     reader.waited = true;
+                    wait.get_or_insert_with(|| Wait::begin(&reader.pinned));
                     return Poll::Pending;
                 }
             },

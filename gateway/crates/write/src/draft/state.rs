@@ -55,6 +55,8 @@ pub(crate) struct DraftState {
     pub(crate) records: Vec<Record>,
     /// The time of the last write; before the first one, the times of its base.
     pub(crate) times: Times,
+    /// The time of the oldest write that is not in the bucket, while it is unpublished.
+    pub(crate) unsent_since: Timestamp,
     /// Changes with every write and every changed header.
     pub(crate) revision: u64,
     pub(crate) phase: Phase,
@@ -106,6 +108,7 @@ impl DraftState {
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
+            unsent_since: times.changed,
             revision: 0,
             phase: Phase::default(),
             handles: 0,
@@ -129,6 +132,9 @@ impl DraftState {
     /// Notes a write. It invalidates a completion under way.
     pub(crate) fn note_change(&mut self, now: Timestamp) {
         self.times = Times::at(following(now, self.times.changed, self.phase.is_dirty()));
+        if !self.phase.is_dirty() {
+            self.unsent_since = now;
+        }
         self.revision += 1;
         self.phase.change();
         self.completing = None;

@@ -59,6 +59,9 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All stages, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Open, Self::Sending, Self::Waiting, Self::Refused];
+
     /// Returns the stage as one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {

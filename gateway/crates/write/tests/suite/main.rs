@@ -5,6 +5,7 @@ mod events;
 mod folders;
 mod lost;
 mod marks;
+mod metrics;
 mod model;
 mod near;
 mod near_model;

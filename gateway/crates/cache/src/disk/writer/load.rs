@@ -121,7 +121,8 @@ impl Writer {
         let mut taken: Vec<(u64, u64)> = Vec::with_capacity(total);
         // The segment is known before its chunks are, so that a reader that finds a chunk can read
         // it.
-        let segment = Arc::new(Segment::new(number, Arc::clone(&data), count, 0));
+        let begun = stat.created.unwrap_or_else(SystemTime::now);
+        let segment = Arc::new(Segment::new(number, Arc::clone(&data), begun, count));
         log.segments.insert(&segment);
         // The last entry of a chunk counts, here as among segments.
         for (key, location) in entries.into_iter().rev() {
