@@ -148,13 +148,9 @@ impl World {
         }
         assert_eq!(gateway.get("/missing").await.status, 404);
         assert_eq!(gateway.get("/private/a").await.status, 401);
-        let written = send(
-            gateway.http,
-            Method::PUT,
-            "/written",
-            &[("authorization", &format!("Bearer {TOKEN}"))],
-            &format!("round {round}"),
-        );
+        let bearer = format!("Bearer {TOKEN}");
+        let (headers, body) = ([("authorization", &*bearer)], format!("round {round}"));
+        let written = send(gateway.http, Method::PUT, "/written", &headers, &body);
         assert!((200..300).contains(&written.await.status));
         let (from, to) = (
             self.mount.path().join(name(0)),

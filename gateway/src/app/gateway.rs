@@ -18,6 +18,7 @@ use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
+use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
 use crate::tls;
 use tidegate_admin::reload::Reload as _;
@@ -101,6 +102,7 @@ pub struct Gateway {
     reloader: Arc<Reloader>,
     events: RunningEvents,
     fleet: Option<FleetMember>,
+    traces: Traces,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -137,10 +139,12 @@ impl Gateway {
             client_memory,
             background,
             fleet,
+            traces,
             ..
         } = parts;
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, client_memory, &mut registry);
+        let frontend = frontend.with_tracer(traces.tracer.clone());
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
@@ -173,6 +177,7 @@ impl Gateway {
             reloader,
             events: events.start(),
             fleet,
+            traces,
             _background: background,
         })
     }
@@ -199,6 +204,7 @@ impl Gateway {
         }
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(deadline).await;
+        self.traces.stop().await;
         self.stop.cancel();
         if let Err(error) = self.private.await {
             tracing::error!(%error, "the admin listener ended badly");

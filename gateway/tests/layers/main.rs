@@ -55,7 +55,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
-    ("hyper_rustls", &["auth", "hooks::client"]),
+    (
+        "hyper_rustls",
+        &["auth", "hooks::client", "tidegate::app::traces::client"],
+    ),
     ("jsonwebtoken", &["access::jwt"]),
     ("redb", &["cache"]),
     // Beside the listeners, two clients verify servers by it.

@@ -42,7 +42,7 @@ pub use section::{
     Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
     Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
     Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
-    Route, Signed, Spool, State, Tls, Umask,
+    Route, Signed, Spool, State, Tls, Trace, Umask,
 };
 
 pub use written::WrittenKeys;
@@ -65,6 +65,8 @@ pub struct Config {
     pub tls: Tls,
     /// The log. It goes to standard error.
     pub log: Log,
+    /// Traces of single requests, for a collector; off without an `endpoint`. A change needs a restart.
+    pub trace: Trace,
     /// The cache: its sizes and disks. The process takes `memory` plus `budget` plus up to 64 MiB.
     ///
     /// For each disk it takes 36 MiB more, and 112 bytes a chunk: 448 MiB for 1 TiB of 256 KiB.

@@ -314,6 +314,7 @@ fn kind(schema: &Value) -> String {
     let simple = [
         ("boolean", "true or false"),
         ("integer", "number"),
+        ("number", "number"),
         ("array", "list"),
         ("object", "table"),
     ];

@@ -25,7 +25,7 @@ pub use hook::{Hook, HookEach, HookEvent};
 pub use http::Http;
 pub use limits::{ByteRate, Limits, Per, RequestRate};
 pub use listeners::{ListenOn, Listeners};
-pub use log::{Log, LogFormat};
+pub use log::{Log, LogFormat, Trace};
 pub use mount::{CommitName, Mount, Mtime, Umask};
 pub use origin::Origin;
 pub use profile::Overlay;

@@ -20,6 +20,7 @@ use self::delivery::{BodyError, ByteSource};
 use self::pieces::Pieces;
 use crate::record::RequestRecord;
 use crate::server::streams::CountedBytes;
+use tidegate_telemetry::trace;
 
 /// The body of an answer, which also updates its [`RequestRecord`].
 pub(crate) struct Body {
@@ -87,7 +88,11 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<CountedBytes>, BodyError>>> {
         let this = &mut *self;
-        let polled = this.content.poll_next(cx);
+        let span = this.record.as_ref().and_then(RequestRecord::span);
+        let polled = match span {
+            None => this.content.poll_next(cx),
+            Some(span) => trace::call_within(span, || this.content.poll_next(cx)),
+        };
         let left = this.content.left();
         let mut stream = None;
         if let Some(record) = &mut this.record {

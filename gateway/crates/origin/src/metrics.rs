@@ -166,6 +166,11 @@ struct OriginMeters {
 }
 
 impl Meter {
+    /// Returns the name of the origin.
+    pub(super) fn name(&self) -> &str {
+        &self.0.origin
+    }
+
     pub(super) fn count_retry(&self) {
         self.0.retries.inc();
     }

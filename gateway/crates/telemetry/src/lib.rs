@@ -12,6 +12,7 @@ pub mod metric;
 pub mod names;
 pub mod process;
 pub mod sharded;
+pub mod trace;
 
 pub use exposition::Exposition;
 pub use logging::Logging;

@@ -36,6 +36,9 @@ metrics! {
     PROCESS_OPEN_FDS = Gauge("process_open_fds", [], "Open file descriptors: sockets, cache files, and the rest");
     PROCESS_MAX_FDS = Gauge("process_max_fds", [], "The most file descriptors that the process may open");
 
+    TRACE_SPANS = Counter("trace_spans", ["result"],
+        "Spans of traced requests by result: sent, failed (the collector did not take them), dropped (too many waited)");
+
     // The engine.
     ENGINE_FETCHED = Counter("fetched_bytes", [], "Bytes of objects that the origin sent");
     ENGINE_FILED = Counter("filed_bytes", ["cause"],

@@ -11,6 +11,7 @@ use super::pinned::Pinned;
 use crate::Core;
 use crate::fetch::options::FetchOptions;
 use tidegate_plan::Client;
+use tidegate_telemetry::trace::{self, Kind, Span};
 
 /// The length of a wait from which a player or a viewer may notice it.
 const GAP: Duration = Duration::from_millis(100);
@@ -20,6 +21,8 @@ const GAP: Duration = Duration::from_millis(100);
 pub(crate) struct Wait {
     pinned: Arc<Pinned>,
     since: Instant,
+    /// The same wait in the reader's trace.
+    _span: Option<Span>,
 }
 
 impl Wait {
@@ -28,6 +31,7 @@ impl Wait {
         Self {
             pinned: pinned.clone(),
             since: Instant::now(),
+            _span: trace::span("wait", Kind::Internal),
         }
     }
 }

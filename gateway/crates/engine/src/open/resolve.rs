@@ -24,6 +24,7 @@ use tidegate_origin::client::run_for_client;
 use tidegate_origin::{Cause, OriginError};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp};
+use tidegate_telemetry::trace;
 
 type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 
@@ -133,6 +134,7 @@ pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
     // It starts at its first poll, which is not under the table's lock.
     let (client, cause) = (request.client, request.cause());
     let run = run_for(cause, run_for_client(client, run_resolve(request, entry)));
+    let run = trace::carry(run);
     let carried = async move { core.run_on_origin_runtime(run).await };
     let shared = carried.boxed().shared();
     let weak = shared

@@ -15,6 +15,7 @@ use crate::{
     WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_telemetry::trace::{self, Kind, Span};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]
@@ -42,12 +43,30 @@ impl Metered {
             cause: Cause::current(cause),
         };
         let begun = Instant::now();
-        let answer = ask.await;
+        let mut span = self.span(kind, outcome.cause);
+        let answer = trace::within(span.as_ref(), ask).await;
         outcome.result = answer.as_ref().map_or_else(word, good);
+        if let Some(span) = &mut span {
+            span.set("tidegate.result", outcome.result);
+            if answer.is_err() {
+                span.fail();
+            }
+        }
         if answer.is_ok() {
             self.meter.observe_answer(begun.elapsed());
         }
         answer
+    }
+}
+
+impl Metered {
+    /// Begins the step of a trace that is this request, to the head of its answer.
+    fn span(&self, kind: &'static str, cause: Cause) -> Option<Span> {
+        let mut span = trace::span("origin request", Kind::Client)?;
+        span.set("tidegate.origin", self.meter.name().to_owned());
+        span.set("tidegate.kind", kind);
+        span.set("tidegate.cause", cause.as_str());
+        Some(span)
     }
 }
 
@@ -136,8 +155,12 @@ impl OriginWrite for Metered {
                 result: "abandoned",
                 cause: Cause::current(Cause::Write),
             };
-            let answer = self.inner.write(write).await;
+            let mut span = self.span(kind, outcome.cause);
+            let answer = trace::within(span.as_ref(), self.inner.write(write)).await;
             outcome.result = answer.as_ref().map_or_else(word, |_| "written");
+            if let Some(span) = &mut span {
+                span.set("tidegate.result", outcome.result);
+            }
             answer
         })
     }
