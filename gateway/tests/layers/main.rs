@@ -60,6 +60,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &["auth", "hooks::client", "tidegate::app::traces::client"],
     ),
     ("jsonwebtoken", &["access::jwt"]),
+    ("ratatui", &["tidegate::cli::top"]),
     ("redb", &["cache"]),
     // Beside the listeners, two clients verify servers by it.
     ("rustls", &["tls", "hooks::client", "events::sns"]),
