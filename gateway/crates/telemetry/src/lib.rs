@@ -11,6 +11,7 @@ pub mod logging;
 pub mod metric;
 pub mod names;
 pub mod process;
+pub mod progress;
 pub mod sharded;
 pub mod trace;
 
