@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::fleet::FleetMember;
 use super::events::{BucketEvents, RunningEvents};
 use super::mounts::{self, Mounts};
-use super::operator::{pins, tiers};
+use super::operator::{console, pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
@@ -163,7 +163,8 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let private = tidegate_admin::serve(sockets.admin, admin.router(), stop.clone());
+        let endpoints = console::endpoints(admin, config, &reloader);
+        let private = tidegate_admin::serve(sockets.admin, endpoints, stop.clone());
         Ok(Self {
             engine,
             mounts,

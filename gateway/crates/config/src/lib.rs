@@ -29,6 +29,7 @@ pub mod reference;
 mod schema;
 mod secret;
 mod section;
+mod settings;
 mod shape;
 mod tree;
 mod written;
@@ -39,12 +40,13 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
-    Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
-    Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
-    Route, Signed, Spool, State, Tls, Trace, Umask,
+    Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName,
+    ConsoleAccess, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent,
+    Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per,
+    Precompressed, RequestRate, Route, Signed, Spool, State, Tls, Trace, Umask,
 };
 
+pub use settings::Setting;
 pub use written::WrittenKeys;
 
 /// The file that is read if none is named.
@@ -57,7 +59,7 @@ pub const DEFAULT_FILE: &str = "tidegate.toml";
 pub struct Config {
     /// The public listener: its addresses, and the limits of a client.
     pub http: Http,
-    /// The private listener: health, metrics, purge. Keep it out of reach of the public.
+    /// The private listener: health, metrics, purge, console. Keep it out of reach of the public.
     pub admin: Admin,
     /// The certificates of the listeners that say `tls = true`: `listen = { address = "0.0.0.0:443", tls = true }`.
     ///
@@ -203,6 +205,8 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
     /// The keys that it writes.
     pub written: WrittenKeys,
+    /// Every key, with its value and the place that wrote it.
+    pub settings: Vec<Setting>,
     /// The keys that were set while the gateway ran.
     pub overrides: Overrides,
 }
@@ -320,6 +324,7 @@ fn parse_with(
         file: None,
         warnings: sorted(found.warnings).0,
         written: WrittenKeys::of(&document),
+        settings: settings::settings(&document, schema::shared()),
         overrides: overrides.clone(),
     })
 }

@@ -18,7 +18,7 @@ mod state;
 mod tls;
 
 pub use access::{Access, AccessToken, AuthRequest, Jwt, Signed};
-pub use admin::Admin;
+pub use admin::{Admin, ConsoleAccess};
 pub use cache::{Cache, Disk};
 pub use events::{Events, EventsKind, Fleet, Heartbeat};
 pub use hook::{Hook, HookEach, HookEvent};

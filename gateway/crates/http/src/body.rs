@@ -10,6 +10,7 @@ pub(crate) mod pieces;
 pub(crate) mod readable;
 
 use std::mem::take;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -64,6 +65,13 @@ impl Content {
         }
     }
 
+    /// Registers it as a stream of this client for the operator, unless all its bytes are here.
+    pub(crate) fn register(&mut self, client: Option<IpAddr>) {
+        if let Self::Delivery(delivery) = self {
+            delivery.register(client);
+        }
+    }
+
     /// Returns whether the last poll waited for the client to take bytes.
     pub(crate) fn waits_for_client(&self) -> bool {
         matches!(self, Self::Delivery(delivery) if delivery.waits_for_client())
@@ -71,7 +79,8 @@ impl Content {
 }
 
 impl Body {
-    pub(crate) fn new(content: Content, record: RequestRecord) -> Self {
+    pub(crate) fn new(mut content: Content, record: RequestRecord) -> Self {
+        content.register(record.client());
         Self {
             content,
             record: Some(record),

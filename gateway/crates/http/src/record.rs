@@ -87,6 +87,11 @@ impl RequestRecord {
         self.started
     }
 
+    /// Returns the client's address, if it has one.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
     /// Its HTTP/2 stream; `None` over HTTP/1.
     pub(crate) fn stream(&self) -> Option<Arc<Http2Stream>> {
         self.stream.clone()

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::pinned::Pinned;
+use super::streams::{Stream as Registered, StreamGuard};
 use super::wait::Wait;
 use crate::Error;
 use crate::fetch::FIRST_REQUEST;
@@ -36,6 +37,8 @@ pub struct Reader {
     /// The position last reported to the cursor, and whether the reader has waited since.
     reported: u64,
     waited: bool,
+    /// The registered stream that it is part of.
+    stream: Option<Arc<Registered>>,
 }
 
 /// The chunk that the reader is in.
@@ -69,6 +72,28 @@ impl Reader {
             cursor: None,
             reported: range.start,
             waited: false,
+            stream: None,
+        }
+    }
+
+    /// Reports to a registered stream from now on, and ends when that is stopped.
+    pub fn report_to(&mut self, stream: &StreamGuard) {
+        let taken = self.left.start - self.range.start;
+        stream.stream().begin_at(self.left.start, taken);
+        if let Some(cursor) = &self.cursor {
+            stream.stream().set_cursor(cursor);
+        }
+        self.stream = Some(stream.stream().clone());
+        self.report_tier();
+    }
+
+    fn report_tier(&self) {
+        if let (Some(stream), Some((_, chunk))) = (&self.stream, &self.chunk) {
+            stream.set_tier(match chunk {
+                CurrentChunk::Whole(_) => None,
+                CurrentChunk::Flight { flight, .. } => Some(flight.part.source),
+                CurrentChunk::Passed(lease) => Some(lease.part().source),
+            });
         }
     }
 
@@ -128,6 +153,9 @@ impl Reader {
         if self.cursor.is_none() {
             self.cursor = fetches.cursors.join(self.range, at, cold.then_some(limits));
             self.reported = at;
+            if let (Some(stream), Some(cursor)) = (&self.stream, &self.cursor) {
+                stream.set_cursor(cursor);
+            }
         }
         if let Some(cursor) = &self.cursor {
             cursor.record_read(ByteRange::new(self.reported, at), self.waited);
@@ -180,6 +208,27 @@ impl Stream for Reader {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let reader = self.get_mut();
+        if reader.stream.is_none() {
+            return reader.poll_bytes(cx);
+        }
+        if reader
+            .stream
+            .as_ref()
+            .is_some_and(|stream| stream.is_stopped())
+        {
+            return Poll::Ready(Some(Err(Error::Stopped)));
+        }
+        let polled = reader.poll_bytes(cx);
+        if let Some(stream) = &reader.stream {
+            stream.record(cx, &polled, reader.left.start);
+        }
+        polled
+    }
+}
+
+impl Reader {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let reader = self;
         if reader.left.is_empty() {
             return Poll::Ready(None);
         }
@@ -194,6 +243,7 @@ impl Stream for Reader {
             reader.pinned.hold_first(None);
             reader.leave_behind(before);
             reader.read_ahead();
+            reader.report_tier();
         }
         let (_, chunk) = reader.chunk.as_mut().expect("found just now");
         let Piece { mut bytes, keeps } = match chunk {
@@ -215,7 +265,7 @@ impl Stream for Reader {
                 }
                 Poll::Ready(Ok(None)) => {
                     reader.chunk = None;
-                    return Pin::new(reader).poll_next(cx);
+                    return reader.poll_bytes(cx);
                 }
                 Poll::Ready(Err(error)) => {
                     reader.chunk = None;

@@ -70,6 +70,8 @@ pub(crate) struct DraftState {
     /// Failures in a row. No part is sent ahead before `not_before`.
     pub(crate) failures: u32,
     pub(crate) not_before: Option<Instant>,
+    /// The time of the next try of the queue, while it waits for that.
+    pub(crate) next_try: Option<Instant>,
     /// The version that was committed last.
     pub(crate) committed: Option<Arc<Version>>,
 }
@@ -117,6 +119,7 @@ impl DraftState {
             failure: None,
             failures: 0,
             not_before: None,
+            next_try: None,
             committed: None,
         }
     }

@@ -11,6 +11,7 @@ mod near;
 mod near_model;
 mod observed;
 mod order;
+mod refused;
 mod restart;
 mod stuck;
 mod support;
