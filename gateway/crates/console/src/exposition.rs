@@ -57,6 +57,7 @@ impl Samples {
     }
 
     /// Returns the value of the first series of a name that has these labels.
+    #[cfg(test)]
     pub(crate) fn value(&self, name: &str, having: &[(&str, &str)]) -> Option<f64> {
         self.series(name, having).next().map(|(_, value)| value)
     }

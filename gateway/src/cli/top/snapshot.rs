@@ -40,12 +40,23 @@ impl<'a> Source<'a> {
                     target,
                     body: None,
                 });
-                let body = body.await?;
+                let body = body.await.map_err(advised)?;
                 parts[part] = serde_json::from_str(&body).context("the gateway answers no JSON")?;
             }
             Ok(Snapshot(parts))
         })
     }
+}
+
+/// Adds to the refusal of a gateway what can be done about it.
+fn advised(error: anyhow::Error) -> anyhow::Error {
+    let text = format!("{error:#}");
+    let advice = match text.as_str() {
+        text if text.contains(" 401 ") => "its token must be `admin.token` of this configuration",
+        text if text.contains(" 404 ") => "its `admin.console` is off, or it is an older version",
+        _ => return error,
+    };
+    anyhow::anyhow!("{text}; {advice}")
 }
 
 /// One look at the gateway.
