@@ -103,7 +103,7 @@ async fn an_error_says_what_is_missing() {
     let world = World::new().await;
     let gateway = gateway(&world).await;
     let admin = gateway.admin.to_string();
-    for token in [None, Some("another-token-of-nobody")] {
+    for token in [None, Some("a-token-of-another")] {
         let output = top(&admin, token, &["--once"]).await;
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");

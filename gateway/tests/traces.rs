@@ -250,7 +250,7 @@ async fn a_miss_and_a_hit_are_traced_step_by_step() {
     tells_no_secret(&collector);
 }
 
-/// Checks that the collector got its own secret, and nobody else's.
+/// Checks that the collector got its own secret, and no other one.
 fn tells_no_secret(collector: &Receiver) {
     for (head, body) in collector.requests() {
         assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");

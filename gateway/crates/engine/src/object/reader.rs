@@ -109,6 +109,15 @@ impl Reader {
         self.keeps
     }
 
+    /// Has the present wait not count: the consumer only looked whether bytes are ready.
+    pub fn forget_wait(&mut self) {
+        if let Some((_, CurrentChunk::Flight { wait, .. })) = &mut self.chunk
+            && let Some(wait) = wait.take()
+        {
+            wait.forget();
+        }
+    }
+
     /// Releases a chunk that was read to its end: from now on the consumer accounts for its memory.
     fn release_passed(&mut self) {
         if let Some((index, CurrentChunk::Flight { lease, .. })) = self.chunk.take() {

@@ -21,6 +21,7 @@ const GAP: Duration = Duration::from_millis(100);
 pub(crate) struct Wait {
     pinned: Arc<Pinned>,
     since: Instant,
+    is_forgotten: bool,
     /// The same wait in the reader's trace.
     _span: Option<Span>,
 }
@@ -31,13 +32,22 @@ impl Wait {
         Self {
             pinned: pinned.clone(),
             since: Instant::now(),
+            is_forgotten: false,
             _span: trace::span("wait", Kind::Internal),
         }
+    }
+
+    /// Ends the wait without counting it.
+    pub(crate) fn forget(mut self) {
+        self.is_forgotten = true;
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
+        if self.is_forgotten {
+            return;
+        }
         let Some(frontend) = frontend(self.pinned.options) else {
             return;
         };

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::{FutureExt as _, StreamExt as _};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_engine::Open;
 use tidegate_origin::fake::Fault;
-use tidegate_plan::{Client, RangeSpec};
+use tidegate_plan::{ByteRange, Client, RangeSpec};
 
 use crate::support::*;
 
@@ -96,4 +97,23 @@ async fn nothing_that_no_reader_waits_for_is_counted() {
         assert_eq!(shown(&world, "reader_wait_seconds_count", labels), None);
         assert_eq!(shown(&world, "reader_gaps_total", labels), None);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_whether_bytes_are_ready_is_no_wait() {
+    let world = world();
+    world.bucket.put(KEY, sample(1, 2 * MIB));
+    let object = world.open(KEY, by(Client::Local)).await.expect("opened");
+    let opening = shown(&world, "reader_wait_seconds_count", HTTP);
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_millis(50))]);
+    let mut reader = object.read_at(ByteRange::new(MIB, 2 * MIB));
+    assert!(reader.next().now_or_never().is_none(), "not there yet");
+    reader.forget_wait();
+    // The client comes back for it long after it has arrived.
+    tokio::time::sleep(secs(9)).await;
+    reader.next().await.expect("bytes").expect("no error");
+    assert_eq!(shown(&world, "reader_gaps_total", HTTP), None);
+    assert_eq!(shown(&world, "reader_wait_seconds_count", HTTP), opening);
 }

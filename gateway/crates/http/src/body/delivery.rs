@@ -216,8 +216,12 @@ impl<O: Readable> Delivery<O> {
             && !self.range.is_empty()
             && self.memory.has_room()
             && let Some(reader) = &mut self.reader
-            && let Some(next) = reader.next().now_or_never()
         {
+            let Some(next) = reader.next().now_or_never() else {
+                // The client has not asked for it yet.
+                O::forget_wait(reader);
+                return;
+            };
             match next {
                 Some(Ok(frame)) if frame.len() as u64 <= self.range.len() => {
                     self.begin(Some(frame))

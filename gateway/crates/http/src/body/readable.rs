@@ -27,6 +27,8 @@ pub(crate) trait Readable: Clone + Send + Unpin + 'static {
     }
     /// Has `reader` report to a registered stream.
     fn report_to(_reader: &mut Self::Reader, _stream: &StreamGuard) {}
+    /// Has the present wait of `reader` not count: no client waits for its bytes yet.
+    fn forget_wait(_reader: &mut Self::Reader) {}
 }
 
 impl Readable for Object {
@@ -51,6 +53,10 @@ impl Readable for Object {
 
     fn report_to(reader: &mut Reader, stream: &StreamGuard) {
         reader.report_to(stream);
+    }
+
+    fn forget_wait(reader: &mut Reader) {
+        reader.forget_wait();
     }
 }
 
