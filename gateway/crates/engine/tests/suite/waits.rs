@@ -45,10 +45,12 @@ async fn a_wait_is_counted_by_frontend_and_profile_and_a_long_one_is_a_gap() {
     let world = world();
     world.bucket.put(KEY, sample(1, 2 * MIB));
     let late = |millis| Fault::Latency(Duration::from_millis(millis));
-    // The open, with the first mebibyte; then the rest.
-    world.bucket.fail_next([late(40), late(300)]);
+    // The open, with the first mebibyte; then the rest, also by a second request.
+    world.bucket.set_faults([late(40)]);
     let object = world.open(KEY, by(Client::Local)).await.expect("opened");
+    world.bucket.set_faults([late(300)]);
     whole(&object).await.expect("read");
+    world.bucket.set_faults([]);
     let waits = shown(&world, "reader_wait_seconds_count", HTTP).expect("waits");
     let bucket = |bound: &str| {
         let labels = format!(r#"le="{bound}",{HTTP}"#);
