@@ -229,7 +229,7 @@ fn rich(folder: &Path, mount: &Folder, hook: SocketAddr) -> String {
     let at = |name: &str| folder.join(name).display().to_string();
     format!(
         "[cache]\nmemory = \"4MiB\"\n{}[spool]\npath = \"{}\"\nsize = \"1GiB\"\n\
-         [[tls.certificates]]\ncertificate = \"{}\"\nkey = \"{}\"\n\
+         [[tls.certificates]]\ncertificate = \"{}\"\nkey = {{ file = \"{}\" }}\n\
          [[route]]\npath = \"/\"\norigin = \"media\"\nprofile = \"stream\"\nwritable = true\n\
          write_token = \"{TOKEN}\"\n\
          [[route]]\npath = \"/private/\"\norigin = \"media\"\naccess = \"members\"\n\

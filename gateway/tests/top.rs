@@ -70,7 +70,7 @@ async fn one_look_is_text_for_a_pipe_and_json_for_a_program() {
             "requests",
             "Tiers",
             "memory",
-            "128 MB",
+            "134 MB",
             "Origins",
             "media",
             "no mount is writable",
