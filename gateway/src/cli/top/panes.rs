@@ -347,7 +347,7 @@ fn writes(writes: &Value) -> Table {
             right("SPOOLED", 8),
             right("NEXT", 6),
             left("OBJECT", 0),
-            left("TROUBLE", 20),
+            left("TROUBLE", 25),
         ],
         rows: rows(&writes["drafts"], row),
     }
