@@ -22,6 +22,7 @@ mod process;
 mod reload;
 mod routes;
 mod settings;
+mod traces;
 mod writing;
 
 use std::future::Future;

@@ -20,11 +20,12 @@ mod reload;
 mod show;
 mod sign;
 mod stat;
+mod top;
 mod warm;
 
 #[cfg(feature = "demo")]
 pub use args::DemoArgs;
-pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, SignArgs, StatArgs, WarmArgs};
+pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, SignArgs, StatArgs, TopArgs, WarmArgs};
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -138,6 +139,13 @@ pub enum Command {
     /// asked.
     #[command(after_long_help = EXIT_CODES)]
     Stat(StatArgs),
+
+    /// Watch the running gateway: requests, streams, tiers, origins and writes
+    ///
+    /// Asks it through its admin listener (`admin.listen`, `admin.token`). Keys: 1 to 5 and Tab choose a pane, s sorts, ?
+    /// lists the others. With --once, with --json, or into a pipe, it prints one look and ends.
+    #[command(after_long_help = EXIT_CODES)]
+    Top(TopArgs),
 
     /// Keep objects below a path from eviction on the cache disks, up to a limit
     ///
@@ -274,6 +282,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Purge(args) => show::print(&purge::purge(&load()?.config, env, args)?),
         Command::Pin(args) => show::print(&pin::pin(&load()?.config, env, args)?),
         Command::Stat(args) => show::print(&stat::stat(&load()?.config, args)?),
+        Command::Top(args) => show::print(&top::top(&load()?.config, env, args)?),
         Command::Warm(args) => show::print(&warm::warm(&load()?.config, env, args)?),
         Command::Sign(args) => show::print(&sign::sign(&load()?.config, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),

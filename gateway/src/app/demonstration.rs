@@ -40,6 +40,7 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         route: vec![tidegate_config::Route {
             origin: "demo".to_owned(),
             guess_types: tidegate_plan::media_type::GuessTypes::All,
+            index: Some("index.html".to_owned()),
             ..tidegate_config::Route::default()
         }],
         ..Config::default()
@@ -53,6 +54,7 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         file: None,
         warnings: Vec::new(),
         written: WrittenKeys::default(),
+        settings: Vec::new(),
         overrides: Overrides::default(),
     };
     Gateway::start(loaded, &Environment::default(), sockets).await

@@ -27,7 +27,8 @@ use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVe
 use tidegate_events::subscription::{DeliverError, HeartbeatSettings};
 use tidegate_events::{ApplyError, Metrics, Sink, Subscription, SubscriptionSettings};
 use tidegate_hooks::Hooks;
-use tidegate_origin::{Guard, Origin, Payload};
+use tidegate_origin::cause::run_for;
+use tidegate_origin::{Cause, Guard, Origin, Payload};
 use tidegate_plan::freshness::EventProof;
 use tidegate_plan::{ETag, KeyChange, ObjectKey, OriginId, Timestamp, Token};
 
@@ -127,7 +128,7 @@ impl HeartbeatWriter for HeartbeatBucket {
         let payload = Payload::pieces(vec![body]);
         Box::pin(async move {
             let put = self.0.writing().put(key, headers, payload, Guard::None);
-            let written = put.await;
+            let written = run_for(Cause::Heartbeat, put).await;
             written
                 .map(|written| written.etag)
                 .map_err(|error| HeartbeatError(error.to_string()))

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::events::fleet::FleetMember;
 use super::events::{BucketEvents, RunningEvents};
 use super::mounts::{self, Mounts};
-use super::operator::{pins, tiers};
+use super::operator::{console, pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
+use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
 use crate::tls;
 use tidegate_admin::reload::Reload as _;
@@ -101,6 +102,7 @@ pub struct Gateway {
     reloader: Arc<Reloader>,
     events: RunningEvents,
     fleet: Option<FleetMember>,
+    traces: Traces,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -137,10 +139,12 @@ impl Gateway {
             client_memory,
             background,
             fleet,
+            traces,
             ..
         } = parts;
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, client_memory, &mut registry);
+        let frontend = frontend.with_tracer(traces.tracer.clone());
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
@@ -159,7 +163,8 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let private = tidegate_admin::serve(sockets.admin, admin.router(), stop.clone());
+        let endpoints = console::endpoints(admin, config, &reloader);
+        let private = tidegate_admin::serve(sockets.admin, endpoints, stop.clone());
         Ok(Self {
             engine,
             mounts,
@@ -173,6 +178,7 @@ impl Gateway {
             reloader,
             events: events.start(),
             fleet,
+            traces,
             _background: background,
         })
     }
@@ -199,6 +205,7 @@ impl Gateway {
         }
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(deadline).await;
+        self.traces.stop().await;
         self.stop.cancel();
         if let Err(error) = self.private.await {
             tracing::error!(%error, "the admin listener ended badly");

@@ -1,4 +1,5 @@
-//! The operator's hold on the stores, as the admin listener takes it.
+//! The operator's hold on the stores and the configuration, as the admin listener takes it.
 
+pub(super) mod console;
 pub(super) mod pins;
 pub(super) mod tiers;

@@ -13,6 +13,7 @@ use super::hooks::WrittenKeys;
 use super::origins::LiveOrigins;
 use super::process::fetch_runtime::FetchRuntime;
 use super::routes::RouteParts;
+use super::traces::Traces;
 use super::{hooks, locate, routes, settings};
 use crate::doctor::Origins;
 use tidegate_cache::Stores;
@@ -42,6 +43,8 @@ pub(super) struct GatewayParts {
     pub(super) client_memory: Arc<ClientMemory>,
     /// This gateway in its fleet, if there is one.
     pub(super) fleet: Option<FleetMember>,
+    /// The traces of some requests.
+    pub(super) traces: Traces,
     /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: FetchRuntime,
 }
@@ -76,6 +79,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let background = FetchRuntime::start()?;
     let hooks = hooks::start(config, env, &origins, background.handle())?;
     hooks.register(&mut registry);
+    let traces = Traces::start(&config.trace, env, background.handle(), &mut registry)?;
     // From here on there are open parts to close.
     let (engine, stores, mut registry) =
         engine(config, &origins, budget, background.handle(), registry).await?;
@@ -106,6 +110,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         registry,
         client_memory,
         fleet,
+        traces,
         background,
     })
 }

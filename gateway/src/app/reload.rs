@@ -18,6 +18,7 @@ use super::origins::{LiveOrigins, PreparedOrigins};
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
+use crate::doctor::Origins;
 use crate::tls;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
@@ -136,6 +137,17 @@ impl Reloader {
                 origins: parts.live_origins.clone(),
             }),
         }
+    }
+
+    /// Returns the configuration in force, with the keys as they are written now.
+    pub(super) async fn loaded(&self) -> Loaded {
+        self.present.lock().await.loaded.clone()
+    }
+
+    /// Returns the configuration in force, and its origins, to be measured.
+    pub(super) async fn measured(&self) -> (Config, Origins) {
+        let present = self.present.lock().await;
+        (present.loaded.config.clone(), present.origins.all())
     }
 
     /// Applies the configuration with one override changed. If it can be applied but not kept, what was before is applied
@@ -370,7 +382,7 @@ fn sized(
 }
 
 /// Returns whether a key is applied while the gateway runs.
-fn is_live(key: &str) -> bool {
+pub(super) fn is_live(key: &str) -> bool {
     let section = key.split(['.', '[']).next().unwrap_or_default();
     let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
     LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use super::parts::GatewayParts;
 use tidegate_config::{Config, Environment};
 use tidegate_plan::upload::kept_end;
+use tidegate_telemetry::progress::told_of;
 use tidegate_write::{Settings, Writers, left_in_spool};
 
 /// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable.
@@ -65,10 +66,11 @@ fn warn_of_left_drafts(spool: &Path) {
 /// Waits for closed drafts that are not in the bucket yet; the rest goes on at the next start.
 pub(super) async fn settle(writers: Option<&Writers>, deadline: Duration) {
     let Some(writers) = writers else { return };
-    if tokio::time::timeout(deadline, writers.settled())
-        .await
-        .is_err()
-    {
+    let settled = told_of(writers.settled(), || {
+        let pending = writers.pending().len();
+        tracing::info!(pending, "waiting until what was written is in the bucket");
+    });
+    if tokio::time::timeout(deadline, settled).await.is_err() {
         let pending = writers.pending().len();
         tracing::warn!(
             pending,

@@ -123,6 +123,22 @@ pub struct StatArgs {
     pub json: bool,
 }
 
+/// The arguments of `top`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TopArgs {
+    /// Print one look as text
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print one look as JSON: the answers of `/api/v1/now`, `streams`, `tiers`, `origins` and `writes`
+    #[arg(long)]
+    pub json: bool,
+
+    /// The time between two looks
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub interval: Period,
+}
+
 /// The arguments of `pin`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PinArgs {

@@ -47,6 +47,11 @@ impl Guide {
         samples.chain([self.metrics()]).collect()
     }
 
+    /// Returns the URL of the console.
+    fn console(&self) -> String {
+        format!("http://{}/", self.admin)
+    }
+
     fn url(&self, sample: &Sample) -> String {
         let path = utf8_percent_encode(sample.key, PATH_UNESCAPED);
         format!("http://{}/{path}", self.http)
@@ -111,7 +116,10 @@ impl Guide {
         )?;
         writeln!(f, "    curl {note}")?;
         entry(f, "What it counted meanwhile")?;
-        writeln!(f, "    curl -s {} | grep '^tidegate_'", self.metrics())
+        writeln!(f, "    curl -s {} | grep '^tidegate_'", self.metrics())?;
+        entry(f, "The same as a page: log in with the token")?;
+        writeln!(f, "    {}", self.console())?;
+        writeln!(f, "    cat {token}")
     }
 }
 

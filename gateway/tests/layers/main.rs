@@ -39,6 +39,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("admin", &["plan", "telemetry", "socket", "engine", "write"]),
+    (
+        "console",
+        &["plan", "telemetry", "engine", "write", "admin"],
+    ),
     ("hooks", &["plan", "telemetry"]),
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];
@@ -48,15 +52,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("async_nats", &["events::nats"]),
     ("aws_", &["origin::s3"]),
-    ("axum", &["admin"]),
+    ("axum", &["admin", "console"]),
     ("brotli", &["engine::variant"]),
     ("flate2", &["engine::variant"]),
     ("foyer", &["cache"]),
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
-    ("hyper_rustls", &["auth", "hooks::client"]),
+    (
+        "hyper_rustls",
+        &["auth", "hooks::client", "tidegate::app::traces::client"],
+    ),
     ("jsonwebtoken", &["access::jwt"]),
+    ("maud", &["console"]),
+    ("ratatui", &["tidegate::cli::top"]),
     ("redb", &["cache"]),
     // Beside the listeners, two clients verify servers by it.
     ("rustls", &["tls", "hooks::client", "events::sns"]),
@@ -68,6 +77,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["tls"]),
     ("toml", &["config"]),
     ("tower_http", &["admin"]),
+    ("utoipa", &["console"]),
     ("x509_parser", &["tls"]),
 ];
 

@@ -16,7 +16,7 @@ use tidegate_telemetry::locks::Recover as _;
 /// The wrong tokens that were shown lately. All callers count as one client: they come from this machine, or through a
 /// proxy.
 #[derive(Debug, Clone)]
-pub(super) struct Guesses {
+pub struct Guesses {
     wrong: Arc<Mutex<WrongTokens>>,
     since: Instant,
 }
@@ -37,8 +37,16 @@ impl Drop for DelayedAnswer<'_> {
     }
 }
 
+impl Default for Guesses {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Guesses {
-    pub(super) fn new() -> Self {
+    /// Returns a count of no guesses.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             wrong: Arc::default(),
             since: Instant::now(),
@@ -50,7 +58,7 @@ impl Guesses {
     }
 
     /// Logs a wrong token and waits as long as its answer has to; returns whether it had a slot to wait in.
-    async fn slow_down(&self, path: &str) -> bool {
+    pub async fn slow_down(&self, path: &str) -> bool {
         let verdict = self.wrong().record(Client::Local, self.since.elapsed());
         if let Some(count) = verdict.log {
             tracing::warn!(path, count, "admin request without the right token");
@@ -64,12 +72,7 @@ impl Guesses {
     }
 
     /// Returns the answer to a request without the right token; `needed` names the token. A wrong one is delayed.
-    pub(super) async fn refuse(
-        &self,
-        path: &str,
-        headers: &HeaderMap,
-        needed: &'static str,
-    ) -> Response {
+    pub async fn refuse(&self, path: &str, headers: &HeaderMap, needed: &'static str) -> Response {
         // A request without a token is not a guess.
         let is_guess = headers.contains_key(header::AUTHORIZATION);
         if is_guess && !self.slow_down(path).await {

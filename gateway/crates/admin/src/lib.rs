@@ -19,6 +19,8 @@
 //! | `POST /events/NAME` | takes what a bucket reports of its changes, by a token of its own (see [`events`]) |
 //! | `POST /purge` | removes paths, or all below them; 200 once that is durable (see [`purge`]) |
 //!
+//! The composition root adds the console and its API (`/`, `/console/`, `/api/v1/`) by [`Admin::router_with`].
+//!
 //! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
 //! configured. Other paths are 404, other methods 405. All but the first three and events accept only
 //! requests that name one of the listener's hosts ([`hosts`]).
@@ -60,6 +62,9 @@ pub mod purge;
 pub mod reload;
 mod stat;
 mod warm;
+
+/// The endpoints of the listener.
+pub type Endpoints = Router;
 
 pub use control::EngineControl;
 pub use listen::{hosts, serve};
@@ -127,7 +132,11 @@ impl fmt::Debug for Admin {
 impl Admin {
     /// Returns the endpoints in the head of this module.
     pub fn router(self) -> Router {
-        let guesses = auth::Guesses::new();
+        self.router_with(auth::Guesses::new(), Router::new())
+    }
+
+    /// Returns these endpoints and others. `guesses` counts the wrong tokens of both, and the hosts of both are checked.
+    pub fn router_with(self, guesses: auth::Guesses, others: Router) -> Router {
         let guard = auth::Guard::new(self.clone(), guesses.clone());
         let changes = middleware::from_fn_with_state(guard, auth::require_token);
         let events = post(events::receive).with_state((self.clone(), guesses));
@@ -173,11 +182,12 @@ impl Admin {
                     .route_layer(changes),
             )
             .route(&format!("{}{{name}}", events::PATH), events)
+            .with_state(self)
+            .merge(others)
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))
             .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-            .with_state(self)
     }
 }
 

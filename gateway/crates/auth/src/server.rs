@@ -25,6 +25,7 @@ use crate::client::{Client, ClientError, read_body};
 use crate::memo::{Digest, Memo};
 use crate::metrics::Metrics;
 use tidegate_telemetry::locks::Recover as _;
+use tidegate_telemetry::trace::{self, Kind};
 
 /// The most sub-requests under way at once; others wait, for the timeout at most.
 const MAX_REQUESTS: usize = 64;
@@ -179,7 +180,7 @@ impl AuthServer {
             server: self.clone(),
             digest,
         };
-        let task = tokio::spawn(async move {
+        let task = tokio::spawn(trace::carry(async move {
             let server = &landing.server;
             let time = server.settings.timeout;
             let fetched = timeout(time, server.fetch(lines)).await;
@@ -198,7 +199,7 @@ impl AuthServer {
                 server.memo.keep(landing.digest, until, answer.clone());
             }
             answer
-        });
+        }));
         let flight = task.map(|done| done.unwrap_or(Answer::Failed));
         let flight = flight.boxed().shared();
         flights.insert(digest, flight.clone());
@@ -216,6 +217,11 @@ impl AuthServer {
         *request.uri_mut() = self.settings.uri.clone();
         for (name, value) in lines {
             request.headers_mut().append(name, value);
+        }
+        let span = trace::span("auth_request", Kind::Client);
+        let traceparent = span.as_ref().map(|span| span.context().traceparent());
+        if let Some(value) = traceparent.and_then(|text| HeaderValue::try_from(text).ok()) {
+            request.headers_mut().insert("traceparent", value);
         }
         let answer = self.client.send(request).await;
         let (head, body) = answer.map_err(|error| error.to_string())?.into_parts();

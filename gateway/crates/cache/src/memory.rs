@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use foyer_common::event::{Event, EventListener};
@@ -20,6 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::ChunkKey;
 use super::hash::FoldHasher;
 use super::pins::PinId;
+use tidegate_telemetry::sharded::Durations;
 
 /// The cost of an entry beside its bytes: foyer's record, its share of the index and of the ghost
 /// queue, the `Bytes` handle and the allocator's rounding.
@@ -33,12 +35,16 @@ const MIN_CHUNKS_PER_SHARD: u64 = 64;
 const MAX_SHARDS: u64 = 64;
 
 /// The counters of the tier.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct MemoryMetrics {
     /// Chunks that others displaced.
     pub(super) evictions: Counter,
     /// Bytes held now, overhead included.
     pub(super) used: Gauge,
+    /// The most bytes that it may hold.
+    pub(super) capacity: Gauge,
+    /// The time that evicted chunks had been held.
+    pub(super) eviction_age: Durations,
 }
 
 /// The state of a chunk with regard to the disk.
@@ -68,6 +74,7 @@ struct MemoryEntry {
     /// The chunk is not to be offered before its second use here.
     later: bool,
     used: AtomicBool,
+    inserted: Instant,
     /// The pin that is to keep it from eviction on disk.
     pin: PinId,
 }
@@ -95,6 +102,7 @@ impl Memory {
     ) -> Self {
         let shards = (capacity / (chunk * MIN_CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
         let shards = usize::try_from(shards).expect("at most 64");
+        metrics.capacity.set(in_i64(capacity));
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         let largest = AtomicUsize::new(capacity / shards);
         let cache = CacheBuilder::new(capacity)
@@ -162,6 +170,7 @@ impl Memory {
             wanted: AtomicBool::new(matches!(disk, OnDisk::Wanted | OnDisk::Later)),
             later: disk == OnDisk::Later,
             used: AtomicBool::new(false),
+            inserted: Instant::now(),
             pin,
         };
         self.cache.insert(key, entry);
@@ -194,6 +203,7 @@ impl Memory {
         self.cache
             .resize(capacity)
             .map_err(|error| error.to_string())?;
+        self.metrics.capacity.set(in_i64(capacity as u64));
         self.capacity.store(capacity, Ordering::Relaxed);
         self.largest
             .store(capacity / self.shards, Ordering::Relaxed);
@@ -206,7 +216,11 @@ fn weight(bytes: &Bytes) -> usize {
 }
 
 fn weight_i64(bytes: &Bytes) -> i64 {
-    i64::try_from(weight(bytes)).unwrap_or(i64::MAX)
+    in_i64(weight(bytes) as u64)
+}
+
+fn in_i64(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// Counts the chunks that leave. foyer reports each inserted entry exactly once. (One that its own
@@ -229,6 +243,7 @@ impl EventListener for EvictionListener {
     fn on_leave(&self, reason: Event, key: &ChunkKey, entry: &MemoryEntry) {
         if reason == Event::Evict {
             self.metrics.evictions.inc();
+            self.metrics.eviction_age.observe(entry.inserted.elapsed());
             if entry.disk && entry.used.load(Ordering::Relaxed) {
                 (self.on_evict)(key, &entry.bytes, entry.pin);
             }

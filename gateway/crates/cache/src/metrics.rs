@@ -1,5 +1,7 @@
 //! The metrics of the chunk tiers.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +12,11 @@ use prometheus_client::registry::Registry;
 use super::disk::{Fault, Refusal};
 use super::memory::MemoryMetrics;
 use super::tiering::DiskState;
+use tidegate_telemetry::sharded::Durations;
 use tidegate_telemetry::{names, sharded};
+
+/// The end of the first bucket of eviction ages; the last one ends after six days.
+const FIRST_EVICTION_AGE: Duration = Duration::from_secs(1);
 
 /// The tier, and the path of its disk (empty for memory).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,7 +51,9 @@ pub(super) struct StoreMetrics {
     hit_bytes: Family<TierLabel, sharded::Counter>,
     inserts: Family<TierLabel, Counter>,
     used: Family<TierLabel, Gauge>,
+    capacity: Family<TierLabel, Gauge>,
     evictions: Counter,
+    eviction_age: Family<TierLabel, Durations, fn() -> Durations>,
     refusals: Family<ReasonLabel, Counter>,
     faults: Family<ReasonLabel, Counter>,
     free: Family<DiskLabel, Gauge>,
@@ -70,6 +78,9 @@ pub(super) struct TierMetrics {
     pub(super) hit_bytes: sharded::Counter,
     pub(super) inserts: Counter,
     pub(super) used: Gauge,
+    pub(super) capacity: Gauge,
+    /// The time that evicted chunks had been there.
+    pub(super) eviction_age: Durations,
 }
 
 impl TierMetrics {
@@ -152,7 +163,9 @@ impl Default for StoreMetrics {
             hit_bytes: Family::default(),
             inserts: Family::default(),
             used: Family::default(),
+            capacity: Family::default(),
             evictions: Counter::default(),
+            eviction_age: Family::new_with_constructor(|| Durations::new(FIRST_EVICTION_AGE)),
             refusals: Family::default(),
             faults: Family::default(),
             free: Family::default(),
@@ -181,6 +194,8 @@ impl StoreMetrics {
         names::STORE_HIT_BYTES.register(registry, self.hit_bytes.clone());
         names::STORE_INSERTS.register(registry, self.inserts.clone());
         names::STORE_USED_BYTES.register(registry, self.used.clone());
+        names::STORE_CAPACITY_BYTES.register(registry, self.capacity.clone());
+        names::STORE_EVICTION_AGE.register(registry, self.eviction_age.clone());
         names::STORE_EVICTIONS.register(registry, self.evictions.clone());
         names::STORE_REFUSALS.register(registry, self.refusals.clone());
         names::STORE_FAULTS.register(registry, self.faults.clone());
@@ -204,6 +219,8 @@ impl StoreMetrics {
         let own = MemoryMetrics {
             evictions: self.evictions.clone(),
             used: tier.used.clone(),
+            capacity: tier.capacity.clone(),
+            eviction_age: tier.eviction_age.clone(),
         };
         (tier, own)
     }
@@ -213,6 +230,15 @@ impl StoreMetrics {
         let label = DiskLabel {
             disk: path.to_owned(),
         };
+        // They begin at 0, so that the first one counts as a rise.
+        for reason in Refusal::ALL {
+            let (disk, reason) = (path.to_owned(), reason.name());
+            let _ = self.refusals.get_or_create(&ReasonLabel { disk, reason });
+        }
+        for reason in Fault::ALL {
+            let (disk, reason) = (path.to_owned(), reason.name());
+            let _ = self.faults.get_or_create(&ReasonLabel { disk, reason });
+        }
         DiskMetrics {
             tier: self.tier("disk", path),
             free: self.free.get_or_create_owned(&label),
@@ -249,6 +275,20 @@ impl StoreMetrics {
             hit_bytes: self.hit_bytes.get_or_create_owned(&label),
             inserts: self.inserts.get_or_create_owned(&label),
             used: self.used.get_or_create_owned(&label),
+            capacity: self.capacity.get_or_create_owned(&label),
+            eviction_age: self.eviction_age.get_or_create_owned(&label),
         }
     }
+}
+
+/// Returns the number of durations that a histogram has counted.
+#[cfg(test)]
+pub(super) fn count_of(durations: &Durations) -> u64 {
+    let mut registry = Registry::default();
+    registry.register("times", "", durations.clone());
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+    let mut lines = text.lines();
+    let count = lines.find_map(|line| line.strip_prefix("times_count ")?.parse().ok());
+    count.expect("a histogram has a count")
 }

@@ -20,6 +20,7 @@ mod origins;
 mod profiles;
 mod routes;
 mod tls;
+mod trace;
 
 /// The findings.
 #[derive(Debug, Default)]
@@ -102,6 +103,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.mounts(config);
     check.hooks(config);
     check.profiles(config);
+    check.trace(&config.trace);
     check.found
 }
 

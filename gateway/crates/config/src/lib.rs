@@ -29,6 +29,7 @@ pub mod reference;
 mod schema;
 mod secret;
 mod section;
+mod settings;
 mod shape;
 mod tree;
 mod written;
@@ -40,11 +41,12 @@ pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
-    CommitName, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http,
-    Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, Origin, Overlay, Per, Precompressed,
-    RequestRate, Route, Signed, Spool, State, Tls, Umask,
+    CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach,
+    HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, Origin, Overlay, Per,
+    Precompressed, RequestRate, Route, Signed, Spool, State, Tls, Trace, Umask,
 };
 
+pub use settings::Setting;
 pub use written::WrittenKeys;
 
 /// The file that is read if none is named.
@@ -57,7 +59,7 @@ pub const DEFAULT_FILE: &str = "tidegate.toml";
 pub struct Config {
     /// The public listener: its addresses, and the limits of a client.
     pub http: Http,
-    /// The private listener: health, metrics, purge. Keep it out of reach of the public.
+    /// The private listener: health, metrics, purge, console. Keep it out of reach of the public.
     pub admin: Admin,
     /// The certificates of the listeners that say `tls = true`: `listen = { address = "0.0.0.0:443", tls = true }`.
     ///
@@ -65,6 +67,8 @@ pub struct Config {
     pub tls: Tls,
     /// The log. It goes to standard error.
     pub log: Log,
+    /// Traces of single requests, for a collector; off without an `endpoint`. A change needs a restart.
+    pub trace: Trace,
     /// The cache: its sizes and disks. The process takes `memory` plus `budget` plus up to 64 MiB.
     ///
     /// For each disk it takes 36 MiB more, and 112 bytes a chunk: 448 MiB for 1 TiB of 256 KiB.
@@ -131,7 +135,10 @@ impl Config {
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Profile> {
         let profile = section::profile::resolve(&self.profile, name).ok()?;
-        Some(self.cut_read_ahead(profile))
+        Some(Profile {
+            name: section::profile::kept_name(name),
+            ..self.cut_read_ahead(profile)
+        })
     }
 
     /// Returns the profile with its read-ahead cut to the budget.
@@ -198,6 +205,8 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
     /// The keys that it writes.
     pub written: WrittenKeys,
+    /// Every key, with its value and the place that wrote it.
+    pub settings: Vec<Setting>,
     /// The keys that were set while the gateway ran.
     pub overrides: Overrides,
 }
@@ -315,6 +324,7 @@ fn parse_with(
         file: None,
         warnings: sorted(found.warnings).0,
         written: WrittenKeys::of(&document),
+        settings: settings::settings(&document, schema::shared()),
         overrides: overrides.clone(),
     })
 }

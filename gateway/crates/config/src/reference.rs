@@ -251,7 +251,7 @@ fn keys(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     properties(schema).filter(|(_, inner)| tables(inner).is_none() && !has_section(inner))
 }
 
-fn tables(schema: &Value) -> Option<&Value> {
+pub(super) fn tables(schema: &Value) -> Option<&Value> {
     schema
         .get("items")
         .filter(|items| items.get("properties").is_some())
@@ -267,7 +267,7 @@ fn is_empty_value(value: &Value) -> bool {
 }
 
 /// Returns the whole description, each paragraph on one line.
-fn description(schema: &Value) -> String {
+pub(super) fn description(schema: &Value) -> String {
     let text = schema
         .get("description")
         .and_then(Value::as_str)
@@ -294,13 +294,13 @@ fn one_line(schema: &Value) -> String {
 }
 
 /// Returns a value as TOML writes it.
-fn toml_text(value: &Value) -> String {
+pub(super) fn toml_text(value: &Value) -> String {
     let value = toml::Value::try_from(value).expect("the schema holds no null here");
     value.to_string()
 }
 
 /// Returns the kind of a value, for a person.
-fn kind(schema: &Value) -> String {
+pub(super) fn kind(schema: &Value) -> String {
     let inner = present(schema);
     let named = inner.get("x-kind").and_then(Value::as_str);
     let choices = schema::choices(schema);
@@ -314,6 +314,7 @@ fn kind(schema: &Value) -> String {
     let simple = [
         ("boolean", "true or false"),
         ("integer", "number"),
+        ("number", "number"),
         ("array", "list"),
         ("object", "table"),
     ];

@@ -18,14 +18,14 @@ mod state;
 mod tls;
 
 pub use access::{Access, AccessToken, AuthRequest, Jwt, Signed};
-pub use admin::Admin;
+pub use admin::{Admin, ConsoleAccess};
 pub use cache::{Cache, Disk};
 pub use events::{Events, EventsKind, Fleet, Heartbeat};
 pub use hook::{Hook, HookEach, HookEvent};
 pub use http::Http;
 pub use limits::{ByteRate, Limits, Per, RequestRate};
 pub use listeners::{ListenOn, Listeners};
-pub use log::{Log, LogFormat};
+pub use log::{Log, LogFormat, Trace};
 pub use mount::{AttributesName, CommitName, Mount, Umask};
 pub use origin::Origin;
 pub use profile::Overlay;

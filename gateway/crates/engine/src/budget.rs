@@ -10,9 +10,11 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::line::Line;
+use self::metrics::BudgetMetrics;
 use super::Error;
 
 mod line;
+mod metrics;
 
 /// Bytes per permit. Semaphores count in `u32`, and reservations need not be exact to the byte.
 const PERMIT_BYTES: u64 = 1024;
@@ -30,6 +32,7 @@ pub struct Budget {
     free: Arc<Semaphore>,
     line: Arc<Line>,
     total: usize,
+    metrics: BudgetMetrics,
 }
 
 /// A reservation of bytes; released when dropped.
@@ -47,6 +50,7 @@ impl Budget {
             free: Arc::new(Semaphore::new(total)),
             line: Arc::default(),
             total,
+            metrics: BudgetMetrics::default(),
         }
     }
 
@@ -68,8 +72,11 @@ impl Budget {
     /// [`Error::Overloaded`] if its turn did not come in bounded time.
     pub async fn demand(&self, bytes: u64) -> Result<Charge, Error> {
         let taken = tokio::time::timeout(DEMAND_TIMEOUT, self.in_turn(bytes)).await;
-        taken.map_err(|_| Error::Overloaded {
-            retry_after: Some(Duration::from_secs(1)),
+        taken.map_err(|_| {
+            self.metrics.refused.inc();
+            Error::Overloaded {
+                retry_after: Some(Duration::from_secs(1)),
+            }
         })
     }
 
@@ -79,6 +86,7 @@ impl Budget {
         if let Some(charge) = self.try_demand(bytes) {
             return charge;
         }
+        self.metrics.waits.inc();
         let _turn = self.line.turn().await;
         let permits = self.permits(bytes);
         let permit = self.free.clone().acquire_many_owned(permits).await;
@@ -141,6 +149,8 @@ impl Charge {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -175,6 +185,22 @@ mod tests {
             budget.demand(1024).await,
             Err(Error::Overloaded { .. })
         ));
+
+        let mut registry = Registry::default();
+        budget.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        for line in [
+            "budget_size_bytes 1048576",
+            "budget_used_bytes 1048576",
+            "budget_waits_total 2",
+            "budget_refused_total 1",
+        ] {
+            assert!(
+                text.lines().any(|it| it == line),
+                "{line} is not in\n{text}"
+            );
+        }
     }
 
     #[tokio::test]

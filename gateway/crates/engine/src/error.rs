@@ -28,6 +28,9 @@ pub enum Error {
     /// The origin cannot be reached.
     #[error("the origin is unavailable")]
     Unavailable,
+    /// The operator has stopped this reader.
+    #[error("stopped by the operator")]
+    Stopped,
     /// A deadline passed while waiting for the origin.
     #[error("the origin took too long")]
     Timeout,
@@ -65,7 +68,9 @@ impl Error {
             Self::Overloaded { .. } | Self::Unavailable | Self::Timeout | Self::BadOrigin(_) => {
                 true
             }
-            Self::NotFound | Self::Forbidden | Self::Changed | Self::NotCached => false,
+            Self::NotFound | Self::Forbidden | Self::Changed | Self::NotCached | Self::Stopped => {
+                false
+            }
         }
     }
 

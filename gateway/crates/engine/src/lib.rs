@@ -63,6 +63,7 @@ pub use object::Object;
 pub use object::coverage::Coverage;
 pub use object::reader::Reader;
 pub use object::stat::{self, Stat};
+pub use object::streams::{self, StreamGuard, StreamKind, Streams};
 pub use open::outcome::{ForwardReason, OpenOutcome};
 pub use open::{Open, records};
 pub use read_context::{EventCoverage, ReadContext, SubscriptionProof};
@@ -134,6 +135,7 @@ impl Engine {
     /// Registers the engine's metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.core.metrics.register(registry);
+        self.core.budget.register(registry);
     }
 
     /// Returns the object bytes that the origin sent, and those that readers took. Their ratio is the read amplification.
@@ -143,6 +145,12 @@ impl Engine {
             self.core.metrics.fetched.get(),
             self.core.metrics.delivered.get(),
         )
+    }
+
+    /// Returns the registry of streams.
+    #[must_use]
+    pub fn streams(&self) -> &Arc<Streams> {
+        &self.core.streams
     }
 
     /// Returns the memory budget: its size, and the bytes reserved from it.
@@ -271,6 +279,7 @@ pub struct Core {
     pub(crate) observers: Observers,
     pub(crate) doubted: DoubtMark,
     pub(crate) variants: Variants,
+    pub(crate) streams: Arc<Streams>,
     runtime: Option<Handle>,
     pub(crate) second_use: Mutex<SecondUse>,
     fetches: Mutex<HashMap<VersionId, Weak<VersionFetches>>>,
@@ -311,6 +320,7 @@ impl Core {
             observers: Observers::default(),
             doubted: DoubtMark::default(),
             variants: Variants::default(),
+            streams: Arc::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),
             resolves: Mutex::default(),

@@ -1,13 +1,31 @@
 //! The engine's metrics.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::names::NameRequestCause;
+use tidegate_telemetry::sharded::Durations;
 use tidegate_telemetry::{names, sharded};
+
+/// The end of the first bucket of waits: doubled eight times it is 100 ms, from which a wait counts as a gap.
+const FIRST_WAIT: Duration = Duration::from_nanos(390_625);
+
+/// A frontend and a profile.
+type ReaderLabels = [(&'static str, &'static str); 2];
+
+/// The histograms of waits.
+#[derive(Debug, Clone)]
+struct Waits(Family<ReaderLabels, Durations, fn() -> Durations>);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self(Family::new_with_constructor(|| Durations::new(FIRST_WAIT)))
+    }
+}
 
 /// The engine's metrics. Handles are plain atomics, so counting needs no look-up.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +57,9 @@ pub(super) struct Metrics {
     pub(super) abandoned: Counter,
     /// Stale answers given because the origin failed.
     pub(super) stale_on_error: Counter,
+    /// Times that readers waited for bytes, and the longer waits, by frontend and profile.
+    waits: Waits,
+    gaps: Family<ReaderLabels, Counter>,
     /// Requests about names, by cause.
     names: Family<[(&'static str, &'static str); 1], Counter>,
     /// Runs of encoders by coding and result, and variants that were not made, by reason.
@@ -57,12 +78,24 @@ impl Metrics {
         self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
-    /// Counts a stored chunk that a write brought.
+    /// Counts a wait of a reader, by frontend and profile.
+    pub(super) fn waited(&self, (frontend, profile): (&'static str, &'static str), time: Duration) {
+        let labels = [("frontend", frontend), ("profile", profile)];
+        self.waits.0.get_or_create(&labels).observe(time);
+    }
+
+    /// Counts a wait that a player or a viewer may notice.
+    pub(super) fn gap(&self, (frontend, profile): (&'static str, &'static str)) {
+        let labels = [("frontend", frontend), ("profile", profile)];
+        self.gaps.get_or_create(&labels).inc();
+    }
+
     /// Counts a change that the bucket has reported, by its effect.
     pub(super) fn reported(&self, effect: &'static str) {
         self.reported.get_or_create(&[("effect", effect)]).inc();
     }
 
+    /// Counts a stored chunk that a write brought.
     pub(super) fn filed(&self, cause: &'static str, bytes: u64) {
         self.filed.get_or_create(&[("cause", cause)]).inc_by(bytes);
     }
@@ -94,6 +127,8 @@ impl Metrics {
         names::ENGINE_JOINED.register(registry, self.joined.clone());
         names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());
         names::ENGINE_STALE_ON_ERROR.register(registry, self.stale_on_error.clone());
+        names::READER_WAITS.register(registry, self.waits.0.clone());
+        names::READER_GAPS.register(registry, self.gaps.clone());
         names::ENGINE_NAME_REQUESTS.register(registry, self.names.clone());
         names::ENGINE_ENCODER_RUNS.register(registry, self.encoders.clone());
         names::ENGINE_ENCODERS_REFUSED.register(registry, self.encoders_refused.clone());

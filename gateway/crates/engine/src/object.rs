@@ -12,10 +12,13 @@ pub(crate) mod coverage;
 pub(crate) mod pinned;
 pub(crate) mod reader;
 pub mod stat;
+pub mod streams;
+pub(crate) mod wait;
 
 use coverage::{Coverage, locate};
 use pinned::Pinned;
 use reader::Reader;
+use streams::{StreamGuard, StreamInfo, StreamKind};
 
 /// An object at one version. Every byte read through it belongs to that version.
 #[derive(Debug, Clone)]
@@ -102,6 +105,18 @@ impl Object {
             pinned: Arc::new(pinned),
             outcome: self.outcome,
         }
+    }
+
+    /// Registers a stream of this object for the operator.
+    #[must_use]
+    pub fn stream(&self, kind: StreamKind, client: String) -> StreamGuard {
+        self.pinned.core.streams.register(StreamInfo {
+            kind,
+            client,
+            object: self.pinned.id.clone(),
+            size: self.version().size,
+            chunk: self.pinned.core.geometry.chunk(),
+        })
     }
 
     /// Returns a reader over `range`, which must lie within the version's size. Cheap; nothing is fetched before the

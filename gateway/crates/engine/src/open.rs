@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::fetch::options::FetchOptions;
 use crate::object::coverage::locate;
 use crate::object::pinned::Pinned;
+use crate::object::wait;
 use crate::{Coverage, Engine, Error, Object, ReadContext};
 use tidegate_cache::{Entry, Record};
 use tidegate_plan::freshness::Judgement;
@@ -129,8 +130,25 @@ impl Engine {
             return Err(Error::NotCached);
         }
         let (shared, collapsed) = resolve::resolve(self.resolve_request(source, &id, seen, &how));
-        let found = shared.await?;
+        let found = self.wait_for(shared, source, &how).await?;
         Ok(self.resolved(source, id, found, collapsed, how.client))
+    }
+
+    /// Waits for a resolve. The time counts as a wait of the reader if the caller opens to read.
+    async fn wait_for(
+        &self,
+        resolve: impl Future<Output = Result<Resolution, Error>>,
+        source: &ReadContext,
+        how: &Open,
+    ) -> Result<Resolution, Error> {
+        if how.first.is_none() {
+            return resolve.await;
+        }
+        let options = FetchOptions {
+            quiet: how.quiet,
+            ..FetchOptions::new(&source.profile.load(), false, how.client)
+        };
+        wait::while_opening(&self.core, options, resolve).await
     }
 
     /// Confirms a known version with the origin. If the origin fails, the known version may be served stale (RFC 5861,
@@ -145,7 +163,7 @@ impl Engine {
         let seen = Some(Entry::Present(record.clone()));
         let request = self.resolve_request(source, &id, seen, &how);
         let (shared, collapsed) = resolve::resolve(request);
-        match shared.await {
+        match self.wait_for(shared, source, &how).await {
             Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
                 let judged = self.core.judge(source, &id, &record, self.core.now());

@@ -19,6 +19,7 @@ pub(crate) fn of(error: &Error) -> Errno {
         | Error::Unavailable
         | Error::Timeout
         | Error::NotCached
+        | Error::Stopped
         | Error::BadOrigin(_) => Errno::EIO,
     }
 }

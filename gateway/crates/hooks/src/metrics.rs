@@ -35,6 +35,8 @@ pub(crate) enum DropReason {
 }
 
 impl DropReason {
+    const ALL: [Self; 4] = [Self::Failed, Self::Silent, Self::Stopped, Self::Removed];
+
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -54,9 +56,15 @@ impl Metrics {
     }
 
     pub(crate) fn of(&self, hook: &str) -> HookMetrics {
+        let hook: Arc<str> = hook.into();
+        // They begin at 0, so that the first one counts as a rise.
+        for reason in DropReason::ALL {
+            let labels = [("hook", hook.clone()), ("reason", reason.label().into())];
+            let _ = self.dropped.get_or_create(&labels);
+        }
         HookMetrics {
             all: self.clone(),
-            hook: hook.into(),
+            hook,
         }
     }
 }

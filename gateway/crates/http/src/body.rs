@@ -10,6 +10,7 @@ pub(crate) mod pieces;
 pub(crate) mod readable;
 
 use std::mem::take;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -20,6 +21,7 @@ use self::delivery::{BodyError, ByteSource};
 use self::pieces::Pieces;
 use crate::record::RequestRecord;
 use crate::server::streams::CountedBytes;
+use tidegate_telemetry::trace;
 
 /// The body of an answer, which also updates its [`RequestRecord`].
 pub(crate) struct Body {
@@ -63,6 +65,13 @@ impl Content {
         }
     }
 
+    /// Registers it as a stream of this client for the operator, unless all its bytes are here.
+    pub(crate) fn register(&mut self, client: Option<IpAddr>) {
+        if let Self::Delivery(delivery) = self {
+            delivery.register(client);
+        }
+    }
+
     /// Returns whether the last poll waited for the client to take bytes.
     pub(crate) fn waits_for_client(&self) -> bool {
         matches!(self, Self::Delivery(delivery) if delivery.waits_for_client())
@@ -70,7 +79,8 @@ impl Content {
 }
 
 impl Body {
-    pub(crate) fn new(content: Content, record: RequestRecord) -> Self {
+    pub(crate) fn new(mut content: Content, record: RequestRecord) -> Self {
+        content.register(record.client());
         Self {
             content,
             record: Some(record),
@@ -87,7 +97,11 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<CountedBytes>, BodyError>>> {
         let this = &mut *self;
-        let polled = this.content.poll_next(cx);
+        let span = this.record.as_ref().and_then(RequestRecord::span);
+        let polled = match span {
+            None => this.content.poll_next(cx),
+            Some(span) => trace::call_within(span, || this.content.poll_next(cx)),
+        };
         let left = this.content.left();
         let mut stream = None;
         if let Some(record) = &mut this.record {

@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
 use tidegate_socket::{Listener, Peer};
+use tidegate_telemetry::trace::{self, Tracer};
 use tidegate_write::WritePath;
 
 mod body;
@@ -102,6 +103,8 @@ pub struct Frontend {
     tokens: Arc<TokenGuard>,
     /// The start of the time by which limits count.
     started: Instant,
+    /// Begins traces; `None`: there are none.
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// A route, and its cached headers.
@@ -157,7 +160,15 @@ impl Frontend {
             client_memory,
             tokens: Arc::new(TokenGuard::new()),
             started: Instant::now(),
+            tracer: None,
         }
+    }
+
+    /// Has some requests traced.
+    #[must_use]
+    pub fn with_tracer(mut self, tracer: Option<Arc<Tracer>>) -> Self {
+        self.tracer = tracer;
+        self
     }
 
     /// Serves `listeners` until `stop` is cancelled. Then it accepts no more connections, finishes the answers in
@@ -226,6 +237,26 @@ fn too_many_streams() -> Reply {
     Reply::error(&error, Duration::ZERO, &Method::HEAD)
 }
 
+/// Has a request traced, if it is one of those that are.
+#[cold]
+fn trace_request(tracer: &Arc<Tracer>, parts: &Parts, record: &mut RequestRecord) {
+    let parent = parts.headers.get(TRACEPARENT);
+    let parent = parent.and_then(|value| value.to_str().ok());
+    let name = match parts.method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "HTTP",
+    };
+    if let Some(span) = tracer.begin(name, parent) {
+        record.trace(span);
+    }
+}
+
+/// W3C Trace Context, 3.2.
+const TRACEPARENT: &str = "traceparent";
+
 impl Handler for Frontend {
     type Body = Body;
 
@@ -249,17 +280,29 @@ impl Handler for Frontend {
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
         );
+        if let Some(tracer) = &self.tracer {
+            trace_request(tracer, &parts, &mut record);
+        }
         let reply = match write::writes(&parts.method) {
             _ if record.exceeds_stream_share(streams) => {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
             }
-            true => Box::pin(self.write((&parts, sent), address.counted, max_uri_bytes)).await,
+            true => {
+                let written = self.write((&parts, sent), address.counted, max_uri_bytes);
+                Box::pin(trace::within(record.span(), written)).await
+            }
             _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
             false => {
-                let client = (address, &peer);
-                self.read(&parts, record.started(), client, max_uri_bytes)
-                    .await
+                let (started, client) = (record.started(), (address, &peer));
+                match record.span() {
+                    None => self.read(&parts, started, client, max_uri_bytes).await,
+                    // Boxed, so that a request that is not traced does not carry its state.
+                    Some(span) => {
+                        let read = self.read(&parts, started, client, max_uri_bytes);
+                        Box::pin(trace::within(Some(span), read)).await
+                    }
+                }
             }
         };
         record.begin_answer(reply.answer.status(), reply.cache);

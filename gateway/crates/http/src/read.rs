@@ -33,10 +33,11 @@ use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
-use tidegate_engine::Error;
+use tidegate_engine::{Coverage, Error, Object, Open, Tier};
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
 use tidegate_socket::Peer;
+use tidegate_telemetry::trace::{self, Kind};
 
 /// The attempts to answer while the object changes just as its answer is about to begin.
 const MAX_ATTEMPTS: u32 = 3;
@@ -110,7 +111,12 @@ impl Frontend {
         }
         for _ in 0..MAX_ATTEMPTS {
             let options = request.open_options();
-            let object = match self.engine.open(&route.source, &request.key, options).await {
+            let opened = match self.tracer.is_some() {
+                false => self.engine.open(&route.source, &request.key, options).await,
+                // Boxed, so that a request that is not traced does not carry its state.
+                true => Box::pin(self.open_traced(request, options)).await,
+            };
+            let object = match opened {
                 Ok(object) => object,
                 Err(Error::Changed) => continue,
                 Err(error) => return Err(error.into()),
@@ -127,6 +133,39 @@ impl Frontend {
             }
         }
         Err(RequestError::KeepsChanging)
+    }
+
+    /// Opens the object as a step of the request's trace.
+    async fn open_traced(
+        &self,
+        request: &ObjectRequest<'_>,
+        options: Open,
+    ) -> Result<Object, Error> {
+        let mut span = trace::span("look-up", Kind::Internal);
+        let opened = self
+            .engine
+            .open(&request.route.source, &request.key, options);
+        let opened = trace::within(span.as_ref(), opened).await;
+        if let (Some(span), Ok(object)) = (&mut span, &opened) {
+            // A look-up that asked the bucket has a step below it.
+            span.set("tidegate.known", object.outcome().forward.is_none());
+        }
+        opened
+    }
+
+    /// Reads the first bytes as a step of the request's trace, which says where they were.
+    async fn read_traced(&self, object: &Object, range: ByteRange) -> Result<Content, Error> {
+        let mut span = trace::span("first bytes", Kind::Internal);
+        if let Some(span) = &mut span {
+            let tier = match object.locate(range) {
+                Coverage::All(Tier::Memory) => "memory",
+                Coverage::All(Tier::Disk) => "disk",
+                Coverage::Some | Coverage::Nothing => "origin",
+            };
+            span.set("tidegate.tier", tier);
+        }
+        let read = Delivery::single(object, range, &self.client_memory);
+        trace::within(span.as_ref(), read).await
     }
 
     /// Decides by the preconditions and the range which bytes of an opened object are sent, and waits for the first.
@@ -165,7 +204,10 @@ impl Frontend {
             false => {
                 // Before the read: afterwards they are cached in any case.
                 let cached = CachedPart::of(&opened.object, &[bytes]);
-                let content = Delivery::single(&opened.object, bytes, &self.client_memory).await?;
+                let content = match self.tracer.is_some() {
+                    false => Delivery::single(&opened.object, bytes, &self.client_memory).await?,
+                    true => Box::pin(self.read_traced(&opened.object, bytes)).await?,
+                };
                 (cached, content)
             }
         };

@@ -13,6 +13,7 @@ use crate::server::streams::Http2Stream;
 use crate::server::timeouts::ConnectionActivity;
 use tidegate_access::without_signature;
 use tidegate_telemetry::logging::ACCESS;
+use tidegate_telemetry::trace::Span;
 
 /// Streams of one connection while streams are scarce: more than a browser has answers under way at a
 /// time.
@@ -37,6 +38,8 @@ pub(crate) struct RequestRecord {
     sent: u64,
     waits_for_server: bool,
     complete: bool,
+    /// Set if the request is traced.
+    trace: Option<Box<Span>>,
 }
 
 impl RequestRecord {
@@ -65,12 +68,28 @@ impl RequestRecord {
             sent: 0,
             waits_for_server: true,
             complete: false,
+            trace: None,
         }
+    }
+
+    /// Has the request traced by a span, which ends with this record.
+    pub(crate) fn trace(&mut self, span: Span) {
+        self.trace = Some(Box::new(span));
+    }
+
+    /// Returns the span of the request, if it is traced.
+    pub(crate) fn span(&self) -> Option<&Span> {
+        self.trace.as_deref()
     }
 
     /// Returns the time when the request's head arrived.
     pub(crate) fn started(&self) -> Instant {
         self.started
+    }
+
+    /// Returns the client's address, if it has one.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        self.client
     }
 
     /// Its HTTP/2 stream; `None` over HTTP/1.
@@ -158,6 +177,9 @@ impl Drop for RequestRecord {
             self.sent,
             self.complete,
         );
+        if let Some(span) = self.trace.take() {
+            self.end_trace(*span);
+        }
         let first_byte = self.answered.map(|at| at.duration_since(self.started));
         if let Some(first_byte) = first_byte {
             metrics.first_byte.observe(first_byte);
@@ -175,6 +197,31 @@ impl Drop for RequestRecord {
             client = self.client.map(tracing::field::display),
             complete = self.complete,
         );
+    }
+}
+
+impl RequestRecord {
+    /// Ends the span with what the access log has as well.
+    #[cold]
+    fn end_trace(&self, mut span: Span) {
+        let status = self.status.map_or(499, |status| status.as_u16());
+        span.set("http.request.method", self.method.as_str().to_owned());
+        span.set("url.path", without_signature(self.uri.path()).into_owned());
+        span.set("http.response.status_code", u64::from(status));
+        span.set("http.response.body.size", self.sent);
+        span.set("tidegate.cache", self.cache.as_str());
+        span.set("tidegate.complete", self.complete);
+        if let Some(client) = self.client {
+            span.set("client.address", client.to_string());
+        }
+        if let Some(answered) = self.answered {
+            let first_byte = answered.duration_since(self.started);
+            let micros = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX);
+            span.set("tidegate.first_byte_us", micros);
+        }
+        if status >= 500 || !self.complete {
+            span.fail();
+        }
     }
 }
 

@@ -157,7 +157,7 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Engine(Error::Overloaded { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
         }
-        RequestError::Engine(Error::Unavailable) => {
+        RequestError::Engine(Error::Unavailable | Error::Stopped) => {
             (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
         }
         RequestError::Engine(Error::Changed) | RequestError::KeepsChanging => {

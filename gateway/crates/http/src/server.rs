@@ -24,6 +24,7 @@ use self::control::{Change, Changes, Opened};
 use self::live_settings::InForce;
 use crate::metrics::Metrics;
 use tidegate_socket::{Accepted, Listener};
+use tidegate_telemetry::progress::told_of;
 
 /// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -144,7 +145,11 @@ fn slots(settings: &InForce) -> usize {
 async fn end(limit: Duration, connections: &TaskTracker, shutdown: &Shutdown) {
     shutdown.drain.cancel();
     connections.close();
-    if timeout(limit, connections.wait()).await.is_err() {
+    let ended = told_of(connections.wait(), || {
+        let connections = connections.len();
+        tracing::info!(connections, "waiting for answers in flight");
+    });
+    if timeout(limit, ended).await.is_err() {
         tracing::warn!(connections = connections.len(), "drain deadline passed");
         shutdown.abort.cancel();
         connections.wait().await;

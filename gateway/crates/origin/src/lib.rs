@@ -7,6 +7,7 @@
 //! exchange( resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) )
 //! ```
 
+pub mod cause;
 pub mod client;
 mod decorators;
 #[cfg(any(test, feature = "testing"))]
@@ -21,6 +22,7 @@ mod sums;
 mod testing;
 pub mod write;
 
+pub use cause::Cause;
 pub use decorators::exchange::{Connected, LiveOrigin, ReadAgain};
 pub use decorators::stack;
 #[cfg(any(test, feature = "testing"))]

@@ -10,13 +10,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::OriginError;
+use super::{Cause, OriginError};
 use tidegate_telemetry::names;
 
 /// The upper bounds in seconds: from a store in the same rack to the deadline.
 const FIRST_BYTE_BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
+
+/// The usual reasons for which a body breaks off.
+const BROKEN_BODY_REASONS: [&str; 3] = ["unavailable", "timeout", "bad_answer"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OriginLabel {
@@ -28,6 +31,13 @@ struct RequestLabel {
     origin: Arc<str>,
     kind: &'static str,
     result: &'static str,
+    cause: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabel {
+    origin: Arc<str>,
+    cause: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,7 +56,7 @@ struct PriorityLabel {
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: Family<RequestLabel, Counter>,
-    bytes: Family<OriginLabel, Counter>,
+    bytes: Family<CauseLabel, Counter>,
     sent: Family<OriginLabel, Counter>,
     first_byte: Family<OriginLabel, Histogram, fn() -> Histogram>,
     retries: Family<OriginLabel, Counter>,
@@ -93,6 +103,11 @@ impl Metrics {
         let label = OriginLabel {
             origin: origin.clone(),
         };
+        // They begin at 0, so that the first one counts as a rise.
+        for reason in BROKEN_BODY_REASONS {
+            let origin = origin.clone();
+            let _ = self.broken.get_or_create(&ReasonLabel { origin, reason });
+        }
         let by_priority = |family: &Family<PriorityLabel, Gauge>| {
             ["demand", "ahead"].map(|priority| {
                 let origin = origin.clone();
@@ -102,7 +117,7 @@ impl Metrics {
             })
         };
         Meter(Arc::new(OriginMeters {
-            bytes: self.bytes.get_or_create(&label).clone(),
+            bytes: Cause::ALL.map(|cause| self.bytes_by(&origin, cause)),
             sent: self.sent.get_or_create(&label).clone(),
             first_byte: self.first_byte.get_or_create(&label).clone(),
             retries: self.retries.get_or_create(&label).clone(),
@@ -119,7 +134,16 @@ impl Metrics {
     #[must_use]
     pub fn received(&self, name: &str) -> u64 {
         let origin = name.into();
-        self.bytes.get_or_create(&OriginLabel { origin }).get()
+        let of = |cause| self.bytes_by(&origin, cause).get();
+        Cause::ALL.into_iter().map(of).sum()
+    }
+
+    fn bytes_by(&self, origin: &Arc<str>, cause: Cause) -> Counter {
+        let label = CauseLabel {
+            origin: origin.clone(),
+            cause: cause.as_str(),
+        };
+        self.bytes.get_or_create_owned(&label)
     }
 }
 
@@ -130,7 +154,7 @@ pub struct Meter(Arc<OriginMeters>);
 #[derive(Debug)]
 struct OriginMeters {
     origin: Arc<str>,
-    bytes: Counter,
+    bytes: [Counter; Cause::ALL.len()],
     sent: Counter,
     first_byte: Histogram,
     retries: Counter,
@@ -142,6 +166,11 @@ struct OriginMeters {
 }
 
 impl Meter {
+    /// Returns the name of the origin.
+    pub(super) fn name(&self) -> &str {
+        &self.0.origin
+    }
+
     pub(super) fn count_retry(&self) {
         self.0.retries.inc();
     }
@@ -158,8 +187,8 @@ impl Meter {
         set_gauges(&self.0.queued, by_priority);
     }
 
-    pub(super) fn received(&self, bytes: usize) {
-        self.0.bytes.inc_by(bytes as u64);
+    pub(super) fn received(&self, cause: Cause, bytes: usize) {
+        self.0.bytes[cause as usize].inc_by(bytes as u64);
     }
 
     pub(super) fn sent(&self, bytes: usize) {
@@ -170,12 +199,13 @@ impl Meter {
         self.0.first_byte.observe(time.as_secs_f64());
     }
 
-    pub(super) fn count_request(&self, kind: &'static str, result: &'static str) {
+    pub(super) fn count_request(&self, kind: &'static str, result: &'static str, cause: Cause) {
         let origin = self.0.origin.clone();
         let label = RequestLabel {
             origin,
             kind,
             result,
+            cause: cause.as_str(),
         };
         self.0.requests.get_or_create(&label).inc();
     }

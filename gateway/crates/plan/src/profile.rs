@@ -5,6 +5,8 @@ use std::time::Duration;
 /// All settings of a profile. Built-in ones: `web`, `stream`, `documents`, `backup`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
+    /// Its name, for metrics.
+    pub name: &'static str,
     /// Ceiling of the read-ahead window in bytes; 0 turns read-ahead off.
     pub read_ahead: u64,
     /// Ceiling of parallel requests for one reader.
@@ -76,6 +78,7 @@ impl Profile {
     #[must_use]
     pub fn web() -> Self {
         Self {
+            name: "web",
             read_ahead: 8 * MIB,
             streams: 4,
             ttl: Duration::from_secs(MINUTE),
@@ -96,6 +99,7 @@ impl Profile {
     #[must_use]
     pub fn stream() -> Self {
         Self {
+            name: "stream",
             read_ahead: 128 * MIB,
             streams: 16,
             ..Self::web()
@@ -109,6 +113,7 @@ impl Profile {
     #[must_use]
     pub fn documents() -> Self {
         Self {
+            name: "documents",
             read_ahead: 0,
             streams: 8,
             ttl: Duration::from_secs(10),
@@ -125,6 +130,7 @@ impl Profile {
     #[must_use]
     pub fn backup() -> Self {
         Self {
+            name: "backup",
             ttl: Duration::from_secs(10),
             stale_while_revalidate: Duration::ZERO,
             stale_if_error: Duration::ZERO,
@@ -151,6 +157,7 @@ mod tests {
     fn every_built_in_name_has_its_profile() {
         let row = |name: &str| {
             let p = Profile::built_in(name).expect(name);
+            assert_eq!(p.name, name);
             let secs = [
                 p.ttl,
                 p.stale_while_revalidate,

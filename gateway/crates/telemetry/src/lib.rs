@@ -11,7 +11,9 @@ pub mod logging;
 pub mod metric;
 pub mod names;
 pub mod process;
+pub mod progress;
 pub mod sharded;
+pub mod trace;
 
 pub use exposition::Exposition;
 pub use logging::Logging;

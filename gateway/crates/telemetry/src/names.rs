@@ -36,6 +36,9 @@ metrics! {
     PROCESS_OPEN_FDS = Gauge("process_open_fds", [], "Open file descriptors: sockets, cache files, and the rest");
     PROCESS_MAX_FDS = Gauge("process_max_fds", [], "The most file descriptors that the process may open");
 
+    TRACE_SPANS = Counter("trace_spans", ["result"],
+        "Spans of traced requests by result: sent, failed (the collector did not take them), dropped (too many waited)");
+
     // The engine.
     ENGINE_FETCHED = Counter("fetched_bytes", [], "Bytes of objects that the origin sent");
     ENGINE_FILED = Counter("filed_bytes", ["cause"],
@@ -59,6 +62,16 @@ metrics! {
     ENGINE_ABANDONED = Counter("fetches_abandoned", [], "Fetches stopped because no reader wanted them any more");
     ENGINE_STALE_ON_ERROR = Counter("stale_on_error", [],
         "Opens answered with a stale version because the origin failed");
+    READER_WAITS = Histogram("reader_wait_seconds", ["frontend", "profile"],
+        "Time of each wait of a reader for bytes that memory did not have, the bucket's answer at an open included, by frontend (http, fuse) and profile");
+    READER_GAPS = Counter("reader_gaps", ["frontend", "profile"],
+        "Waits of more than 100 ms for bytes of an object that was open already");
+    BUDGET_SIZE = Gauge("budget_size_bytes", [],
+        "Memory for everything on its way from the bucket and from disks: three quarters of `cache.budget`");
+    BUDGET_USED = Gauge("budget_used_bytes", [], "Bytes of it that are reserved now");
+    BUDGET_WAITS = Counter("budget_waits", [], "Reservations of demand that had to wait in line");
+    BUDGET_REFUSED = Counter("budget_refused", [],
+        "Reservations of demand that were given up after 10 s in line; their readers got 503");
     ENGINE_NAME_REQUESTS = Counter("name_requests", ["cause"],
         "Requests to the origin about names and folders of mounts, by cause: name (one that is not known), confirm (a known object may have changed), folder (a program reads a folder), tree (it reads the folders of one parent one after another), names (a folder is listed because names in it are not known)");
     ENGINE_ENCODER_RUNS = Counter("encoder_runs", ["coding", "result"],
@@ -74,8 +87,10 @@ metrics! {
         "Parts that were written to while they were sent, and are sent again");
     WRITE_HIDDEN = Counter("write_hidden_uploads", [],
         "Uploads completed under a hidden key, to read back what had left the spool");
-    WRITE_PENDING = Gauge("write_pending", [],
-        "Objects that are open for writing, or closed and not yet in the bucket");
+    WRITE_PENDING = Gauge("write_pending", ["stage"],
+        "Objects that are open for writing, or closed and not yet in the bucket, by stage: open, sending, waiting (for its next try), refused (until an operator decides)");
+    WRITE_OLDEST_UNSENT = Gauge("write_oldest_unsent_seconds", [],
+        "Age of the oldest write that is not in the bucket, refused ones included; 0 if there is none");
     WRITE_ATTRIBUTES = Counter("write_attributes", ["result"],
         "Changes of attributes after a close that were to be sent, by what came of it: sent, failed (it is tried again), refused");
     WRITE_ATTRIBUTES_PENDING = Gauge("write_attributes_pending", [],
@@ -87,9 +102,10 @@ metrics! {
     SPOOL_WAITS = Counter("spool_waits", [], "Writes that waited for room in the spool");
 
     // Origins.
-    ORIGIN_REQUESTS = Counter("origin_requests", ["origin", "kind", "result"],
-        "Requests sent to the origin, by kind and result; a HEAD that a GET confirms is one");
-    ORIGIN_BYTES = Counter("origin_received_bytes", ["origin"], "Bytes of bodies received from the origin");
+    ORIGIN_REQUESTS = Counter("origin_requests", ["origin", "kind", "result", "cause"],
+        "Requests sent to the origin, by kind, result and cause: demand (a reader or a writer waits), ahead (read-ahead), folder (small objects of a folder, ahead of their readers), hedge (the first request is late), revalidate (a known version may have changed), warm, names (of a mount), write, heartbeat (of bucket events), probe (`/readyz`); a HEAD that a GET confirms is one");
+    ORIGIN_BYTES = Counter("origin_received_bytes", ["origin", "cause"],
+        "Bytes of bodies received from the origin, by the cause of their request as in origin_requests");
     ORIGIN_SENT = Counter("origin_sent_bytes", ["origin"],
         "Bytes of objects and parts sent to the origin, those sent again included");
     ORIGIN_FIRST_BYTE = Histogram("origin_first_byte_seconds", ["origin"],
@@ -113,6 +129,9 @@ metrics! {
     STORE_REFUSALS = Counter("store_refusals", ["disk", "reason"],
         "Chunks offered to a disk that it did not take, by reason: opening, demoted, closed, full, queue, present, size");
     STORE_EVICTIONS = Counter("store_evictions", [], "Chunks pushed out of memory by others");
+    STORE_EVICTION_AGE = Histogram("store_eviction_age_seconds", ["tier", "disk"],
+        "Time that a chunk had been in its tier when others pushed it out; on disk, since its segment was begun");
+    STORE_CAPACITY_BYTES = Gauge("store_capacity_bytes", ["tier", "disk"], "The most bytes that a tier may take up");
     STORE_USED_BYTES = Gauge("store_used_bytes", ["tier", "disk"], "Bytes that a tier takes up");
     STORE_FREE_BYTES = Gauge("store_free_bytes", ["disk"], "Bytes free on the file system of a cache disk");
     STORE_QUEUED_BYTES = Gauge("store_queued_bytes", ["disk"], "Bytes that wait to be written to a cache disk");

@@ -117,11 +117,16 @@ impl Durations {
 
     /// Counts one duration.
     pub fn observe(&self, time: Duration) {
+        self.observe_many(time, 1);
+    }
+
+    /// Counts `count` equal durations.
+    pub fn observe_many(&self, time: Duration, count: u64) {
         let time = nanos(time);
         // The first bucket whose bound, `first` doubled so many times, is no less than the time.
         let doublings = u64::BITS - (time.saturating_sub(1) / self.0.first).leading_zeros();
-        self.0.counts[BUCKETS.min(doublings as usize)].add(1);
-        self.0.sum.add(time);
+        self.0.counts[BUCKETS.min(doublings as usize)].add(count);
+        self.0.sum.add(time.saturating_mul(count));
     }
 
     /// Returns the bounds in seconds, each with the number of durations between the one before and it.

@@ -1,15 +1,17 @@
 //! Metrics of writes.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::{Drafts, Writers};
+use crate::{Drafts, Stage, Writers};
 use tidegate_telemetry::names;
 
 /// Counters of everything written through this process.
@@ -43,6 +45,10 @@ impl Writers {
     /// Registers the metrics of writes.
     pub fn register(&self, registry: &mut Registry) {
         let metrics = &self.0.metrics;
+        // They begin at 0, so that the first one counts as a rise.
+        for result in ["committed", "failed", "changed", "refused"] {
+            let _ = metrics.commits.get_or_create(&[("result", result)]);
+        }
         names::WRITE_COMMITS.register(registry, metrics.commits.clone());
         names::WRITE_ATTRIBUTES.register(registry, metrics.attributes.clone());
         names::WRITE_BYTES.register(registry, metrics.written.clone());
@@ -51,6 +57,23 @@ impl Writers {
         names::WRITE_RESENT.register(registry, metrics.resent.clone());
         names::WRITE_HIDDEN.register(registry, metrics.staged.clone());
         registry.register_collector(Box::new(Gauges(Arc::downgrade(&self.0))));
+    }
+}
+
+impl Drafts {
+    /// Returns the number of drafts in each stage, and the age of the oldest write that is not in the bucket.
+    fn unsent(&self) -> ([i64; Stage::ALL.len()], Duration) {
+        let drafts: Vec<_> = self.writings().values().cloned().collect();
+        let (mut stages, mut oldest) = ([0; Stage::ALL.len()], Duration::ZERO);
+        let now = self.core.now();
+        for draft in drafts {
+            let state = draft.state();
+            stages[state.stage() as usize] += 1;
+            if state.phase.is_unpublished() {
+                oldest = oldest.max(now.since(state.unsent_since));
+            }
+        }
+        (stages, oldest)
     }
 }
 
@@ -68,11 +91,19 @@ impl Collector for Gauges {
         let Some(inner) = self.0.upgrade() else {
             return Ok(());
         };
+        let (stages, oldest) = inner.unsent();
+        let descriptor = names::WRITE_PENDING;
+        let mut pending =
+            encoder.encode_descriptor(descriptor.name, descriptor.help, None, MetricType::Gauge)?;
+        for (stage, count) in Stage::ALL.iter().zip(stages) {
+            let label = [("stage", stage.as_str())];
+            ConstGauge::new(count).encode(pending.encode_family(&label)?)?;
+        }
         let space = &inner.spool.space;
         let rows = [
             (names::SPOOL_USED, space.used()),
             (names::SPOOL_SIZE, space.size()),
-            (names::WRITE_PENDING, inner.writings().len() as u64),
+            (names::WRITE_OLDEST_UNSENT, oldest.as_secs()),
             (
                 names::WRITE_ATTRIBUTES_PENDING,
                 inner.attributes.len() as u64,

@@ -19,6 +19,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -39,6 +40,7 @@ use journal::{Begin, JournalContents, Record};
 use replay::Replayed;
 use slots::Slots;
 use space::Space;
+use tidegate_telemetry::progress::ProgressLines;
 
 /// The reasons why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -164,7 +166,15 @@ impl Spool {
         let (journals, all_read) = self.journals(&paths);
         let mut found = Vec::new();
         let mut owned = HashSet::new();
-        for read in &journals {
+        let mut lines = ProgressLines::begin(Instant::now());
+        for (done, read) in journals.iter().enumerate() {
+            if lines.is_due(Instant::now()) {
+                tracing::info!(
+                    done,
+                    of = journals.len(),
+                    "still reading the drafts in the spool"
+                );
+            }
             owned.insert(file::path_of(self.slots.directory(), read.id));
             match self.recover_one(read) {
                 Ok(draft) => found.push(draft),
@@ -217,7 +227,12 @@ impl Spool {
     /// others.
     fn journals(&self, paths: &[PathBuf]) -> (Vec<ReadJournal>, bool) {
         let (mut journals, mut all_read) = (Vec::new(), true);
+        let mut lines = ProgressLines::begin(Instant::now());
         for path in paths.iter().filter(|path| is(path, JOURNAL_EXTENSION)) {
+            if lines.is_due(Instant::now()) {
+                let (read, of) = (journals.len(), paths.len());
+                tracing::info!(read, of, "still reading the journals of the spool");
+            }
             match self.journal_at(path) {
                 Ok(read) => journals.extend(read),
                 Err(error) => {

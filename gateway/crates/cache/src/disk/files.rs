@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
@@ -91,6 +92,8 @@ pub(super) struct FileStat {
     pub(super) allocated: u64,
     /// Whether it still has a name.
     pub(super) linked: bool,
+    /// The time of its creation, if the file system keeps it.
+    pub(super) created: Option<SystemTime>,
 }
 
 /// Returns whether the file system, or Tidegate's quota on it, is full.
@@ -270,6 +273,7 @@ impl LogFile for RealFile {
             len: meta.len(),
             allocated: meta.blocks() * 512,
             linked: meta.nlink() > 0,
+            created: meta.created().ok(),
         })
     }
 }

@@ -81,6 +81,8 @@ impl Log {
         pins: &SharedPins,
     ) -> Self {
         let path = settings.path.display().to_string();
+        let capacity = i64::try_from(settings.capacity).unwrap_or(i64::MAX);
+        metrics.tier.capacity.set(capacity);
         Self {
             chunk: layout.chunk,
             buffers: BufferPool::new(
@@ -125,6 +127,10 @@ impl Log {
         let Some(segment) = segment_size(capacity, self.chunk) else {
             return false;
         };
+        self.metrics
+            .tier
+            .capacity
+            .set(i64::try_from(capacity).unwrap_or(i64::MAX));
         self.capacity.store(capacity, Ordering::Relaxed);
         self.segment.store(segment, Ordering::Relaxed);
         self.index.pinned_bytes.resize(capacity);

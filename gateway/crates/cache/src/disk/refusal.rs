@@ -20,6 +20,17 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
+    /// All of them.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Opening,
+        Self::Demoted,
+        Self::Closed,
+        Self::Full,
+        Self::QueueFull,
+        Self::Present,
+        Self::Size,
+    ];
+
     /// Returns the reason's word in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -53,6 +64,9 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Lost, Self::Corrupt, Self::Error, Self::Late];
+
     /// Returns the fault's word in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {

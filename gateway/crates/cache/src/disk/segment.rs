@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::{Duration, SystemTime};
 
 use super::entry::ENTRY_SIZE;
 use super::files::{LogFile, PAGE_SIZE};
@@ -21,6 +22,8 @@ pub(super) struct Segment {
     pub(super) number: u32,
     /// For reads, and for giving space back.
     pub(super) data: Arc<dyn LogFile>,
+    /// The time at which it was begun.
+    begun: SystemTime,
     /// Bytes of chunks in the data file that were not given back.
     allocated: AtomicU64,
     /// Entries in the index file, tombstones included.
@@ -28,14 +31,25 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment with `entries` in its index file and `allocated` bytes in its data file.
-    pub(super) fn new(number: u32, data: Arc<dyn LogFile>, entries: u64, allocated: u64) -> Self {
+    /// Creates a segment that was begun at `begun`, with `entries` in its index file.
+    pub(super) fn new(
+        number: u32,
+        data: Arc<dyn LogFile>,
+        begun: SystemTime,
+        entries: u64,
+    ) -> Self {
         Self {
             number,
             data,
-            allocated: AtomicU64::new(allocated),
+            begun,
+            allocated: AtomicU64::new(0),
             entries: AtomicU64::new(entries),
         }
+    }
+
+    /// Returns the time since it was begun; none if the clock was set back.
+    pub(super) fn age(&self) -> Duration {
+        self.begun.elapsed().unwrap_or_default()
     }
 
     /// Counts written entries and bytes.

@@ -296,6 +296,11 @@ fn the_capacity_is_a_hard_limit_and_the_newest_stay() {
     }
     assert!(rig.log.index.len() > 150, "{}", rig.log.index.len());
     assert_eq!(rig.count(0..100), 0);
+    let metrics = &rig.log.metrics;
+    let ages = crate::metrics::count_of(&metrics.tier.eviction_age);
+    assert_eq!(ages, metrics.evictions.get(), "each has an age");
+    assert!(ages > 0);
+    assert_eq!(metrics.tier.capacity.get(), 1 << 20);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tests of `memory`.
 
+use std::time::Duration;
+
 use super::*;
 use tidegate_plan::VersionId;
 
@@ -10,13 +12,22 @@ fn key(index: u32) -> ChunkKey {
     }
 }
 
+fn metrics() -> MemoryMetrics {
+    MemoryMetrics {
+        evictions: Counter::default(),
+        used: Gauge::default(),
+        capacity: Gauge::default(),
+        eviction_age: Durations::new(Duration::from_secs(1)),
+    }
+}
+
 fn ignore() -> OnEvict {
     Box::new(|_, _, _| {})
 }
 
 #[test]
 fn never_holds_more_than_it_may_and_counts_what_it_holds() {
-    let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
+    let memory = Memory::new(1 << 20, 4096, metrics(), ignore());
     for index in 0..4096 {
         memory.insert(
             key(index),
@@ -29,11 +40,16 @@ fn never_holds_more_than_it_may_and_counts_what_it_holds() {
     assert!(used <= 1 << 20, "{used}");
     assert!(used > 900 << 10, "{used}");
     assert_eq!(used, i64::try_from(memory.cache.usage()).expect("small"));
-    assert!(memory.metrics.evictions.get() > 3000);
+    let evictions = memory.metrics.evictions.get();
+    assert!(evictions > 3000);
+    let ages = crate::metrics::count_of(&memory.metrics.eviction_age);
+    assert_eq!(ages, evictions, "each has an age");
+    assert_eq!(memory.metrics.capacity.get(), 1 << 20);
 
     memory.resize(64 << 10).expect("room for some");
     memory.resize(1000).expect_err("not room for one");
     assert_eq!(memory.capacity(), 64 << 10);
+    assert_eq!(memory.metrics.capacity.get(), 64 << 10);
     assert!(memory.metrics.used.get() <= 64 << 10);
     memory.insert(
         key(1),
@@ -49,7 +65,7 @@ fn never_holds_more_than_it_may_and_counts_what_it_holds() {
 
 #[test]
 fn what_is_used_twice_survives_a_scan() {
-    let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default(), ignore());
+    let memory = Memory::new(4 << 20, 4096, metrics(), ignore());
     for index in 0..100 {
         memory.insert(
             key(index),
@@ -75,12 +91,12 @@ fn what_is_used_twice_survives_a_scan() {
 
 #[test]
 fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
-    let none = Memory::new(0, 4096, MemoryMetrics::default(), ignore());
+    let none = Memory::new(0, 4096, metrics(), ignore());
     none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
     assert_eq!(none.get(&key(1)), None);
     assert_eq!(none.metrics.used.get(), 0);
 
-    let small = Memory::new(64 << 10, 4096, MemoryMetrics::default(), ignore());
+    let small = Memory::new(64 << 10, 4096, metrics(), ignore());
     small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
     small.insert(
         key(2),
@@ -93,7 +109,7 @@ fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
 
 #[test]
 fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
-    let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
+    let memory = Memory::new(1 << 20, 4096, metrics(), ignore());
     let disks = [OnDisk::Wanted, OnDisk::Taken, OnDisk::Never, OnDisk::Later];
     for (index, disk) in (1..).zip(disks) {
         memory.insert(key(index), Bytes::from_static(b"x"), disk, PinId::NONE);
@@ -112,7 +128,7 @@ fn what_was_used_and_may_be_on_disk_is_said_when_it_leaves() {
     let on_evict: OnEvict = Box::new(move |key, _, _| {
         left.lock().expect("sound").push(key.index);
     });
-    let memory = Memory::new(64 << 10, 4096, MemoryMetrics::default(), on_evict);
+    let memory = Memory::new(64 << 10, 4096, metrics(), on_evict);
     for index in 0..12 {
         let disk = if index < 6 {
             OnDisk::Taken

@@ -29,6 +29,22 @@ impl Check<'_, '_> {
             self.address(&path, origin);
             self.credentials(&path, origin);
             self.deadlines(&path, origin);
+            self.prices(&path, origin);
+        }
+    }
+
+    /// Checks that each price is a number that counts.
+    fn prices(&mut self, path: &KeyPath, origin: &Origin) {
+        let all = [
+            ("price_get", origin.price_get),
+            ("price_put", origin.price_put),
+            ("price_received", origin.price_received),
+            ("price_sent", origin.price_sent),
+        ];
+        for (key, price) in all {
+            if !(price.is_finite() && price >= 0.0) {
+                self.error(&path.key(key), "must be a number from 0 on");
+            }
         }
     }
 

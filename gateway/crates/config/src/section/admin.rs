@@ -1,12 +1,12 @@
 //! `[admin]`: the private listener.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{ListenOn, Secret};
 use tidegate_plan::Listen;
 
-/// The private listener: health, metrics, purge. Never on the public listener.
+/// The private listener: health, metrics, purge, console. Never on the public listener.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
@@ -19,6 +19,21 @@ pub struct Admin {
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
     pub token: Option<Secret>,
+    /// The page at `/`, and `/api/v1`: off, after a login, or read by all who reach it.
+    pub console: ConsoleAccess,
+}
+
+/// The readers of the console.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsoleAccess {
+    /// There is no console, and no `/api/v1`.
+    Off,
+    /// Who shows the token.
+    #[default]
+    Login,
+    /// All who reach the listener; a change asks for the token.
+    Read,
 }
 
 impl Default for Admin {
@@ -27,6 +42,7 @@ impl Default for Admin {
             listen: Listen::Tcp(([127, 0, 0, 1], 8081).into()).into(),
             hosts: Vec::new(),
             token: None,
+            console: ConsoleAccess::default(),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! `[log]`: the format and content of the log.
 
+mod trace;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use trace::Trace;
 
 /// The format and content of the log. It goes to standard error.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -54,6 +54,14 @@ pub struct Origin {
     pub max_requests: u32,
     /// 403 means missing: for credentials that may not list the bucket, for which AWS does not say 404.
     pub missing_is_403: bool,
+    /// The price of 1,000 GET and HEAD requests, in any currency: the console computes a cost.
+    pub price_get: f64,
+    /// The price of 1,000 PUT, POST, COPY and LIST requests.
+    pub price_put: f64,
+    /// The price of 1 GB received from the bucket.
+    pub price_received: f64,
+    /// The price of 1 GB sent to the bucket.
+    pub price_sent: f64,
 }
 
 impl Default for Origin {
@@ -77,6 +85,10 @@ impl Default for Origin {
             retries: 2,
             max_requests: 128,
             missing_is_403: false,
+            price_get: 0.0,
+            price_put: 0.0,
+            price_received: 0.0,
+            price_sent: 0.0,
         }
     }
 }

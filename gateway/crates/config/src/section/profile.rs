@@ -1,6 +1,7 @@
 //! `[profile.NAME]`: the treatment of a route's objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -83,11 +84,27 @@ pub(crate) fn resolve(
     Ok(chain.iter().rev().fold(base, laid))
 }
 
+/// Returns the name for as long as the process runs. Each name is kept once, so that reloads take no more memory.
+pub(crate) fn kept_name(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    // A set of names is whole between any two of its changes.
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.get(name) {
+        Some(kept) => kept,
+        None => {
+            let kept: &'static str = name.to_owned().leak();
+            names.insert(kept);
+            kept
+        }
+    }
+}
+
 impl Overlay {
     /// Returns the overlay's values, and those of `under` for the rest.
     pub(crate) fn over(&self, under: Profile) -> Profile {
         let time = |over: Option<Period>, under: Duration| over.map_or(under, Duration::from);
         Profile {
+            name: under.name,
             read_ahead: self.read_ahead.map_or(under.read_ahead, |size| size.0),
             streams: self.streams.unwrap_or(under.streams),
             ttl: time(self.ttl, under.ttl),

@@ -276,7 +276,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `tls`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `fleet`, `mount`, `hook`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `tls`, `log`, `trace`, `cache`, `state`, `spool`, `origin`, `route`, `access`, `limits`, `events`, `fleet`, `mount`, `hook`, `profile`",
         ]
     );
 }

@@ -67,6 +67,7 @@ fn the_contract_is_read() {
         Some(Path::new("/var/lib/tidegate"))
     );
     let wanted = Profile {
+        name: "audiobooks",
         read_ahead: 64 << 20,
         disk: DiskUse::Second,
         ttl: Duration::from_secs(30),

@@ -62,6 +62,17 @@ pub(super) struct CursorState {
     pub(super) kept: bool,
 }
 
+/// The read-ahead of a cursor, for display.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CursorProgress {
+    /// The bytes that may be fetched ahead.
+    pub(crate) window: u64,
+    /// The bytes that are fetched or under way.
+    pub(crate) bytes: u64,
+    /// Requests to the origin that carry a body.
+    pub(crate) in_flight: u32,
+}
+
 /// The cursors of one version.
 #[derive(Debug, Default)]
 pub(crate) struct Cursors(Mutex<Vec<Weak<Cursor>>>);
@@ -148,6 +159,23 @@ impl Cursor {
         state.waited |= waited;
         if !range.is_empty() {
             state.plan.record_read(range, now);
+        }
+    }
+
+    /// Returns the read-ahead beyond a position in chunks of this size, for display; nothing while its state is in use.
+    pub(crate) fn progress(&self, position: u64, chunk: u64) -> CursorProgress {
+        let Ok(state) = self.state.try_lock() else {
+            return CursorProgress::default();
+        };
+        let beyond = state.ahead.iter().map(|lease| {
+            let chunks = &lease.part().chunks;
+            let (start, end) = (u64::from(chunks.start), u64::from(chunks.end));
+            (end * chunk).saturating_sub((start * chunk).max(position))
+        });
+        CursorProgress {
+            window: state.plan.window(0),
+            bytes: beyond.sum(),
+            in_flight: state.busy(),
         }
     }
 

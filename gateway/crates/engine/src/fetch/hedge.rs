@@ -14,7 +14,8 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tokio::time::{Instant, sleep_until};
 
 use super::request::{PartRequest, Request};
-use tidegate_origin::{Answer, Body, Get, OriginError, Priority};
+use tidegate_origin::cause::run_for;
+use tidegate_origin::{Answer, Body, Cause, Get, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
 /// The factor on the usual time from which an answer counts as late.
@@ -48,6 +49,7 @@ impl Request for Hedged {
                 answer = &mut first => answer,
                 () = request.late() => {
                     let again = origin.get(Get { priority: Priority::Demand, ..get });
+                    let again = run_for(Cause::Hedge, again);
                     tokio::select! {
                         answer = first => answer,
                         Ok(answer) = again => {
@@ -112,7 +114,7 @@ impl PartRequest {
     async fn rest(&self) -> Body {
         let range = self.missing;
         let get = self.get(range, Priority::Demand);
-        match self.fetches.origin.get(get).await {
+        match run_for(Cause::Hedge, self.fetches.origin.get(get)).await {
             Ok(Answer::Content(content)) if content.range == range => content.body,
             _ => pending().await,
         }

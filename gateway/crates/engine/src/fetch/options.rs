@@ -17,6 +17,8 @@ pub(crate) struct FetchOptions {
     pub(crate) quiet: bool,
     /// The client for which it is fetched.
     pub(crate) client: Client,
+    /// The name of the reader's profile.
+    pub(crate) profile: &'static str,
 }
 
 impl FetchOptions {
@@ -27,6 +29,7 @@ impl FetchOptions {
             bulk: profile.bulk,
             quiet: false,
             client,
+            profile: profile.name,
         }
     }
 }

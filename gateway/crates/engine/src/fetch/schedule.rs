@@ -17,6 +17,7 @@ use crate::budget::Charge;
 use tidegate_cache::Tier;
 use tidegate_origin::{Body, Content, Priority};
 use tidegate_plan::tiering::ChunkSource;
+use tidegate_telemetry::trace;
 
 /// From this offset on, a seek into a chunk is served from the wanted byte, and the chunk's head is fetched afterwards:
 /// the second request costs less than waiting for these bytes.
@@ -95,8 +96,10 @@ impl VersionFetches {
         let requests = self.core.assembly.requests.clone();
         self.spawn(options, async move {
             fetch.pay(charge);
+            let span = fetch.span();
             let body = requests.body(fetch.part_request(), body);
-            let result = fetch.receive(body).await;
+            let result = trace::within(span.as_ref(), fetch.receive(body)).await;
+            drop(span);
             fetch.end(result).await;
         });
         Some(lease)

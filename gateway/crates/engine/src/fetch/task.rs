@@ -11,12 +11,13 @@ use futures_core::future::BoxFuture;
 
 use super::flight::Flight;
 use super::options::{FetchOptions, admission};
-use super::part::{Part, StreamFree};
+use super::part::{FetchSource, Part, StreamFree};
 use super::version_fetches::VersionFetches;
 use crate::Error;
 use crate::budget::Charge;
 use tidegate_cache::PlannedRead;
 use tidegate_origin::Priority;
+use tidegate_telemetry::trace::{self, Kind, Span};
 
 /// The fetch of a part.
 pub(crate) struct Fetch {
@@ -88,6 +89,7 @@ impl Fetch {
         planned: Option<PlannedRead>,
     ) {
         self.prepaid = charge.is_some();
+        let span = self.span();
         let result = async {
             let charge = match charge {
                 Some(charge) => charge,
@@ -104,8 +106,22 @@ impl Fetch {
             drop(planned);
             source.bring(&mut self).await
         };
-        let result = result.await;
+        let result = trace::within(span.as_ref(), result).await;
+        drop(span);
         self.end(result).await;
+    }
+
+    /// Begins the step of a trace that brings this part.
+    pub(super) fn span(&self) -> Option<Span> {
+        let name = match self.part.source {
+            FetchSource::Disk => "disk read",
+            FetchSource::Origin => "flight",
+        };
+        let mut span = trace::span(name, Kind::Internal)?;
+        span.set("tidegate.first_chunk", u64::from(self.part.chunks.start));
+        span.set("tidegate.chunks", self.part.chunks.len() as u64);
+        span.set("tidegate.ahead", self.priority != Priority::Demand);
+        Some(span)
     }
 
     /// Divides a reservation among the flights; the rest is released.

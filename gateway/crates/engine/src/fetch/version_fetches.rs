@@ -19,6 +19,7 @@ use tidegate_origin::Origin;
 use tidegate_origin::client::run_for_client;
 use tidegate_plan::{ObjectId, Version, VersionId};
 use tidegate_telemetry::locks::Recover as _;
+use tidegate_telemetry::trace;
 
 /// The fetches under way of one version. See the module's head.
 #[derive(Debug)]
@@ -103,7 +104,8 @@ impl VersionFetches {
         options: FetchOptions,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.core.spawn(run_for_client(options.client, task));
+        self.core
+            .spawn(trace::carry(run_for_client(options.client, task)));
     }
 
     /// Removes a part's flights: from now on its chunks are in the store, or unknown.

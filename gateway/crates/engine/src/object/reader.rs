@@ -8,6 +8,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::pinned::Pinned;
+use super::streams::{Stream as Registered, StreamGuard};
+use super::wait::Wait;
 use crate::Error;
 use crate::fetch::FIRST_REQUEST;
 use crate::fetch::cursor::Cursor;
@@ -35,6 +37,8 @@ pub struct Reader {
     /// The position last reported to the cursor, and whether the reader has waited since.
     reported: u64,
     waited: bool,
+    /// The registered stream that it is part of.
+    stream: Option<Arc<Registered>>,
 }
 
 /// The chunk that the reader is in.
@@ -45,6 +49,8 @@ enum CurrentChunk {
         flight: Arc<Flight>,
         position: FlightPosition,
         lease: Lease,
+        /// The present wait for bytes.
+        wait: Option<Wait>,
     },
     /// Read to its end. The lease keeps the rest of its part coming until the reader has the next chunk.
     Passed(Lease),
@@ -66,6 +72,28 @@ impl Reader {
             cursor: None,
             reported: range.start,
             waited: false,
+            stream: None,
+        }
+    }
+
+    /// Reports to a registered stream from now on, and ends when that is stopped.
+    pub fn report_to(&mut self, stream: &StreamGuard) {
+        let taken = self.left.start - self.range.start;
+        stream.stream().begin_at(self.left.start, taken);
+        if let Some(cursor) = &self.cursor {
+            stream.stream().set_cursor(cursor);
+        }
+        self.stream = Some(stream.stream().clone());
+        self.report_tier();
+    }
+
+    fn report_tier(&self) {
+        if let (Some(stream), Some((_, chunk))) = (&self.stream, &self.chunk) {
+            stream.set_tier(match chunk {
+                CurrentChunk::Whole(_) => None,
+                CurrentChunk::Flight { flight, .. } => Some(flight.part.source),
+                CurrentChunk::Passed(lease) => Some(lease.part().source),
+            });
         }
     }
 
@@ -79,6 +107,15 @@ impl Reader {
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
+    }
+
+    /// Has the present wait not count: the consumer only looked whether bytes are ready.
+    pub fn forget_wait(&mut self) {
+        if let Some((_, CurrentChunk::Flight { wait, .. })) = &mut self.chunk
+            && let Some(wait) = wait.take()
+        {
+            wait.forget();
+        }
     }
 
     /// Releases a chunk that was read to its end: from now on the consumer accounts for its memory.
@@ -125,6 +162,9 @@ impl Reader {
         if self.cursor.is_none() {
             self.cursor = fetches.cursors.join(self.range, at, cold.then_some(limits));
             self.reported = at;
+            if let (Some(stream), Some(cursor)) = (&self.stream, &self.cursor) {
+                stream.set_cursor(cursor);
+            }
         }
         if let Some(cursor) = &self.cursor {
             cursor.record_read(ByteRange::new(self.reported, at), self.waited);
@@ -167,6 +207,7 @@ fn find(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> CurrentC
             flight,
             position: FlightPosition::default(),
             lease,
+            wait: None,
         },
     }
 }
@@ -176,6 +217,27 @@ impl Stream for Reader {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let reader = self.get_mut();
+        if reader.stream.is_none() {
+            return reader.poll_bytes(cx);
+        }
+        if reader
+            .stream
+            .as_ref()
+            .is_some_and(|stream| stream.is_stopped())
+        {
+            return Poll::Ready(Some(Err(Error::Stopped)));
+        }
+        let polled = reader.poll_bytes(cx);
+        if let Some(stream) = &reader.stream {
+            stream.record(cx, &polled, reader.left.start);
+        }
+        polled
+    }
+}
+
+impl Reader {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let reader = self;
         if reader.left.is_empty() {
             return Poll::Ready(None);
         }
@@ -190,22 +252,29 @@ impl Stream for Reader {
             reader.pinned.hold_first(None);
             reader.leave_behind(before);
             reader.read_ahead();
+            reader.report_tier();
         }
         let (_, chunk) = reader.chunk.as_mut().expect("found just now");
         let Piece { mut bytes, keeps } = match chunk {
             CurrentChunk::Whole(bytes) => Piece::of(bytes, offset),
             CurrentChunk::Flight {
-                flight, position, ..
+                flight,
+                position,
+                wait,
+                ..
             } => match flight.poll_at(
                 number_of(&mut reader.number, &reader.pinned),
                 offset,
                 position,
                 cx,
             ) {
-                Poll::Ready(Ok(Some(piece))) => piece,
+                Poll::Ready(Ok(Some(piece))) => {
+                    *wait = None;
+                    piece
+                }
                 Poll::Ready(Ok(None)) => {
                     reader.chunk = None;
-                    return Pin::new(reader).poll_next(cx);
+                    return reader.poll_bytes(cx);
                 }
                 Poll::Ready(Err(error)) => {
                     reader.chunk = None;
@@ -213,6 +282,7 @@ impl Stream for Reader {
                 }
                 Poll::Pending => {
                     reader.waited = true;
+                    wait.get_or_insert_with(|| Wait::begin(&reader.pinned));
                     return Poll::Pending;
                 }
             },

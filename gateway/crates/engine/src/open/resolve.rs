@@ -19,10 +19,12 @@ use crate::fetch::version_fetches::VersionFetches;
 use crate::invalidate::pins;
 use crate::{Core, Error, ReadContext};
 use tidegate_cache::{Entry, Record};
-use tidegate_origin::OriginError;
+use tidegate_origin::cause::run_for;
 use tidegate_origin::client::run_for_client;
+use tidegate_origin::{Cause, OriginError};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp};
+use tidegate_telemetry::trace;
 
 type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 
@@ -74,6 +76,16 @@ impl ResolveRequest {
         }
     }
 
+    /// Returns the cause of its requests.
+    fn cause(&self) -> Cause {
+        match self.known_record() {
+            Some(_) => Cause::Revalidate,
+            None if self.bare => Cause::Names,
+            None if self.quiet => Cause::Folder,
+            None => Cause::Demand,
+        }
+    }
+
     /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
     /// table's lock; a resolve leaves the table only after it has installed its result.
     fn ended_result(&self) -> Option<Result<Resolution, Error>> {
@@ -120,7 +132,9 @@ pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
         token,
     };
     // It starts at its first poll, which is not under the table's lock.
-    let run = run_for_client(request.client, run_resolve(request, entry));
+    let (client, cause) = (request.client, request.cause());
+    let run = run_for(cause, run_for_client(client, run_resolve(request, entry)));
+    let run = trace::carry(run);
     let carried = async move { core.run_on_origin_runtime(run).await };
     let shared = carried.boxed().shared();
     let weak = shared

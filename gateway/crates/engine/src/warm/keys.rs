@@ -1,7 +1,8 @@
 //! A page of a bucket's keys, for warming.
 
 use crate::{Engine, Error, ReadContext};
-use tidegate_origin::{After, List};
+use tidegate_origin::cause::run_for;
+use tidegate_origin::{After, Cause, List};
 
 /// Objects of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,7 +40,10 @@ impl Engine {
             limit,
         };
         let origin = source.origin.clone();
-        let asked = async move { origin.list(request).await.map_err(Error::from) };
+        let asked = async move {
+            let listed = run_for(Cause::Warm, origin.list(request));
+            listed.await.map_err(Error::from)
+        };
         let listing = self.core.run_on_origin_runtime(asked).await?;
         let objects = listing.objects.into_iter();
         Ok(KeyPage {

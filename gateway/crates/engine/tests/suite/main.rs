@@ -17,3 +17,4 @@ mod stress;
 mod support;
 mod tiers;
 mod variants;
+mod waits;

@@ -59,6 +59,10 @@ impl Default for Metrics {
 impl Metrics {
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
+        // They begin at 0, so that the first one counts as a rise.
+        for reason in ["joined", "gap", "lost", "failed"] {
+            let _ = self.doubts.get_or_create(&ReasonLabel { reason });
+        }
         names::FLEET_CONNECTED.register(registry, self.connected.clone());
         names::FLEET_PEERS.register(registry, self.peers.clone());
         names::FLEET_SENT.register(registry, self.sent.clone());

@@ -1,7 +1,7 @@
 //! The handles of open files: each on a version, or on the draft that it follows.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use fuser::FopenFlags;
 use rustix::fs::OFlags;
@@ -9,8 +9,11 @@ use rustix::fs::OFlags;
 use super::draft::HandleShare;
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
-use tidegate_engine::Object;
+use tidegate_engine::{Object, StreamGuard, StreamKind};
 use tidegate_write::Writer;
+
+/// The size from which on an open file that is read is a stream of its own for the operator.
+const MIN_STREAM_SIZE: u64 = 1 << 20;
 
 /// A file, held open: on one version, or on a draft.
 #[derive(Debug)]
@@ -20,6 +23,10 @@ pub(crate) struct Handle {
     pub(super) object: Option<Object>,
     /// Its way to write, if it may.
     pub(crate) write_handle: Option<WriteHandle>,
+    /// The thread that opened it; 0 if that is not known.
+    opener: u32,
+    /// Its entry in the registry of streams, from its first longer read on.
+    stream: OnceLock<StreamGuard>,
     _paged: PageUse,
 }
 
@@ -42,19 +49,32 @@ impl Handle {
             share,
             object,
             write_handle,
+            opener: 0,
+            stream: OnceLock::new(),
             _paged: paged,
         };
         (handle, reply)
     }
 
     /// Returns a handle on a version.
-    pub(super) fn on(share: HandleShare, object: Object, paged: PageUse) -> Self {
+    pub(super) fn on(share: HandleShare, object: Object, paged: PageUse, opener: u32) -> Self {
         Self {
             share,
             object: Some(object),
             write_handle: None,
+            opener,
+            stream: OnceLock::new(),
             _paged: paged,
         }
+    }
+
+    /// Returns its entry in the registry of streams; a file of another version has one after the next open.
+    pub(super) fn stream(&self, object: &Object) -> Option<&StreamGuard> {
+        if object.version().size <= MIN_STREAM_SIZE {
+            return None;
+        }
+        let new = || object.stream(StreamKind::Mount, program_of(self.opener));
+        Some(self.stream.get_or_init(new))
     }
 
     /// Returns the draft that it reads, if any.
@@ -114,4 +134,13 @@ impl WriteHandle {
 /// Returns whether a flag of open(2) is set.
 pub(crate) fn has_flag(flags: i32, flag: OFlags) -> bool {
     i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
+}
+
+/// Returns the name of a thread's program (proc_pid_comm(5)), and its number.
+fn program_of(thread: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{thread}/comm"));
+    match name {
+        Ok(name) => format!("{} ({thread})", name.trim_end()),
+        Err(_) => format!("process {thread}"),
+    }
 }

@@ -1,6 +1,7 @@
 //! Open files: the version that each is on, or the draft that it follows; whether the kernel may use its pages for it;
 //! and its bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Files {
         let opened = async {
             match self.open_to_follow(&node, flags).await? {
                 Some(opened) => Ok(opened),
-                None => self.open_to_read(&node, flags).await,
+                None => self.open_to_read(&node, flags, thread).await,
             }
         };
         let (handle, reply) = self.bounded(opened).await?;
@@ -88,6 +89,7 @@ impl Files {
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
+        thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let size = node.pages().size();
         let first = match size {
@@ -117,7 +119,7 @@ impl Files {
             Handle::following(share, Some(object), None, past)
         } else {
             let (paged, reply) = self.prepare_pages(node, &object).await?;
-            (Handle::on(share, object, paged), reply)
+            (Handle::on(share, object, paged, thread), reply)
         };
         let reply = match past {
             true => FopenFlags::FOPEN_DIRECT_IO,
@@ -250,7 +252,7 @@ impl Files {
         };
         let object = now()?;
         let told = |error| errno::logged(&error, &node.key());
-        match self.read_version(&object, offset, end).await {
+        match self.read_version(handle, &object, offset..end).await {
             Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
                 // It may be in the middle of a rename; its bytes are under the other name.
                 let _named = node.naming.read().await;
@@ -258,7 +260,8 @@ impl Files {
                 if moved.id() == object.id() {
                     return Err(told(error));
                 }
-                self.read_version(&moved, offset, end).await.map_err(told)
+                let read = self.read_version(handle, &moved, offset..end);
+                read.await.map_err(told)
             }
             read => read.map_err(told),
         }
@@ -266,12 +269,12 @@ impl Files {
 
     pub(super) async fn read_version(
         &self,
+        handle: &Handle,
         object: &Object,
-        offset: u64,
-        end: u64,
+        range: Range<u64>,
     ) -> Result<ReadData, Error> {
         let size = object.version().size;
-        let end = end.min(size);
+        let (offset, end) = (range.start, range.end.min(size));
         if offset >= end {
             return Ok(ReadData::Shared(Bytes::new()));
         }
@@ -280,6 +283,9 @@ impl Files {
                 .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
+        if let Some(stream) = handle.stream(object) {
+            reader.report_to(stream);
+        }
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
         let mut joined = Vec::new();
         while let Some(piece) = reader.next().await {

@@ -7,6 +7,7 @@
 //! The frames of a short answer that are ready at once go to the socket together: one system call takes them all.
 
 use std::mem::take;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,7 +22,7 @@ use super::client_memory::{COPY_BYTES, ChargedBytes, ClientMemory, ClientSpeed, 
 use super::multipart::Multipart;
 use super::pieces::Pieces;
 use super::readable::Readable;
-use tidegate_engine::Error;
+use tidegate_engine::{Error, StreamGuard};
 use tidegate_plan::ByteRange;
 
 /// The reason why a body broke off.
@@ -43,6 +44,8 @@ pub(crate) trait ByteSource: Send {
     fn left(&self) -> u64;
     /// Returns whether the last poll waited for the client to take bytes.
     fn waits_for_client(&self) -> bool;
+    /// Registers it as a stream of this client for the operator.
+    fn register(&mut self, client: Option<IpAddr>);
 }
 
 /// The longest answer whose frames are handed to the socket together.
@@ -72,6 +75,8 @@ pub(crate) struct Delivery<O: Readable> {
     /// The speed at which it took the one before.
     speed: Option<ClientSpeed>,
     memory: Arc<ClientMemory>,
+    /// Its entry in the registry of streams.
+    stream: Option<StreamGuard>,
 }
 
 impl<O: Readable> ByteSource for Delivery<O> {
@@ -104,6 +109,13 @@ impl<O: Readable> ByteSource for Delivery<O> {
 
     fn waits_for_client(&self) -> bool {
         self.waits_for_client
+    }
+
+    fn register(&mut self, client: Option<IpAddr>) {
+        self.stream = self.object.stream(client);
+        if let (Some(reader), Some(stream)) = (&mut self.reader, &self.stream) {
+            O::report_to(reader, stream);
+        }
     }
 }
 
@@ -184,6 +196,7 @@ impl<O: Readable> Delivery<O> {
             sent: None,
             speed: None,
             memory,
+            stream: None,
         }
     }
 
@@ -203,8 +216,12 @@ impl<O: Readable> Delivery<O> {
             && !self.range.is_empty()
             && self.memory.has_room()
             && let Some(reader) = &mut self.reader
-            && let Some(next) = reader.next().now_or_never()
         {
+            let Some(next) = reader.next().now_or_never() else {
+                // The client has not asked for it yet.
+                O::forget_wait(reader);
+                return;
+            };
             match next {
                 Some(Ok(frame)) if frame.len() as u64 <= self.range.len() => {
                     self.begin(Some(frame))
@@ -236,9 +253,13 @@ impl<O: Readable> Delivery<O> {
                 return Poll::Ready(Ok(self.next_part()));
             }
             let range = self.range;
-            let reader = self
-                .reader
-                .get_or_insert_with(|| self.object.read_at(range));
+            let reader = self.reader.get_or_insert_with(|| {
+                let mut reader = self.object.read_at(range);
+                if let Some(stream) = &self.stream {
+                    O::report_to(&mut reader, stream);
+                }
+                reader
+            });
             let Some(frame) = ready!(Pin::new(&mut *reader).poll_next(cx)) else {
                 return Poll::Ready(Err(BodyError::Length));
             };

@@ -1,9 +1,13 @@
 //! The open objects whose bytes a body can carry.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use futures_core::Stream;
 
-use tidegate_engine::{Coverage, Error, Object, Reader, Variant, VariantReader};
+use tidegate_engine::{
+    Coverage, Error, Object, Reader, StreamGuard, StreamKind, Variant, VariantReader,
+};
 use tidegate_plan::ByteRange;
 use tidegate_write::{ClosedDraft, ClosedDraftReader};
 
@@ -17,6 +21,14 @@ pub(crate) trait Readable: Clone + Send + Unpin + 'static {
     fn is_cached(&self, range: ByteRange) -> bool;
     /// Returns the bytes of memory that `piece`, which `reader` yielded last, keeps alive.
     fn pinned_bytes(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
+    /// Registers a stream of it for the operator, if it is read from the cache or the bucket.
+    fn stream(&self, _client: Option<IpAddr>) -> Option<StreamGuard> {
+        None
+    }
+    /// Has `reader` report to a registered stream.
+    fn report_to(_reader: &mut Self::Reader, _stream: &StreamGuard) {}
+    /// Has the present wait of `reader` not count: no client waits for its bytes yet.
+    fn forget_wait(_reader: &mut Self::Reader) {}
 }
 
 impl Readable for Object {
@@ -32,6 +44,19 @@ impl Readable for Object {
 
     fn pinned_bytes(&self, reader: &Reader, _: &Bytes) -> usize {
         reader.keeps()
+    }
+
+    fn stream(&self, client: Option<IpAddr>) -> Option<StreamGuard> {
+        let client = client.map_or_else(|| "local".to_owned(), |address| address.to_string());
+        Some(Self::stream(self, StreamKind::Http, client))
+    }
+
+    fn report_to(reader: &mut Reader, stream: &StreamGuard) {
+        reader.report_to(stream);
+    }
+
+    fn forget_wait(reader: &mut Reader) {
+        reader.forget_wait();
     }
 }
 

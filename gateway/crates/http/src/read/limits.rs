@@ -132,6 +132,10 @@ impl ByteSource for LimitedContent {
         self.held.remaining() as u64 + self.content.left()
     }
 
+    fn register(&mut self, client: Option<IpAddr>) {
+        self.content.register(client);
+    }
+
     fn waits_for_client(&self) -> bool {
         self.sleep.is_none() && self.content.waits_for_client()
     }

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use crate::metrics::{Meter, word};
 use crate::{
-    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
+    Answer, Body, Cause, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
     WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_telemetry::trace::{self, Kind, Span};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Metered {
 
     async fn measure<T>(
         &self,
-        kind: &'static str,
+        (kind, cause): (&'static str, Cause),
         good: impl FnOnce(&T) -> &'static str,
         ask: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
@@ -39,14 +40,33 @@ impl Metered {
             meter: &self.meter,
             kind,
             result: "abandoned",
+            cause: Cause::current(cause),
         };
         let begun = Instant::now();
-        let answer = ask.await;
+        let mut span = self.span(kind, outcome.cause);
+        let answer = trace::within(span.as_ref(), ask).await;
         outcome.result = answer.as_ref().map_or_else(word, good);
+        if let Some(span) = &mut span {
+            span.set("tidegate.result", outcome.result);
+            if answer.is_err() {
+                span.fail();
+            }
+        }
         if answer.is_ok() {
             self.meter.observe_answer(begun.elapsed());
         }
         answer
+    }
+}
+
+impl Metered {
+    /// Begins the step of a trace that is this request, to the head of its answer.
+    fn span(&self, kind: &'static str, cause: Cause) -> Option<Span> {
+        let mut span = trace::span("origin request", Kind::Client)?;
+        span.set("tidegate.origin", self.meter.name().to_owned());
+        span.set("tidegate.kind", kind);
+        span.set("tidegate.cause", cause.as_str());
+        Some(span)
     }
 }
 
@@ -55,11 +75,12 @@ struct RequestOutcome<'a> {
     meter: &'a Meter,
     kind: &'static str,
     result: &'static str,
+    cause: Cause,
 }
 
 impl Drop for RequestOutcome<'_> {
     fn drop(&mut self) {
-        self.meter.count_request(self.kind, self.result);
+        self.meter.count_request(self.kind, self.result, self.cause);
     }
 }
 
@@ -78,12 +99,15 @@ impl Origin for Metered {
             Answer::NotModified { .. } => "not_modified",
         };
         Box::pin(async move {
-            let answer = self.measure("get", good, self.inner.get(request)).await?;
+            let cause = Cause::current(request.priority.into());
+            let asked = self.inner.get(request);
+            let answer = self.measure(("get", cause), good, asked).await?;
             Ok(match answer {
                 Answer::Content(content) => Answer::Content(Content {
                     body: Box::pin(CountedBody {
                         body: content.body,
                         meter: self.meter.clone(),
+                        cause,
                     }),
                     ..content
                 }),
@@ -93,7 +117,7 @@ impl Origin for Metered {
     }
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
-        Box::pin(self.measure("head", |_| "content", self.inner.head(key)))
+        Box::pin(self.measure(("head", Cause::Demand), |_| "content", self.inner.head(key)))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
@@ -101,15 +125,19 @@ impl Origin for Metered {
             Some(_) => "content",
             None => "not_found",
         };
-        Box::pin(self.measure("head", good, self.inner.peek(key)))
+        Box::pin(self.measure(("head", Cause::Names), good, self.inner.peek(key)))
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.measure("list", |_| "content", self.inner.list(request)))
+        Box::pin(self.measure(
+            ("list", Cause::Names),
+            |_| "content",
+            self.inner.list(request),
+        ))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
-        Box::pin(self.measure("probe", |()| "content", self.inner.probe()))
+        Box::pin(self.measure(("probe", Cause::Probe), |()| "content", self.inner.probe()))
     }
 }
 
@@ -125,9 +153,14 @@ impl OriginWrite for Metered {
                 meter: &self.meter,
                 kind,
                 result: "abandoned",
+                cause: Cause::current(Cause::Write),
             };
-            let answer = self.inner.write(write).await;
+            let mut span = self.span(kind, outcome.cause);
+            let answer = trace::within(span.as_ref(), self.inner.write(write)).await;
             outcome.result = answer.as_ref().map_or_else(word, |_| "written");
+            if let Some(span) = &mut span {
+                span.set("tidegate.result", outcome.result);
+            }
             answer
         })
     }
@@ -137,6 +170,7 @@ impl OriginWrite for Metered {
 struct CountedBody {
     body: Body,
     meter: Meter,
+    cause: Cause,
 }
 
 impl Stream for CountedBody {
@@ -146,7 +180,7 @@ impl Stream for CountedBody {
         let item = ready!(self.body.as_mut().poll_next(cx));
         match &item {
             Some(Ok(frame)) => {
-                self.meter.received(frame.len());
+                self.meter.received(self.cause, frame.len());
             }
             Some(Err(error)) => self.meter.count_broken_body(error),
             None => {}

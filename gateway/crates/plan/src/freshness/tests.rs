@@ -9,6 +9,7 @@ const fn secs(n: u64) -> Duration {
 
 fn profile() -> Profile {
     Profile {
+        name: "test",
         read_ahead: 0,
         streams: 1,
         ttl: secs(60),

@@ -60,6 +60,8 @@ pub(crate) struct DraftState {
     pub(crate) times: Times,
     /// The revision of the waiting change of attributes that is among the headers.
     pub(crate) attributes_of: Option<u64>,
+    /// The time of the oldest write that is not in the bucket, while it is unpublished.
+    pub(crate) unsent_since: Timestamp,
     /// Changes with every write and every changed header.
     pub(crate) revision: u64,
     pub(crate) phase: Phase,
@@ -73,6 +75,8 @@ pub(crate) struct DraftState {
     /// Failures in a row. No part is sent ahead before `not_before`.
     pub(crate) failures: u32,
     pub(crate) not_before: Option<Instant>,
+    /// The time of the next try of the queue, while it waits for that.
+    pub(crate) next_try: Option<Instant>,
     /// The version that was committed last.
     pub(crate) committed: Option<Arc<Version>>,
 }
@@ -113,6 +117,7 @@ impl DraftState {
             records: Vec::new(),
             times,
             attributes_of: None,
+            unsent_since: times.changed,
             revision: 0,
             phase: Phase::default(),
             handles: 0,
@@ -121,6 +126,7 @@ impl DraftState {
             failure: None,
             failures: 0,
             not_before: None,
+            next_try: None,
             committed: None,
         }
     }
@@ -147,6 +153,9 @@ impl DraftState {
     /// Notes a change of a header. It invalidates a completion under way.
     pub(crate) fn note_headers(&mut self, now: Timestamp) {
         self.times.changed = following(now, self.times.changed, self.phase.is_dirty());
+        if !self.phase.is_dirty() {
+            self.unsent_since = now;
+        }
         self.revision += 1;
         self.phase.change();
         self.completing = None;

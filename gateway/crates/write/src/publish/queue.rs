@@ -15,7 +15,7 @@ use crate::draft::state::DraftState;
 use crate::spool::file::SpoolFile;
 use crate::{WriteError, Writers};
 use tidegate_plan::retry::Backoff;
-use tidegate_plan::{Extents, ObjectId};
+use tidegate_plan::{Extents, ObjectId, Timestamp, Version};
 
 /// Pauses between background tries to commit an object or abort an upload.
 pub(crate) const RETRY_PAUSE: Backoff = Backoff {
@@ -47,6 +47,14 @@ pub struct Pending {
     pub stage: Stage,
     /// The error of the last try to publish it.
     pub trouble: Option<WriteError>,
+    /// The bytes of it that the bucket has already, in parts.
+    pub sent: u64,
+    /// The time until the next try, if it waits for one.
+    pub next_try: Option<Duration>,
+    /// The version that it began with.
+    pub base: Option<Arc<Version>>,
+    /// The time of its last write.
+    pub modified: Timestamp,
 }
 
 /// The step that a draft waits for.
@@ -63,6 +71,9 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All stages, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Open, Self::Sending, Self::Waiting, Self::Refused];
+
     /// Returns the stage as one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -151,6 +162,12 @@ impl SharedDraft {
             spooled: state.draft.local().bytes(),
             stage,
             trouble: state.phase.trouble().cloned(),
+            sent: state.draft.sent_parts().map(|(_, part)| part.length).sum(),
+            next_try: state
+                .next_try
+                .map(|next| next.duration_since(Instant::now())),
+            base: state.base.as_ref().map(|base| base.version.clone()),
+            modified: state.times.modified,
         }
     }
 
@@ -222,10 +239,12 @@ impl SharedDraft {
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
                     self.sync_closed().await;
+                    self.state().next_try = Some(Instant::now() + pause);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
                     }
+                    self.state().next_try = None;
                 }
                 Err(error) => {
                     tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");

@@ -107,6 +107,7 @@ impl Writers {
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
         let mut state = DraftState::new(&self.0, id, base, headers, guard);
         state.times = times;
+        state.unsent_since = times.changed;
         state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
         state.sums.clone_from(&replayed.sums);

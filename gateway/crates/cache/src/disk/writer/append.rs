@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 
@@ -172,7 +173,7 @@ impl Writer {
                 let _ = log.files.unlink(path);
             }
         })?;
-        let segment = Arc::new(Segment::new(number, data, 0, 0));
+        let segment = Arc::new(Segment::new(number, data, SystemTime::now(), 0));
         log.segments.insert(&segment);
         self.current = Some(CurrentSegment {
             segment,

@@ -103,9 +103,12 @@ impl Writer {
             }
         }
         let metrics = &self.log.metrics;
+        let evicted = u64::try_from(dead.len()).unwrap_or(0);
+        metrics.evictions.inc_by(evicted);
         metrics
-            .evictions
-            .inc_by(u64::try_from(dead.len()).unwrap_or(0));
+            .tier
+            .eviction_age
+            .observe_many(segment.age(), evicted);
         if kept.is_empty() {
             self.unlink(number);
             return Ok(true);

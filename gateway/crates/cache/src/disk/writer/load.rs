@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tracing::{info, warn};
 
@@ -17,6 +17,7 @@ use super::super::refusal::Fault;
 use super::super::segment::{Segment, parse_name};
 use super::Writer;
 use crate::ChunkKey;
+use tidegate_telemetry::progress::ProgressLines;
 
 /// The chunks that were found.
 #[derive(Debug, Default)]
@@ -50,13 +51,21 @@ impl Writer {
             clean,
             "loading the index of the cache disk"
         );
-        let mut tally = LoadTally::default();
+        let (mut tally, mut lines) = (LoadTally::default(), ProgressLines::begin(began));
         for (number, data) in found.into_iter().rev() {
             if self.log.queue.phase() != QueuePhase::Open {
                 break;
             }
             self.load_segment(number, data, &mut tally);
-            self.log.loaded.fetch_add(1, Ordering::Relaxed);
+            let loaded = self.log.loaded.fetch_add(1, Ordering::Relaxed) + 1;
+            if lines.is_due(Instant::now()) {
+                info!(
+                    path,
+                    loaded,
+                    of = count,
+                    "still loading the index of the cache disk"
+                );
+            }
         }
         let seconds = began.elapsed().as_secs_f64();
         let LoadTally { chunks, dropped } = tally;
@@ -121,7 +130,8 @@ impl Writer {
         let mut taken: Vec<(u64, u64)> = Vec::with_capacity(total);
         // The segment is known before its chunks are, so that a reader that finds a chunk can read
         // it.
-        let segment = Arc::new(Segment::new(number, Arc::clone(&data), count, 0));
+        let begun = stat.created.unwrap_or_else(SystemTime::now);
+        let segment = Arc::new(Segment::new(number, Arc::clone(&data), begun, count));
         log.segments.insert(&segment);
         // The last entry of a chunk counts, here as among segments.
         for (key, location) in entries.into_iter().rev() {

@@ -4,8 +4,9 @@ use crate::WriteError;
 use crate::publish::send::is_staging_key;
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::of_listing;
+use tidegate_origin::cause::run_for;
 use tidegate_origin::list::MAX_PAGE_KEYS;
-use tidegate_origin::{List, Listed};
+use tidegate_origin::{Cause, List, Listed};
 
 /// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
 /// `most`.
@@ -22,7 +23,8 @@ pub(super) async fn list(
             after,
             limit: MAX_PAGE_KEYS,
         };
-        let page = source.origin.list(list).await.map_err(of_listing)?;
+        let page = run_for(Cause::Write, source.origin.list(list)).await;
+        let page = page.map_err(of_listing)?;
         let objects = page.objects.into_iter();
         found.extend(objects.filter(|listed| !is_staging_key(&listed.key)));
         if found.len() > most {

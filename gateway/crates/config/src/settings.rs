@@ -1,0 +1,201 @@
+//! Every key of a configuration, for an operator: its help, its value, and the place that wrote it.
+
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::document::Document;
+use super::problem::{KeyPath, ValueLocation};
+use super::reference;
+use super::schema::{choices, present, property};
+use super::tree::Node;
+
+/// One key, as it stands in a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The key: `route[0].path`.
+    pub key: String,
+    /// Its description.
+    pub help: String,
+    /// The kind of its value, for a person.
+    pub kind: String,
+    /// The words that it allows, if there are only some.
+    pub choices: Vec<String>,
+    /// Its default, if it has one.
+    pub default: Option<String>,
+    /// Its value; `None` if it has none, or is a secret.
+    pub value: Option<String>,
+    /// Whether its value is never shown.
+    pub secret: bool,
+    /// The place that wrote it; `None`: no place did, and the default holds.
+    pub source: Option<ValueLocation>,
+}
+
+/// Returns every key of a document, in the order of the reference; those of lists once for each entry.
+pub(super) fn settings(document: &Document<'_>, schema: &Value) -> Vec<Setting> {
+    let tree = document.tree();
+    let mut walk = Walk {
+        document,
+        found: Vec::new(),
+    };
+    walk.table(schema, &KeyPath::default(), Some(tree.get_ref()));
+    walk.found
+}
+
+struct Walk<'d, 't> {
+    document: &'d Document<'t>,
+    found: Vec<Setting>,
+}
+
+impl Walk<'_, '_> {
+    fn table(&mut self, schema: &Value, path: &KeyPath, table: Option<&DeTable<'_>>) {
+        let schema = present(schema);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, inner) in properties.into_iter().flatten() {
+            let node = table.and_then(|table| table.get(name.as_str()));
+            self.key(inner, &path.key(name), node);
+        }
+        if properties.is_none() {
+            // The user chooses the names.
+            for (name, node) in table.into_iter().flatten() {
+                if let Some(inner) = property(schema, name.get_ref()) {
+                    self.key(inner, &path.key(name.get_ref()), Some(node));
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, schema: &Value, path: &KeyPath, node: Option<&Node<'_>>) {
+        let inner = present(schema);
+        let table = node.and_then(|node| node.get_ref().as_table());
+        if let Some(entries) = reference::tables(inner) {
+            let list = node.and_then(|node| node.get_ref().as_array());
+            for (index, entry) in list.into_iter().flatten().enumerate() {
+                self.table(entries, &path.index(index), entry.get_ref().as_table());
+            }
+        } else if is_table(inner) && (node.is_none() || table.is_some()) {
+            self.table(inner, path, table);
+        } else {
+            self.leaf(schema, path, node);
+        }
+    }
+
+    fn leaf(&mut self, schema: &Value, path: &KeyPath, node: Option<&Node<'_>>) {
+        let secret = is_secret(schema);
+        let default = schema.get("default").map(shown_default);
+        let written = node.filter(|_| !secret).map(|node| shown(node.get_ref()));
+        self.found.push(Setting {
+            key: path.to_string(),
+            help: reference::description(schema),
+            kind: reference::kind(schema),
+            choices: choices(schema).into_iter().map(str::to_owned).collect(),
+            value: written.or_else(|| default.clone().filter(|_| node.is_none())),
+            default,
+            secret,
+            source: node.map(|node| self.document.location(&node.span())),
+        });
+    }
+}
+
+/// Returns whether a value is a table whose keys are settings of their own.
+fn is_table(schema: &Value) -> bool {
+    let open = schema.get("additionalProperties");
+    let has_keys = schema.get("properties").is_some() || open.is_some_and(Value::is_object);
+    has_keys && schema.get("x-kind").is_none()
+}
+
+/// Returns whether a value, or a part of it, is a secret.
+fn is_secret(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => {
+            let kind = map.get("x-kind").and_then(Value::as_str);
+            matches!(kind, Some("secret" | "token")) || map.values().any(is_secret)
+        }
+        Value::Array(list) => list.iter().any(is_secret),
+        _ => false,
+    }
+}
+
+fn shown_default(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => reference::toml_text(value),
+    }
+}
+
+/// Returns a value as an override writes it: bare text, or TOML.
+fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => text.to_string(),
+        value => toml_of(value),
+    }
+}
+
+fn toml_of(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => toml::Value::String(text.to_string()).to_string(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(list) => {
+            let list: Vec<_> = list.iter().map(|one| toml_of(one.get_ref())).collect();
+            format!("[{}]", list.join(", "))
+        }
+        DeValue::Table(table) => {
+            let pair = |(key, value): (&toml::Spanned<_>, &Node<'_>)| {
+                let key: &std::borrow::Cow<'_, str> = key.get_ref();
+                format!("{key} = {}", toml_of(value.get_ref()))
+            };
+            let pairs: Vec<_> = table.iter().map(pair).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Environment, Loaded, Overrides, parse_with};
+
+    fn loaded(text: &str) -> Loaded {
+        let overrides = Overrides::default();
+        let overrides = overrides.with("cache.memory", Some("2GiB")).expect("a key");
+        let env = Environment::from_iter([("TIDEGATE_LOG__LEVEL", "debug")]);
+        parse_with("t.toml", text, &overrides, &env).expect("it is right")
+    }
+
+    #[test]
+    fn each_key_has_its_value_and_the_place_that_wrote_it() {
+        let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\nsecret_access_key = \"s3cret\"\naccess_key_id = \"id\"\n\
+                    [admin]\ntoken = \"0123456789abcdef0123456789abcdef\"\n[profile.films]\nttl = \"5m\"\n\
+                    [[hook]]\non = [\"created\"]\nurl = \"http://r/\"\nheaders = { X-Key = \"s3cret\" }\n";
+        let all = loaded(text).settings;
+        let of = |key: &str| {
+            let found = all.iter().find(|one| one.key == key);
+            found.unwrap_or_else(|| panic!("{key} is there"))
+        };
+        let value = |key: &str| of(key).value.as_deref();
+        assert_eq!(value("cache.memory"), Some("2GiB"));
+        let over = ValueLocation::Override("cache.memory".to_owned());
+        assert_eq!(of("cache.memory").source, Some(over));
+        let variable = ValueLocation::Variable("TIDEGATE_LOG__LEVEL".to_owned());
+        assert_eq!(of("log.level").source, Some(variable));
+        assert_eq!(value("cache.chunk"), Some("256KiB"));
+        assert_eq!(of("cache.chunk").source, None);
+        assert_eq!(value("origin[0].bucket"), Some("b"));
+        assert_eq!(value("profile.films.ttl"), Some("5m"));
+        assert_eq!(value("hook[0].on"), Some("[\"created\"]"));
+        for secret in [
+            "admin.token",
+            "origin[0].secret_access_key",
+            "hook[0].headers.X-Key",
+        ] {
+            let secret = of(secret);
+            assert!(secret.secret && secret.value.is_none(), "{secret:?}");
+            assert!(secret.source.is_some(), "{secret:?}");
+        }
+        assert!(!format!("{all:?}").contains("s3cret"));
+        assert!(all.iter().all(|one| !one.kind.is_empty()));
+        assert!(of("admin.console").choices.len() == 3);
+    }
+}

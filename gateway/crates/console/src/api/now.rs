@@ -1,0 +1,79 @@
+//! `GET /api/v1/now` and `GET /api/v1/history`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::Console;
+use crate::exposition::label;
+use crate::figures::{ErrorCount, Figures, errors};
+use crate::history::History;
+
+/// The state of the gateway now.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Now {
+    /// The time of this answer, in seconds since 1970.
+    pub time: f64,
+    /// The version of the program.
+    pub version: String,
+    /// The time since the start of the process, in seconds.
+    pub uptime: f64,
+    /// The length of the period that the figures are of, in seconds.
+    pub period: f64,
+    /// The figures of the period.
+    pub figures: Figures,
+    /// The failures of the period by cause, the most frequent first.
+    pub errors_by_cause: Vec<ErrorCount>,
+    /// HTTP requests under way.
+    pub requests_in_flight: u64,
+    /// Open HTTP connections.
+    pub connections: u64,
+    /// Files that programs hold open on mounts.
+    pub open_files: u64,
+    /// Streams under way: see `streams`.
+    pub streams: u64,
+    /// Memory of the process, in bytes.
+    pub memory: u64,
+    /// What is missing, as `/readyz` says it; empty: nothing is. `null` until it was looked at.
+    pub missing: Option<Vec<String>>,
+    /// Problems that do not prevent answers, in words.
+    pub notes: Vec<String>,
+}
+
+/// Returns the state of the gateway now.
+pub(crate) fn collect(console: &Console) -> Now {
+    let present = console.sampler.present();
+    let samples = &present.after.samples;
+    let build = samples.series("build_info", &[]).next();
+    let started = samples.sum("process_start_time_seconds", &[]);
+    Now {
+        time: present.time,
+        version: build.map_or_else(String::new, |(labels, _)| {
+            label(labels, "version").to_owned()
+        }),
+        uptime: (present.time - started).max(0.0),
+        period: present.period,
+        figures: present.figures.clone(),
+        errors_by_cause: errors(&present.before, &present.after),
+        requests_in_flight: samples.count("http_requests_in_flight", &[]),
+        connections: samples.count("http_connections", &[]),
+        open_files: samples.count("fuse_open_files", &[]),
+        streams: console.admin.engine.streams().count() as u64,
+        memory: samples.count("process_resident_memory_bytes", &[]),
+        missing: console.readiness.look(&console.admin.control),
+        notes: console.admin.control.notes(),
+    }
+}
+
+/// Answers `GET /api/v1/now`.
+#[utoipa::path(get, path = "/api/v1/now", responses((status = 200, body = Now)))]
+pub(crate) async fn now(State(console): State<Console>) -> Json<Now> {
+    Json(collect(&console))
+}
+
+/// Answers `GET /api/v1/history`.
+#[utoipa::path(get, path = "/api/v1/history", responses((status = 200, body = History)))]
+pub(crate) async fn history(State(console): State<Console>) -> Json<History> {
+    Json(console.sampler.history())
+}

@@ -1,0 +1,344 @@
+//! `GET /api/v1/objects`: a page of a folder of the bucket, as a mount shows it, with what is cached of each object.
+//!
+//! A page costs at most one request to the bucket. Positions between pages are kept in memory under a random number, the
+//! token; a token that is no longer known begins anew.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex};
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use futures_util::{StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::ApiError;
+use crate::Console;
+use tidegate_admin::place::{Below, Place, PlaceError};
+use tidegate_engine::names::{NameKind, PagePosition};
+use tidegate_engine::stat::{Present, Stat};
+use tidegate_plan::ObjectKey;
+use tidegate_telemetry::locks::Recover as _;
+
+/// Names on a page: the default, and the maximum.
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 500;
+
+/// Runs of chunks that are listed of one object.
+const MAX_RUNS: usize = 200;
+
+/// Positions that are kept: the oldest makes room.
+const MAX_POSITIONS: usize = 64;
+
+/// Objects that are looked at at a time.
+const AT_ONCE: usize = 16;
+
+/// The requested page of a folder.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct FolderQuery {
+    /// The folder as a path of the public listener, percent-encoded, with a `/` at its end.
+    pub path: String,
+    /// The host, if several routes have the path.
+    pub host: Option<String>,
+    /// The token from the page before.
+    pub page: Option<String>,
+    /// The names on the page, from 1 to 500; 50 if left out.
+    pub limit: Option<usize>,
+}
+
+/// A page of a folder.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Folder {
+    /// The name of the origin.
+    pub origin: String,
+    /// The prefix of the keys in the folder.
+    pub prefix: String,
+    /// The names on the page.
+    pub names: Vec<Name>,
+    /// The token of the next page; `null` on the last one.
+    pub next: Option<String>,
+    /// A part of the cache that is not loaded yet: bytes that are not found may still be there.
+    pub note: Option<String>,
+}
+
+/// A name in a folder.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Name {
+    /// The name, without the folder.
+    pub name: String,
+    /// The path of the public listener, percent-encoded; a folder's ends with `/`. `null`: no request can get it.
+    pub path: Option<String>,
+    /// Whether it is a folder.
+    pub folder: bool,
+    /// The size in bytes, of an object.
+    pub size: Option<u64>,
+    /// The time of its last change, in seconds since 1970.
+    pub modified: Option<f64>,
+    /// What is cached of it; `null` if nothing is known of it.
+    pub cached: Option<Cached>,
+    /// The state of a draft that is not in the bucket yet: see `writes`.
+    pub draft: Option<String>,
+}
+
+/// The cached state of an object.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Cached {
+    /// The entity tag of the version.
+    pub etag: String,
+    /// The media type.
+    pub content_type: Option<String>,
+    /// Whether it is fresh: one word.
+    pub state: String,
+    /// The same in a sentence.
+    pub freshness: String,
+    /// The time since the bucket confirmed it, in seconds.
+    pub age: f64,
+    /// Bytes in memory.
+    pub memory: u64,
+    /// Bytes on disk; some of them may be in memory as well.
+    pub disk: u64,
+    /// Bytes in no tier.
+    pub absent: u64,
+    /// Bytes on disk that a pin keeps.
+    pub pinned: u64,
+    /// The object in runs of bytes in the same tiers, in order; only the first ones if there are very many.
+    pub runs: Vec<Run>,
+    /// The number of runs left out.
+    pub runs_left_off: u64,
+}
+
+/// A run of bytes in the same tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Run {
+    /// Its first byte.
+    pub start: u64,
+    /// The end, exclusive.
+    pub end: u64,
+    /// Whether memory has it.
+    pub memory: bool,
+    /// Whether a disk has it.
+    pub disk: bool,
+    /// Whether a pin keeps it.
+    pub pinned: bool,
+}
+
+/// The positions between pages.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    kept: Mutex<VecDeque<(u64, Position)>>,
+    random: RandomState,
+}
+
+/// The rest of a folder.
+#[derive(Debug, Clone)]
+struct Position {
+    folder: (String, String),
+    names: Arc<[(String, NameKind)]>,
+    from: usize,
+    next: Option<PagePosition>,
+}
+
+impl Pages {
+    fn keep(&self, position: Position) -> String {
+        let mut kept = self.kept.lock().recover();
+        let last = kept.back().map_or(0, |(token, _)| *token);
+        let token = self
+            .random
+            .hash_one((last, kept.len(), &position.folder, position.from));
+        if kept.len() >= MAX_POSITIONS {
+            kept.pop_front();
+        }
+        kept.push_back((token, position));
+        format!("{token:016x}")
+    }
+
+    fn find(&self, token: &str, folder: &(String, String)) -> Option<Position> {
+        let token = u64::from_str_radix(token, 16).ok()?;
+        let kept = self.kept.lock().recover();
+        let (_, position) = kept.iter().find(|(known, _)| *known == token)?;
+        (position.folder == *folder).then(|| position.clone())
+    }
+}
+
+impl From<PlaceError> for ApiError {
+    fn from(error: PlaceError) -> Self {
+        let status = match error {
+            PlaceError::BadPath(_) | PlaceError::Several => StatusCode::BAD_REQUEST,
+            PlaceError::NoRoute => StatusCode::NOT_FOUND,
+        };
+        Self::new(status, error)
+    }
+}
+
+/// Returns a page of a folder.
+pub(crate) async fn collect(console: &Console, query: FolderQuery) -> Result<Folder, ApiError> {
+    if !query.path.starts_with('/') || !query.path.ends_with('/') {
+        return Err(ApiError::bad("a folder's path begins and ends with `/`"));
+    }
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(ApiError::bad(format!(
+            "limit is a number from 1 to {MAX_LIMIT}"
+        )));
+    }
+    let place = Place {
+        path: query.path,
+        host: query.host.filter(|host| !host.is_empty()),
+    };
+    let below = console.admin.locate.below(&place)?;
+    let position = position(console, &below, query.page.as_deref()).await?;
+    let here = &position.names[position.from..];
+    let (page, rest) = here.split_at(limit.min(here.len()));
+    let next = (!rest.is_empty() || position.next.is_some()).then(|| {
+        console.pages.keep(Position {
+            from: position.from + page.len(),
+            ..position.clone()
+        })
+    });
+    let names = stream::iter(page.iter().cloned())
+        .map(|(name, kind)| one(console, &below, name, kind))
+        .buffered(AT_ONCE);
+    let mut names: Vec<Name> = names.collect().await;
+    add_drafts(console, &below, &mut names, query.page.is_none());
+    Ok(Folder {
+        names,
+        next,
+        note: console.admin.engine.loaded().err(),
+        origin: below.origin,
+        prefix: below.prefix,
+    })
+}
+
+/// Returns the position of a token, with names to show, or the folder's begin.
+async fn position(
+    console: &Console,
+    below: &Below,
+    token: Option<&str>,
+) -> Result<Position, ApiError> {
+    let folder = (below.origin.clone(), below.prefix.clone());
+    let known = token.filter(|token| !token.is_empty());
+    let known = known.map(|token| {
+        let found = console.pages.find(token, &folder);
+        found.ok_or_else(|| {
+            ApiError::new(StatusCode::GONE, "this page is no longer known: begin anew")
+        })
+    });
+    let from = match known.transpose()? {
+        Some(position) if position.from < position.names.len() => return Ok(position),
+        Some(position) => position.next,
+        None => None,
+    };
+    let listed = console
+        .admin
+        .engine
+        .list(&below.source, &below.prefix, from)
+        .await?;
+    Ok(Position {
+        folder,
+        names: listed.names.into(),
+        from: 0,
+        next: listed.next,
+    })
+}
+
+/// Describes one name.
+async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> Name {
+    let mut shown = Name {
+        path: None,
+        folder: kind == NameKind::Folder,
+        size: None,
+        modified: None,
+        cached: None,
+        draft: None,
+        name,
+    };
+    if let NameKind::File(facts) = kind {
+        shown.size = Some(facts.size);
+        shown.modified = facts.modified.map(|time| time.0 as f64 / 1000.0);
+    }
+    let slash = if shown.folder { "/" } else { "" };
+    let key = format!("{}{}{slash}", below.prefix, shown.name);
+    shown.path = console.admin.locate.path(below, &key);
+    if let (false, Ok(key)) = (shown.folder, ObjectKey::new(&key))
+        && let Some(Stat::Present(present)) = console.admin.engine.stat(&below.source, &key).await
+    {
+        shown.size = Some(present.version.size);
+        shown.cached = Some(cached(&present));
+    }
+    shown
+}
+
+fn cached(present: &Present) -> Cached {
+    let content_type = present.version.header(&axum::http::header::CONTENT_TYPE);
+    let runs = present.runs.iter().take(MAX_RUNS).map(|run| Run {
+        start: run.range.start,
+        end: run.range.end,
+        memory: run.held.memory,
+        disk: run.held.disk,
+        pinned: run.held.pinned,
+    });
+    let listed = present.runs.len().min(MAX_RUNS);
+    Cached {
+        etag: present.version.etag.as_str().to_owned(),
+        content_type: content_type.map(str::to_owned),
+        state: present.freshness.name().to_owned(),
+        freshness: present.freshness.to_string(),
+        age: present.age.as_secs_f64(),
+        memory: present.in_memory,
+        disk: present.on_disk,
+        absent: present.absent,
+        pinned: present.pinned,
+        runs: runs.collect(),
+        runs_left_off: (present.runs.len() - listed + present.left_off) as u64,
+    }
+}
+
+/// Adds the state of drafts to the names; on the first page also drafts that the bucket does not have.
+fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first: bool) {
+    let pending = console
+        .admin
+        .writers
+        .iter()
+        .flat_map(|writers| writers.pending());
+    let id = below.source.origin.id();
+    for draft in pending.filter(|draft| draft.id.origin == id) {
+        let Some(name) = draft.id.key.as_str().strip_prefix(&*below.prefix) else {
+            continue;
+        };
+        if name.contains('/') {
+            continue;
+        }
+        let stage = Some(draft.stage.as_str().to_owned());
+        match names.iter_mut().find(|one| one.name == name) {
+            Some(known) => known.draft = stage,
+            None if is_first => names.push(Name {
+                path: console.admin.locate.path(below, draft.id.key.as_str()),
+                name: name.to_owned(),
+                folder: false,
+                size: Some(draft.size),
+                modified: Some(draft.modified.0 as f64 / 1000.0),
+                cached: None,
+                draft: stage,
+            }),
+            None => {}
+        }
+    }
+}
+
+/// Answers `GET /api/v1/objects`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/objects",
+    params(FolderQuery),
+    responses((status = 200, body = Folder), (status = 404, body = ApiError), (status = 410, body = ApiError))
+)]
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Query(query): Query<FolderQuery>,
+) -> Result<Json<Folder>, ApiError> {
+    collect(&console, query).await.map(Json)
+}

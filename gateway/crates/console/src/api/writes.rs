@@ -1,0 +1,273 @@
+//! `GET /api/v1/writes`, and `POST /api/v1/writes`: an operator's decision on a refused draft.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use crate::Console;
+use crate::sampler::unix_time;
+use tidegate_plan::{ObjectId, ObjectKey, Version};
+use tidegate_telemetry::locks::Recover as _;
+use tidegate_write::{Pending, RefusedChoice, ResolveError, Stage, Writers};
+
+/// The time for which the bucket's version of a refused object is not asked for again.
+const REUSE: Duration = Duration::from_secs(30);
+
+/// Refused objects whose version in the bucket is asked for.
+const MAX_ASKED: usize = 16;
+
+/// Objects that are written through mounts and are not in the bucket yet.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Writes {
+    /// The spool; `null` if no mount is writable.
+    pub spool: Option<SpoolState>,
+    /// The drafts, by key.
+    pub drafts: Vec<Draft>,
+}
+
+/// The fill of the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SpoolState {
+    /// The bytes in it.
+    pub used: u64,
+    /// The most bytes that it may take.
+    pub size: u64,
+}
+
+/// An object that is not in the bucket yet.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Draft {
+    /// The name of the origin; `null` if no configured origin has that bucket any more.
+    pub origin: Option<String>,
+    /// The key.
+    pub key: String,
+    /// `open` (a program has it open), `sending`, `waiting` (it will be tried again) or `refused`.
+    pub stage: String,
+    /// The error of the last try.
+    pub trouble: Option<String>,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Bytes of it in the spool.
+    pub spooled: u64,
+    /// Bytes of it that the bucket has already, in parts.
+    pub sent: u64,
+    /// The time until the next try, in seconds, if it waits for one.
+    pub next_try: Option<f64>,
+    /// The time of its last write, in seconds since 1970.
+    pub modified: f64,
+    /// The entity tag of the version that it began with; `null`: it began empty.
+    pub base: Option<String>,
+    /// The version in the bucket, of a refused object; `null` also if the bucket does not answer.
+    pub theirs: Option<TheirVersion>,
+}
+
+/// The version that another writer has brought into the bucket.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct TheirVersion {
+    /// Whether the object is there at all.
+    pub exists: bool,
+    /// Its entity tag.
+    pub etag: Option<String>,
+    /// Its size, in bytes.
+    pub size: Option<u64>,
+    /// The time of its last change, in seconds since 1970.
+    pub modified: Option<f64>,
+}
+
+/// A decision on a refused draft.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// The name of the origin.
+    pub origin: String,
+    /// The key.
+    pub key: String,
+    /// The choice.
+    pub choice: Choice,
+}
+
+/// The choice between two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Choice {
+    /// The draft replaces the version in the bucket.
+    Ours,
+    /// The draft is discarded.
+    Theirs,
+    /// The draft becomes a new object beside the one in the bucket.
+    Aside,
+}
+
+/// The result of a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Decided {
+    /// The key of the object that the draft has become; `null`: it was discarded.
+    pub key: Option<String>,
+}
+
+/// The versions that the bucket was asked for lately.
+#[derive(Debug, Default)]
+pub(crate) struct KnownVersions(Mutex<HashMap<ObjectId, (Instant, Option<TheirVersion>)>>);
+
+impl KnownVersions {
+    async fn of(&self, writers: &Writers, id: &ObjectId) -> Option<TheirVersion> {
+        let known = self.0.lock().recover().get(id).cloned();
+        if let Some((asked, version)) = known
+            && asked.elapsed() < REUSE
+        {
+            return version;
+        }
+        let theirs = writers.theirs(id).await.ok();
+        let theirs = theirs.map(|version| TheirVersion::of(version.as_ref()));
+        let mut known = self.0.lock().recover();
+        known.retain(|_, (asked, _)| asked.elapsed() < REUSE);
+        known.insert(id.clone(), (Instant::now(), theirs.clone()));
+        theirs
+    }
+}
+
+impl TheirVersion {
+    fn of(version: Option<&Version>) -> Self {
+        let modified = version.and_then(|version| version.last_modified);
+        Self {
+            exists: version.is_some(),
+            etag: version.map(|version| version.etag.as_str().to_owned()),
+            size: version.map(|version| version.size),
+            modified: modified.map(|time| time.0 as f64 / 1000.0),
+        }
+    }
+}
+
+/// Returns the objects that are not in the bucket yet.
+pub(crate) async fn collect(console: &Console) -> Writes {
+    let Some(writers) = &console.admin.writers else {
+        return Writes {
+            spool: None,
+            drafts: Vec::new(),
+        };
+    };
+    let (used, size) = writers.spooled();
+    let mut drafts = Vec::new();
+    let mut asked = 0;
+    for pending in writers.pending() {
+        let is_asked = pending.stage == Stage::Refused && asked < MAX_ASKED;
+        let theirs = match is_asked {
+            true => console.versions.of(writers, &pending.id).await,
+            false => None,
+        };
+        asked += usize::from(is_asked);
+        drafts.push(draft(console, pending, theirs));
+    }
+    Writes {
+        spool: Some(SpoolState { used, size }),
+        drafts,
+    }
+}
+
+fn draft(console: &Console, pending: Pending, theirs: Option<TheirVersion>) -> Draft {
+    Draft {
+        origin: console.admin.locate.origin(pending.id.origin),
+        key: pending.id.key.as_str().to_owned(),
+        stage: pending.stage.as_str().to_owned(),
+        trouble: pending.trouble.map(|error| error.to_string()),
+        size: pending.size,
+        spooled: pending.spooled,
+        sent: pending.sent,
+        next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
+        modified: pending.modified.0 as f64 / 1000.0,
+        base: pending.base.map(|base| base.etag.as_str().to_owned()),
+        theirs,
+    }
+}
+
+/// Carries out a decision.
+pub(crate) async fn decide(console: &Console, decision: Decision) -> Result<Decided, ApiError> {
+    let none = || ApiError::missing("no draft of this object was refused");
+    let writers = console.admin.writers.as_ref().ok_or_else(none)?;
+    let is_meant = |one: &Pending| {
+        one.id.key.as_str() == decision.key
+            && console.admin.locate.origin(one.id.origin).as_deref() == Some(&*decision.origin)
+    };
+    let found = writers
+        .pending()
+        .into_iter()
+        .find(is_meant)
+        .ok_or_else(none)?;
+    let (choice, key) = match decision.choice {
+        Choice::Ours => (RefusedChoice::KeepOurs, Some(decision.key)),
+        Choice::Theirs => (RefusedChoice::KeepTheirs, None),
+        Choice::Aside => {
+            let aside = aside_name(&decision.key, unix_time() as u64);
+            let key = ObjectKey::new(&aside).map_err(ApiError::bad)?;
+            (RefusedChoice::SaveAside(key), Some(aside))
+        }
+    };
+    tracing::info!(key = found.id.key.as_str(), choice = ?decision.choice, "a decision on a refused draft");
+    match writers.resolve(&found.id, choice).await {
+        Ok(()) => Ok(Decided { key }),
+        Err(ResolveError::NotRefused) => Err(none()),
+        Err(error) => Err(ApiError::new(StatusCode::CONFLICT, error)),
+    }
+}
+
+/// Returns the key beside another one: `a/report (saved 1790000000).odt`.
+fn aside_name(key: &str, time: u64) -> String {
+    let (folder, name) = key
+        .rsplit_once('/')
+        .map_or(("", key), |(folder, name)| (folder, name));
+    let slash = if folder.len() < key.len() && key.contains('/') {
+        "/"
+    } else {
+        ""
+    };
+    let (stem, extension) = match name.rfind('.').filter(|at| *at > 0) {
+        Some(at) => name.split_at(at),
+        None => (name, ""),
+    };
+    format!("{folder}{slash}{stem} (saved {time}){extension}")
+}
+
+/// Answers `GET /api/v1/writes`.
+#[utoipa::path(get, path = "/api/v1/writes", responses((status = 200, body = Writes)))]
+pub(crate) async fn list(State(console): State<Console>) -> Json<Writes> {
+    Json(collect(&console).await)
+}
+
+/// Answers `POST /api/v1/writes`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/writes",
+    request_body = Decision,
+    responses((status = 200, body = Decided), (status = 404, body = ApiError), (status = 409, body = ApiError))
+)]
+pub(crate) async fn resolve(
+    State(console): State<Console>,
+    Json(decision): Json<Decision>,
+) -> Result<Json<Decided>, ApiError> {
+    decide(&console, decision).await.map(Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_beside_another_keeps_folder_and_extension() {
+        for (key, aside) in [
+            ("a/b/report.odt", "a/b/report (saved 17).odt"),
+            ("report", "report (saved 17)"),
+            (".hidden", ".hidden (saved 17)"),
+            ("a/x.tar.gz", "a/x.tar (saved 17).gz"),
+        ] {
+            assert_eq!(aside_name(key, 17), aside);
+        }
+    }
+}

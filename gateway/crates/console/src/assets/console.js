@@ -1,0 +1,76 @@
+// The live part of a page, and a filter of settings. Each page works without it.
+
+const live = document.getElementById("live");
+const connection = document.getElementById("connection");
+const section = document.body.dataset.live;
+
+/** Makes `to` look like `from`, element by element: focus, selection and open details stay. */
+function morph(to, from) {
+  if (to.nodeType !== from.nodeType || to.nodeName !== from.nodeName || (to.id || "") !== (from.id || "")) {
+    to.replaceWith(from.cloneNode(true));
+    return;
+  }
+  if (to.nodeType !== Node.ELEMENT_NODE) {
+    if (to.nodeValue !== from.nodeValue) to.nodeValue = from.nodeValue;
+    return;
+  }
+  for (const { name } of [...to.attributes]) {
+    if (!from.hasAttribute(name) && name !== "open") to.removeAttribute(name);
+  }
+  for (const { name, value } of from.attributes) {
+    if (to.getAttribute(name) !== value) to.setAttribute(name, value);
+  }
+  morphChildren(to, from);
+}
+
+function morphChildren(to, from) {
+  const old = [...to.childNodes];
+  const fresh = [...from.childNodes];
+  fresh.forEach((node, nth) => {
+    if (nth < old.length) morph(old[nth], node);
+    else to.append(node.cloneNode(true));
+  });
+  old.slice(fresh.length).forEach((node) => node.remove());
+}
+
+function say(text) {
+  if (connection.textContent !== text) connection.textContent = text;
+}
+
+if (live && section) {
+  let events;
+  const listen = () => {
+    events = new EventSource(`/console/live?section=${encodeURIComponent(section)}`);
+    events.onopen = () => say("");
+    events.onmessage = ({ data }) => {
+      const fresh = document.createElement("div");
+      fresh.innerHTML = data;
+      morphChildren(live, fresh);
+      live.dataset.updates = String(Number(live.dataset.updates ?? 0) + 1);
+    };
+    // The browser tries again by itself, unless the session has ended.
+    events.onerror = () => {
+      say(events.readyState === EventSource.CLOSED ? "No longer live: load the page again" : "Not connected, trying again …");
+    };
+  };
+  // A page that is not seen asks for nothing.
+  document.addEventListener("visibilitychange", () => {
+    events?.close();
+    if (document.visibilityState === "visible") listen();
+  });
+  listen();
+}
+
+const filter = document.querySelector("[data-filter]");
+filter?.addEventListener("input", () => {
+  const wanted = filter.value.trim().toLowerCase();
+  const place = document.getElementById(filter.dataset.filter);
+  for (const group of place.querySelectorAll("section")) {
+    let shown = 0;
+    for (const row of group.querySelectorAll("[data-key]")) {
+      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      shown += row.hidden ? 0 : 1;
+    }
+    group.hidden = shown === 0;
+  }
+});

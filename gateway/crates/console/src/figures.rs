@@ -1,0 +1,237 @@
+//! The figures of a period, computed from the metrics at its begin and its end.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::exposition::{Samples, label};
+
+/// The results of requests to the bucket that are failures; the others are answers, or readers that left.
+const FAILURES: [&str; 12] = [
+    "bad_answer",
+    "damaged",
+    "forbidden",
+    "invalid_part",
+    "no_such_bucket",
+    "no_such_upload",
+    "refused",
+    "storage_full",
+    "throttled",
+    "timeout",
+    "unavailable",
+    "unsupported",
+];
+
+/// The figures of a period.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Figures {
+    /// HTTP requests that ended, a second.
+    pub requests_per_second: f64,
+    /// Bytes that readers took, of HTTP and mounts, a second.
+    pub bytes_per_second: f64,
+    /// Bytes that the buckets sent, a second.
+    pub fetched_bytes_per_second: f64,
+    /// The share of each tier in the bytes of chunks that were read; `null` if none were.
+    pub hit_share: Option<HitShare>,
+    /// Bytes fetched from the buckets over bytes that readers took; `null` if they took none.
+    pub amplification: Option<f64>,
+    /// The time from a request's head to the first byte of its answer; `null` if no request ended.
+    pub first_byte: Option<Quantiles>,
+    /// Waits of streams that were longer than 100 ms.
+    pub stalls: u64,
+    /// Failures, all causes together.
+    pub errors: u64,
+}
+
+/// The share of each tier, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HitShare {
+    /// Found in memory.
+    pub memory: f64,
+    /// Found on a cache disk.
+    pub disk: f64,
+    /// Fetched from a bucket.
+    pub origin: f64,
+}
+
+/// Three quantiles, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: f64,
+    /// The time that 9 of 10 stay below.
+    pub p90: f64,
+    /// The time that 99 of 100 stay below.
+    pub p99: f64,
+}
+
+/// The number of failures of one cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ErrorCount {
+    /// The cause, in words.
+    pub cause: String,
+    /// The failures in the period.
+    pub count: u64,
+}
+
+/// The metrics at one time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) samples: Samples,
+    /// Stalls of streams since the start.
+    pub(crate) stalls: u64,
+    /// The time, in seconds since the start of the sampler.
+    pub(crate) at: f64,
+}
+
+impl Quantiles {
+    /// Returns the quantiles of a histogram since `before`.
+    pub(crate) fn of(
+        samples: &Samples,
+        name: &str,
+        having: &[(&str, &str)],
+        before: Option<&Samples>,
+    ) -> Option<Self> {
+        let of = |quantile| samples.quantile(name, having, quantile, before);
+        Some(Self {
+            p50: of(0.5)?,
+            p90: of(0.9)?,
+            p99: of(0.99)?,
+        })
+    }
+}
+
+impl Figures {
+    /// Returns the figures between two times.
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
+        let time = (after.at - before.at).max(0.001);
+        let grown = |name: &str, having: &[(&str, &str)]| {
+            (after.samples.sum(name, having) - before.samples.sum(name, having)).max(0.0)
+        };
+        let delivered = grown("delivered_bytes_total", &[]);
+        let fetched = grown("fetched_bytes_total", &[]);
+        let memory = grown("store_hit_bytes_total", &[("tier", "memory")]);
+        let disk = grown("store_hit_bytes_total", &[("tier", "disk")]);
+        let all = memory + disk + fetched;
+        Self {
+            requests_per_second: grown("http_requests_total", &[]) / time,
+            bytes_per_second: delivered / time,
+            fetched_bytes_per_second: fetched / time,
+            hit_share: (all > 0.0).then(|| HitShare {
+                memory: memory / all,
+                disk: disk / all,
+                origin: fetched / all,
+            }),
+            amplification: (delivered > 0.0).then(|| fetched / delivered),
+            first_byte: Quantiles::of(
+                &after.samples,
+                "http_first_byte_seconds",
+                &[],
+                Some(&before.samples),
+            ),
+            stalls: after.stalls.saturating_sub(before.stalls),
+            errors: errors(before, after).iter().map(|one| one.count).sum(),
+        }
+    }
+}
+
+/// Returns the failures between two times by cause, the most frequent first.
+pub(crate) fn errors(before: &Snapshot, after: &Snapshot) -> Vec<ErrorCount> {
+    let (earlier, now) = (causes(&before.samples), causes(&after.samples));
+    let of_earlier = |cause: &str| {
+        let found = earlier.iter().find(|(other, _)| other == cause);
+        found.map_or(0.0, |(_, count)| *count)
+    };
+    let mut grown: Vec<_> = now
+        .into_iter()
+        .map(|(cause, count)| ErrorCount {
+            count: (count - of_earlier(&cause)).max(0.0) as u64,
+            cause,
+        })
+        .filter(|one| one.count > 0)
+        .collect();
+    grown.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
+    grown
+}
+
+/// Returns every cause of failures with its count since the start.
+fn causes(samples: &Samples) -> Vec<(String, f64)> {
+    let mut all = Vec::new();
+    let status = samples.sum("http_requests_total", &[("status", "5xx")]);
+    all.push(("HTTP answers of class 5xx".to_owned(), status));
+    let broken = samples.sum("http_broken_answers_total", &[]);
+    all.push(("answers cut off".to_owned(), broken));
+    for (labels, count) in samples.series("origin_requests_total", &[]) {
+        let result = label(labels, "result");
+        if FAILURES.contains(&result) {
+            let (origin, kind) = (label(labels, "origin"), label(labels, "kind"));
+            let result = result.replace('_', " ");
+            all.push((format!("bucket {origin}, {kind}: {result}"), count));
+        }
+    }
+    for (labels, count) in samples.series("origin_broken_bodies_total", &[]) {
+        let (origin, reason) = (label(labels, "origin"), label(labels, "reason"));
+        all.push((format!("bucket {origin}, body: {reason}"), count));
+    }
+    for (labels, count) in samples.series("store_faults_total", &[]) {
+        let (disk, reason) = (label(labels, "disk"), label(labels, "reason"));
+        all.push((format!("disk {disk}: {reason}"), count));
+    }
+    for (labels, count) in samples.series("write_commits_total", &[]) {
+        if label(labels, "result") != "committed" {
+            all.push((format!("writes: {}", label(labels, "result")), count));
+        }
+    }
+    let meta = samples.sum("meta_errors_total", &[]);
+    all.push(("metadata database".to_owned(), meta));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(at: f64, text: &str) -> Snapshot {
+        Snapshot {
+            samples: Samples::parse(text),
+            stalls: at as u64,
+            at,
+        }
+    }
+
+    #[test]
+    fn a_period_is_the_difference_of_its_ends() {
+        let before = snapshot(
+            10.0,
+            "tidegate_http_requests_total{method=\"GET\",status=\"2xx\"} 100\ntidegate_delivered_bytes_total 1000\n",
+        );
+        let after = snapshot(
+            20.0,
+            "tidegate_http_requests_total{method=\"GET\",status=\"2xx\"} 150\n\
+             tidegate_http_requests_total{method=\"GET\",status=\"5xx\"} 2\n\
+             tidegate_delivered_bytes_total 5000\ntidegate_fetched_bytes_total 1000\n\
+             tidegate_store_hit_bytes_total{tier=\"memory\",disk=\"\"} 2000\n\
+             tidegate_store_hit_bytes_total{tier=\"disk\",disk=\"/a\"} 1000\n\
+             tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"timeout\"} 3\n\
+             tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"not_found\"} 9\n",
+        );
+        let figures = Figures::between(&before, &after);
+        assert!((figures.requests_per_second - 5.2).abs() < 1e-9);
+        assert!((figures.bytes_per_second - 400.0).abs() < 1e-9);
+        assert_eq!(figures.amplification, Some(0.25));
+        let share = figures.hit_share.expect("chunks were read");
+        assert_eq!((share.memory, share.disk, share.origin), (0.5, 0.25, 0.25));
+        assert_eq!((figures.stalls, figures.errors), (10, 5));
+        assert_eq!(figures.first_byte, None);
+        let causes: Vec<_> = errors(&before, &after)
+            .into_iter()
+            .map(|one| (one.cause, one.count))
+            .collect();
+        assert_eq!(
+            causes,
+            [
+                ("bucket o, get: timeout".to_owned(), 3),
+                ("HTTP answers of class 5xx".to_owned(), 2)
+            ]
+        );
+    }
+}

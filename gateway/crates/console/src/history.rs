@@ -1,0 +1,166 @@
+//! The figures of the last hour and the last day, kept across restarts.
+//!
+//! Two rings: a point every 10 s for an hour, and one every 5 minutes for a day. They lie in one small file of the state
+//! folder, which is replaced as a whole. A file that cannot be read is left out: it holds nothing but figures.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::figures::Figures;
+
+/// The file in the state folder.
+const FILE_NAME: &str = "console-history.json";
+
+/// The longest file.
+const MAX_BYTES: u64 = 2 << 20;
+
+/// Points of the hour, one every 10 s, and of the day, one every 5 minutes.
+const HOUR_POINTS: usize = 360;
+const DAY_POINTS: usize = 288;
+
+/// The figures of a period that ended at `time`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Point {
+    /// The end of the period, in seconds since 1970.
+    pub time: f64,
+    /// The figures of the period.
+    pub figures: Figures,
+}
+
+/// The figures of the last hour and day, the oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct History {
+    /// A point every 10 s.
+    #[schema(value_type = Vec<Point>)]
+    pub hour: VecDeque<Point>,
+    /// A point every 5 minutes.
+    #[schema(value_type = Vec<Point>)]
+    pub day: VecDeque<Point>,
+}
+
+impl History {
+    /// Adds a point to the hour.
+    pub(crate) fn add_to_hour(&mut self, point: Point) {
+        add(&mut self.hour, point, HOUR_POINTS, 3600.0);
+    }
+
+    /// Adds a point to the day.
+    pub(crate) fn add_to_day(&mut self, point: Point) {
+        add(&mut self.day, point, DAY_POINTS, 86_400.0);
+    }
+
+    /// Reads the history in a state folder; an empty one if there is none that can be read. Points that are not of the
+    /// day before `now` are left out. Blocks.
+    pub(crate) fn read(state: &Path, now: f64) -> Self {
+        let file = state.join(FILE_NAME);
+        let read = fs::metadata(&file).and_then(|found| match found.len() <= MAX_BYTES {
+            true => fs::read(&file),
+            false => Err(io::Error::other("longer than 2 MiB")),
+        });
+        let history = read.and_then(|bytes| Ok(serde_json::from_slice::<Self>(&bytes)?));
+        let mut history = match history {
+            Ok(history) => history,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
+            Err(error) => {
+                tracing::warn!(path = %file.display(), %error, "the console's history is left out");
+                return Self::default();
+            }
+        };
+        let keep = |points: &mut VecDeque<Point>, age: f64, most: usize| {
+            points.retain(|point| point.time <= now && point.time > now - age);
+            points
+                .make_contiguous()
+                .sort_by(|a, b| a.time.total_cmp(&b.time));
+            while points.len() > most {
+                points.pop_front();
+            }
+        };
+        keep(&mut history.hour, 3600.0, HOUR_POINTS);
+        keep(&mut history.day, 86_400.0, DAY_POINTS);
+        history
+    }
+
+    /// Writes the history into a state folder, for its owner alone. Blocks.
+    ///
+    /// # Errors
+    /// Those of the system. The file is as it was then.
+    pub(crate) fn write(&self, state: &Path) -> io::Result<()> {
+        let (file, fresh) = (state.join(FILE_NAME), fresh_name(state));
+        fs::create_dir_all(state)?;
+        let mut options = fs::OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let mut new = options.open(&fresh)?;
+        new.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(&fresh, &file)
+    }
+}
+
+fn fresh_name(state: &Path) -> PathBuf {
+    state.join(format!("{FILE_NAME}.new"))
+}
+
+/// Adds a point behind the others; those that are too old or too many go.
+fn add(points: &mut VecDeque<Point>, point: Point, most: usize, age: f64) {
+    let now = point.time;
+    // After the clock was set back, later points are those of another time.
+    while points.back().is_some_and(|last| last.time >= now) {
+        points.pop_back();
+    }
+    points.push_back(point);
+    while points.len() > most || points.front().is_some_and(|first| first.time <= now - age) {
+        points.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(time: f64) -> Point {
+        Point {
+            time,
+            figures: Figures {
+                requests_per_second: time,
+                ..Figures::default()
+            },
+        }
+    }
+
+    #[test]
+    fn the_rings_are_bounded_in_number_and_age() {
+        let mut history = History::default();
+        for n in 0..1000 {
+            history.add_to_hour(point(f64::from(n) * 10.0));
+        }
+        assert_eq!(history.hour.len(), HOUR_POINTS);
+        history.add_to_hour(point(9000.0));
+        assert!(
+            history.hour.iter().all(|point| point.time <= 9000.0),
+            "the clock was set back"
+        );
+        history.add_to_hour(point(50_000.0));
+        assert_eq!(history.hour.len(), 1);
+    }
+
+    #[test]
+    fn it_outlives_a_restart_and_survives_a_broken_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = folder.path().join("state");
+        assert_eq!(History::read(&state, 0.0), History::default());
+        let mut history = History::default();
+        (1..5).for_each(|n| history.add_to_day(point(f64::from(n) * 300.0)));
+        history.add_to_hour(point(1200.0));
+        history.write(&state).expect("written");
+        assert_eq!(History::read(&state, 1200.0), history);
+        assert_eq!(History::read(&state, 90_000.0).hour.len(), 0, "too old");
+        assert_eq!(History::read(&state, 600.0).day.len(), 2, "of the future");
+        fs::write(state.join(FILE_NAME), "{\"hour\":").expect("written");
+        assert_eq!(History::read(&state, 1200.0), History::default());
+    }
+}

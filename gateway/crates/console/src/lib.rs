@@ -1,0 +1,175 @@
+//! The operator's console: a page at `/` of the admin listener, and its data at `/api/v1/`.
+//!
+//! Both are made of the same figures. [`api`] collects them from the engine, the write path, `admin`'s traits and the
+//! gateway's own metrics; its answers are described by an OpenAPI document that is made from the code. [`page`] renders
+//! them as HTML on the server. A script replaces the live parts of a page as the server sends them ([`live`]); without
+//! scripts each page shows its state at the time of the request, and every form works.
+//!
+//! Requests are admitted by the admin token, or by a session that a browser has opened with it ([`access`],
+//! [`sessions`]). `admin` checks the host of each before. Nothing is looked at while no request asks, but the metrics,
+//! once every 10 s, for the history of the last day ([`sampler`]).
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{delete, get, post};
+use tokio_util::sync::CancellationToken;
+
+use tidegate_admin::Admin;
+use tidegate_admin::auth::Guesses;
+
+mod access;
+pub mod api;
+mod exposition;
+pub mod figures;
+pub mod gateway;
+pub mod history;
+mod live;
+mod page;
+mod sampler;
+mod section;
+pub mod sessions;
+
+pub use gateway::Gateway;
+
+use api::objects::Pages;
+use api::writes::KnownVersions;
+use live::Live;
+use page::doctor::DoctorRun;
+use sampler::{Readiness, Sampler};
+use sessions::Sessions;
+
+/// The parts of which a console is made.
+#[derive(Debug)]
+pub struct ConsoleParts {
+    /// The admin listener's view of the gateway.
+    pub admin: Admin,
+    /// The rest of the gateway.
+    pub gateway: Arc<dyn Gateway>,
+    /// The state folder, for the history.
+    pub state: Option<PathBuf>,
+    /// Whether those who reach the listener may read without the token.
+    pub open_to_read: bool,
+    /// Whether the listener is encrypted: cookies are sent over TLS alone then.
+    pub secure: bool,
+}
+
+/// The console.
+#[derive(Clone)]
+pub struct Console {
+    admin: Admin,
+    gateway: Arc<dyn Gateway>,
+    sampler: Arc<Sampler>,
+    readiness: Arc<Readiness>,
+    sessions: Arc<Sessions>,
+    pages: Arc<Pages>,
+    versions: Arc<KnownVersions>,
+    doctor: Arc<DoctorRun>,
+    live: Arc<Live>,
+    guesses: Guesses,
+    open_to_read: bool,
+    secure: bool,
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+impl Console {
+    /// Makes a console. Wrong tokens are counted with those of the listener.
+    #[must_use]
+    pub fn new(parts: ConsoleParts, guesses: Guesses) -> Self {
+        Self {
+            sampler: Sampler::new(parts.admin.clone(), parts.state),
+            admin: parts.admin,
+            gateway: parts.gateway,
+            readiness: Arc::default(),
+            sessions: Arc::default(),
+            pages: Arc::default(),
+            versions: Arc::default(),
+            doctor: Arc::default(),
+            live: Arc::default(),
+            guesses,
+            open_to_read: parts.open_to_read,
+            secure: parts.secure,
+        }
+    }
+
+    /// Keeps the history until `stop` is cancelled.
+    pub async fn run(self, stop: CancellationToken) {
+        self.sampler.run(stop).await;
+    }
+
+    /// Returns the page and the API.
+    pub fn router(self) -> Router {
+        let api = middleware::from_fn_with_state(self.clone(), access::require_api);
+        let pages = middleware::from_fn_with_state(self.clone(), access::require_page);
+        let api = Router::new()
+            .route("/now", get(api::now::now))
+            .route("/history", get(api::now::history))
+            .route("/streams", get(api::streams::list))
+            .route("/streams/{id}", delete(api::streams::stop))
+            .route("/objects", get(api::objects::list))
+            .route("/tiers", get(api::tiers::show))
+            .route("/origins", get(api::origins::list))
+            .route("/writes", get(api::writes::list).post(api::writes::resolve))
+            .route("/events", get(api::links::events))
+            .route("/hooks", get(api::links::hooks))
+            .route("/fleet", get(api::links::fleet))
+            .route("/routes", get(api::settings::routes))
+            .route("/settings", get(api::settings::list))
+            .route("/sessions", get(api::access::list))
+            .route("/sessions/{id}", delete(api::access::end))
+            .route("/openapi.json", get(api::openapi::show))
+            .route_layer(api);
+        let pages = Router::new()
+            .route("/", get(page::now::page))
+            .route(
+                "/console/streams",
+                get(page::streams::page).post(page::streams::act),
+            )
+            .route(
+                "/console/objects",
+                get(page::objects::page).post(page::objects::act),
+            )
+            .route("/console/preview", get(page::preview::page))
+            .route("/console/preview/bytes", get(page::preview::bytes))
+            .route("/console/tiers", get(page::tiers::page))
+            .route(
+                "/console/writes",
+                get(page::writes::page).post(page::writes::act),
+            )
+            .route("/console/events", get(page::events::page))
+            .route(
+                "/console/settings",
+                get(page::settings::page).post(page::settings::act),
+            )
+            .route(
+                "/console/doctor",
+                get(page::doctor::page).post(page::doctor::act),
+            )
+            .route(
+                "/console/sessions",
+                get(page::login::sessions).post(page::login::end),
+            )
+            .route("/console/live", get(live::events))
+            .route_layer(pages);
+        Router::new()
+            .nest("/api/v1", api)
+            .merge(pages)
+            .route(
+                "/console/login",
+                get(page::login::page).post(page::login::log_in),
+            )
+            .route("/console/logout", post(page::login::log_out))
+            .route("/console/console.css", get(page::assets::style))
+            .route("/console/console.js", get(page::assets::script))
+            .route("/console/icon.svg", get(page::assets::icon))
+            .with_state(self)
+    }
+}

@@ -1,0 +1,154 @@
+//! Charts and bars, as inline SVG without styles of its own.
+
+use maud::{Markup, html};
+
+use crate::api::objects::Run;
+
+/// The size of a chart, in its own units.
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 100.0;
+
+/// A line over time.
+pub(crate) struct Line<'a> {
+    /// The name.
+    pub(crate) name: &'a str,
+    /// The times, in seconds since 1970, and the values.
+    pub(crate) points: Vec<(f64, f64)>,
+    /// The length of time that the chart covers, in seconds.
+    pub(crate) span: f64,
+    /// The end of the time.
+    pub(crate) end: f64,
+    /// The words of a value.
+    pub(crate) words: fn(f64) -> String,
+}
+
+impl Line<'_> {
+    /// Draws it. A pause of more than `gap` seconds leaves a gap.
+    pub(crate) fn draw(&self, gap: f64) -> Markup {
+        let most = self
+            .points
+            .iter()
+            .map(|(_, value)| *value)
+            .fold(0.0, f64::max);
+        let last = self.points.last().map_or(0.0, |(_, value)| *value);
+        let scale = if most > 0.0 {
+            (HEIGHT - 6.0) / most
+        } else {
+            0.0
+        };
+        let at = |(time, value): (f64, f64)| {
+            let x = WIDTH * (1.0 - (self.end - time) / self.span);
+            (x.clamp(0.0, WIDTH), HEIGHT - value.max(0.0) * scale)
+        };
+        let (mut line, mut area) = (String::new(), String::new());
+        let mut before: Option<(f64, f64)> = None;
+        for point in &self.points {
+            let (x, y) = at(*point);
+            match before {
+                Some((time, _)) if point.0 - time <= gap => {
+                    line.push_str(&format!("L{x:.1} {y:.1}"));
+                    area.push_str(&format!("L{x:.1} {y:.1}"));
+                }
+                earlier => {
+                    close(&mut area, earlier.map(at));
+                    line.push_str(&format!("M{x:.1} {y:.1}"));
+                    area.push_str(&format!("M{x:.1} {HEIGHT}L{x:.1} {y:.1}"));
+                }
+            }
+            before = Some(*point);
+        }
+        close(&mut area, before.map(at));
+        let label = format!(
+            "{}: now {}, at most {}",
+            self.name,
+            (self.words)(last),
+            (self.words)(most)
+        );
+        html! {
+            figure.chart {
+                figcaption { span { (self.name) } span.most { "at most " ((self.words)(most)) } }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
+                    path.area d=(area) {}
+                    path.line d=(line) {}
+                }
+            }
+        }
+    }
+}
+
+/// Closes an area at its base.
+fn close(area: &mut String, last: Option<(f64, f64)>) {
+    if let Some((x, _)) = last {
+        area.push_str(&format!("L{x:.1} {HEIGHT}Z"));
+    }
+}
+
+/// Draws a bar of shares, each with a class and a name, from 0 to 1.
+pub(crate) fn shares(label: &str, shares: &[(&str, f64)]) -> Markup {
+    let mut at = 0.0;
+    let pieces: Vec<_> = shares
+        .iter()
+        .map(|(class, share)| {
+            let from = at;
+            at += share.clamp(0.0, 1.0) * WIDTH;
+            (class, from, share.clamp(0.0, 1.0) * WIDTH)
+        })
+        .collect();
+    html! {
+        svg.bar viewBox={ "0 0 " (WIDTH) " 10" } preserveAspectRatio="none" role="img" aria-label=(label) {
+            @for (class, from, width) in pieces {
+                @if width > 0.0 {
+                    rect class=(class) x={ (format!("{from:.1}")) } y="0" width={ (format!("{width:.1}")) } height="10" {}
+                }
+            }
+        }
+    }
+}
+
+/// Draws the chunks of an object by tier.
+pub(crate) fn chunks(label: &str, size: u64, runs: &[Run]) -> Markup {
+    let scale = WIDTH / size.max(1) as f64;
+    html! {
+        svg.bar viewBox={ "0 0 " (WIDTH) " 10" } preserveAspectRatio="none" role="img" aria-label=(label) {
+            @for run in runs {
+                @if run.memory || run.disk {
+                    rect class=(if run.memory { "memory" } else { "disk" })
+                        x={ (format!("{:.2}", run.start as f64 * scale)) } y="0"
+                        width={ (format!("{:.2}", ((run.end - run.start) as f64 * scale).max(0.5))) } height="10" {}
+                }
+            }
+        }
+    }
+}
+
+/// Draws the position of a reader in an object, and the bytes that are ahead of it.
+pub(crate) fn position(label: &str, size: u64, position: u64, ahead: u64) -> Markup {
+    let share = |bytes: u64| bytes as f64 / size.max(1) as f64;
+    let (read, ahead) = (share(position).min(1.0), share(ahead));
+    shares(label, &[("read", read), ("ahead", ahead.min(1.0 - read))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_gap_where_nothing_was_measured() {
+        let line = Line {
+            name: "Requests",
+            points: vec![(0.0, 1.0), (10.0, 2.0), (60.0, 1.0), (70.0, 0.5)],
+            span: 100.0,
+            end: 100.0,
+            words: |value| format!("{value}"),
+        };
+        let drawn = line.draw(15.0).into_string();
+        assert_eq!(drawn.matches("M0.0").count(), 2, "{drawn}");
+        assert_eq!(
+            drawn.matches('M').count(),
+            4,
+            "two pieces of line and area: {drawn}"
+        );
+        assert!(drawn.contains("now 0.5, at most 2"), "{drawn}");
+        assert!(!drawn.contains("style="), "the policy allows none");
+    }
+}

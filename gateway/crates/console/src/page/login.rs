@@ -1,0 +1,188 @@
+//! The login, the logout, and the list of sessions.
+
+use axum::extract::State;
+use axum::http::header::{SET_COOKIE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, Form};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{Page, check_form, csrf_field, document, done, format};
+use crate::Console;
+use crate::access::Admitted;
+use crate::sessions::COOKIE_NAME;
+
+const SESSIONS: &str = "/console/sessions";
+
+/// Answers `GET /console/login`.
+pub(crate) async fn page(State(console): State<Console>) -> Response {
+    form(&console, None)
+}
+
+fn form(console: &Console, error: Option<&str>) -> Response {
+    let main = html! {
+        h1 { "Log in" }
+        @if let Some(error) = error { div.message.error role="alert" { p { (error) } } }
+        @if console.admin.token.is_none() {
+            p {
+                "No admin token is configured, so there is nothing to log in with. Set " code { "admin.token" }
+                " in the configuration."
+            }
+        } @else {
+            form.login method="post" action="/console/login" {
+                label for="token" { "Admin token" }
+                input #token type="password" name="token" autocomplete="current-password" required autofocus;
+                button type="submit" { "Log in" }
+            }
+            p.quiet { "The token that " code { "admin.token" } " of the configuration names." }
+        }
+    };
+    let mut page = document("Log in", html! {}, main, None);
+    if error.is_some() {
+        *page.status_mut() = StatusCode::UNAUTHORIZED;
+    }
+    page
+}
+
+/// The form of the login.
+#[derive(Deserialize)]
+pub(crate) struct LoginForm {
+    token: String,
+}
+
+/// Answers `POST /console/login`. A wrong token is delayed as everywhere on this listener.
+pub(crate) async fn log_in(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    Form(form): Form<LoginForm>,
+) -> Response {
+    let shown = form.token.trim().as_bytes();
+    let is_right = console
+        .admin
+        .token
+        .as_ref()
+        .is_some_and(|token| token.equals(shown));
+    if !is_right {
+        return match console.guesses.slow_down("/console/login").await {
+            true => self::form(&console, Some("This is not the admin token.")),
+            false => {
+                let body = "too many wrong tokens\n";
+                (StatusCode::TOO_MANY_REQUESTS, body).into_response()
+            }
+        };
+    }
+    let browser = headers
+        .get(USER_AGENT)
+        .and_then(|value| value.to_str().ok());
+    let Some(cookie) = console.sessions.begin(browser.unwrap_or("unknown")) else {
+        let body = "the system has no random numbers\n";
+        return (StatusCode::INTERNAL_SERVER_ERROR, body).into_response();
+    };
+    tracing::info!("a session of the console began");
+    let cookie = set_cookie(&console, &cookie, 7 * 24 * 3600);
+    ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+}
+
+/// Returns the header that sets the cookie, for so many seconds.
+fn set_cookie(console: &Console, value: &str, seconds: u32) -> HeaderValue {
+    let secure = if console.secure { "; Secure" } else { "" };
+    let text = format!(
+        "{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
+    );
+    HeaderValue::try_from(text).expect("hexadecimal digits are a valid header value")
+}
+
+/// A form that has nothing but the proof of its session.
+#[derive(Deserialize)]
+pub(crate) struct BareForm {
+    csrf: String,
+}
+
+/// Answers `POST /console/logout`.
+pub(crate) async fn log_out(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    Form(form): Form<BareForm>,
+) -> Response {
+    match console.sessions.find(&headers) {
+        Some(own) if own.is_shown(&form.csrf) => {
+            console.sessions.end(own.id);
+            let cookie = set_cookie(&console, "", 0);
+            ([(SET_COOKIE, cookie)], Redirect::to("/console/login")).into_response()
+        }
+        _ => Redirect::to("/console/login").into_response(),
+    }
+}
+
+/// Answers `GET /console/sessions`.
+pub(crate) async fn sessions(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+) -> Response {
+    let own = admitted.session();
+    let csrf = own.map_or("", |own| own.csrf.as_str());
+    let list = console.sessions.list(own.map(|own| own.id));
+    let row = |one: &crate::sessions::SessionInfo| -> Markup {
+        html! {
+            tr {
+                td data-label="Browser" { (one.browser) @if one.own { span.badge.good { "this one" } } }
+                td data-label="Began" { (format::time(one.began)) " UTC" }
+                td data-label="Idle" { (format::duration(one.idle)) }
+                td {
+                    form method="post" action=(SESSIONS) {
+                        (csrf_field(csrf))
+                        button.small name="end" value=(one.id) aria-label={ "End the session of " (one.browser) } {
+                            "End"
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let content = html! {
+        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process." }
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "Browser" }
+                    th scope="col" { "Began" }
+                    th scope="col" { "Idle" }
+                    th scope="col" { span.hidden { "End" } }
+                }
+            }
+            tbody { @for one in &list { (row(one)) } }
+        }
+    };
+    let page = Page {
+        path: SESSIONS,
+        title: "Sessions",
+        live: None,
+        content,
+    };
+    page.render(&console, &admitted)
+}
+
+/// The form that ends a session.
+#[derive(Deserialize)]
+pub(crate) struct EndForm {
+    csrf: String,
+    end: u64,
+}
+
+/// Answers `POST /console/sessions`.
+pub(crate) async fn end(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Form(form): Form<EndForm>,
+) -> Response {
+    let own = match check_form(&admitted, &form.csrf) {
+        Ok(own) => own,
+        Err(refusal) => return refusal,
+    };
+    let result = match console.sessions.end(form.end) {
+        true => Ok("The session has ended.".to_owned()),
+        false => Err("There is no such session.".to_owned()),
+    };
+    done(&console, own.id, SESSIONS, result)
+}

@@ -1,0 +1,195 @@
+//! The section Now.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::chart::{Line, shares};
+use super::{Page, format};
+use crate::Console;
+use crate::access::Admitted;
+use crate::api::now::{Now, collect};
+use crate::figures::Figures;
+use crate::history::Point;
+use crate::section::Section;
+
+/// Answers `GET /`.
+pub(crate) async fn page(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+) -> Response {
+    let page = Page {
+        path: "/",
+        title: "Now",
+        live: Some(Section::Now),
+        content: html! { div #live { (live(&console)) } },
+    };
+    page.render(&console, &admitted)
+}
+
+/// Renders the live part.
+pub(crate) fn live(console: &Console) -> Markup {
+    let now = collect(console);
+    let history = console.sampler.history();
+    let end = now.time;
+    html! {
+        (verdict(&now))
+        (tiles(&now))
+        (tiers(&now.figures))
+        (errors(&now))
+        h2 { "The last hour" }
+        (charts(&Vec::from(history.hour), 3600.0, 25.0, end))
+        h2 { "The last day" }
+        (charts(&Vec::from(history.day), 86_400.0, 700.0, end))
+        p.quiet {
+            "Tidegate " (now.version) ", up for " (format::duration(now.uptime)) ", "
+            (format::bytes(now.memory)) " of memory. Figures are of the last " (format::duration(now.period)) "."
+        }
+    }
+}
+
+/// Says first whether all is well.
+fn verdict(now: &Now) -> Markup {
+    let missing = now.missing.as_deref();
+    let is_well = missing == Some(&[]) && now.notes.is_empty() && now.figures.errors == 0;
+    html! {
+        @if is_well {
+            p.verdict { span.dot.good {} "All is well." }
+        } @else {
+            div.verdict {
+                @if missing.is_none() { p { span.dot {} "It is being looked at …" } }
+                @for line in missing.into_iter().flatten() { p { span.dot.bad {} (line) } }
+                @for note in &now.notes { p { span.dot.bad {} (note) } }
+                @if now.figures.errors > 0 {
+                    p { span.dot.warn {} (format::grouped(now.figures.errors)) " failures in the last "
+                        (format::duration(now.period)) "; see below." }
+                }
+            }
+        }
+    }
+}
+
+fn tile(name: &str, value: &str, more: &str) -> Markup {
+    html! { div.tile { dt { (name) } dd { (value) } @if !more.is_empty() { dd.more { (more) } } } }
+}
+
+fn tiles(now: &Now) -> Markup {
+    let figures = &now.figures;
+    let first = figures.first_byte.as_ref();
+    let amplification = figures.amplification.map_or_else(String::new, |ratio| {
+        format!("{} bytes for each byte read", format::number(ratio))
+    });
+    let hits = figures.hit_share.map_or("–".to_owned(), |share| {
+        format::percent(share.memory + share.disk)
+    });
+    html! {
+        dl.tiles {
+            (tile("Requests", &format!("{}/s", format::number(figures.requests_per_second)),
+                &format!("{} under way, {} connections", now.requests_in_flight, now.connections)))
+            (tile("To readers", &format::rate(figures.bytes_per_second),
+                &format!("{} streams, {} open files", now.streams, now.open_files)))
+            (tile("From buckets", &format::rate(figures.fetched_bytes_per_second),
+                &amplification))
+            (tile("From the cache", &hits, "of the bytes read"))
+            (tile("First byte", &first.map_or("–".to_owned(), |times| format::duration(times.p50)),
+                &first.map_or(String::new(), |times| format!("9 of 10 within {}, 99 of 100 within {}",
+                    format::duration(times.p90), format::duration(times.p99)))))
+            (tile("Stalls", &format::grouped(figures.stalls), "waits over 100 ms"))
+        }
+    }
+}
+
+fn tiers(figures: &Figures) -> Markup {
+    let Some(share) = figures.hit_share else {
+        return html! {};
+    };
+    let words = [
+        ("memory", "Memory", share.memory),
+        ("disk", "SSD", share.disk),
+        ("origin", "Bucket", share.origin),
+    ];
+    let label: Vec<_> = words
+        .iter()
+        .map(|(_, name, share)| format!("{name} {}", format::percent(*share)))
+        .collect();
+    let pieces: Vec<_> = words
+        .iter()
+        .map(|(class, _, share)| (*class, *share))
+        .collect();
+    html! {
+        h2 { "Where bytes come from" }
+        (shares(&label.join(", "), &pieces))
+        ul.legend {
+            @for (class, name, share) in words {
+                li { span.key.(class) {} (name) " " (format::percent(share)) }
+            }
+        }
+    }
+}
+
+fn errors(now: &Now) -> Markup {
+    html! {
+        @if !now.errors_by_cause.is_empty() {
+            h2 { "Failures" }
+            table {
+                thead { tr { th scope="col" { "Cause" } th.number scope="col" { "Number" } } }
+                tbody {
+                    @for error in now.errors_by_cause.iter().take(20) {
+                        tr { td { (error.cause) } td.number { (format::grouped(error.count)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn charts(points: &[Point], span: f64, gap: f64, end: f64) -> Markup {
+    if points.len() < 2 {
+        return html! { p.quiet { "Nothing has been measured yet." } };
+    }
+    let line = |name, value: fn(&Figures) -> Option<f64>, words| Line {
+        name,
+        points: points
+            .iter()
+            .filter_map(|point| Some((point.time, value(&point.figures)?)))
+            .collect(),
+        span,
+        end,
+        words,
+    };
+    let per_second = |value| format!("{}/s", format::number(value));
+    let lines = [
+        line(
+            "Requests",
+            |figures| Some(figures.requests_per_second),
+            per_second,
+        ),
+        line(
+            "To readers",
+            |figures| Some(figures.bytes_per_second),
+            format::rate,
+        ),
+        line(
+            "From buckets",
+            |figures| Some(figures.fetched_bytes_per_second),
+            format::rate,
+        ),
+        line(
+            "First byte (p99)",
+            |figures| figures.first_byte.map(|times| times.p99),
+            format::duration,
+        ),
+        line(
+            "Stalls",
+            |figures| Some(figures.stalls as f64),
+            format::number,
+        ),
+        line(
+            "Failures",
+            |figures| Some(figures.errors as f64),
+            format::number,
+        ),
+    ];
+    html! { div.charts { @for line in &lines { (line.draw(gap)) } } }
+}

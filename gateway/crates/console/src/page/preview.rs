@@ -1,0 +1,234 @@
+//! A preview of raster images, audio and video of a bucket.
+//!
+//! Only media types that no browser runs as a page are shown; the bytes come with `nosniff` and a sandbox, so that an
+//! object that lies about its type gets nothing of the console's origin. It asks for a session or the token, also where
+//! all may read: objects of private routes are shown.
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+use super::{Page, failure};
+use crate::Console;
+use crate::access::Admitted;
+use crate::api::ApiError;
+use tidegate_admin::place::Place;
+use tidegate_engine::{Object, Open};
+use tidegate_plan::ByteRange;
+use tidegate_plan::precondition::{Decision, Validators, decide, requested_ranges};
+
+const PATH: &str = "/console/objects";
+
+/// The media types that are shown: no SVG, no HTML, no PDF.
+const IMAGES: [&str; 6] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "image/avif",
+    "image/bmp",
+];
+const SOUNDS: [&str; 9] = [
+    "audio/mpeg",
+    "audio/mp4",
+    "audio/aac",
+    "audio/ogg",
+    "audio/opus",
+    "audio/flac",
+    "audio/wav",
+    "audio/x-wav",
+    "audio/webm",
+];
+const FILMS: [&str; 4] = ["video/mp4", "video/webm", "video/ogg", "video/quicktime"];
+
+/// The policy of the bytes: nothing runs, nothing is loaded.
+const BYTES_POLICY: &str = "sandbox; default-src 'none'";
+
+/// The requested object.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PreviewQuery {
+    /// A path of the public listener, percent-encoded.
+    path: String,
+    host: Option<String>,
+}
+
+/// The element that shows an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Image,
+    Sound,
+    Film,
+}
+
+/// Returns the element for a media type, and the type as it is sent.
+fn element(content_type: Option<&str>) -> Option<(Element, &'static str)> {
+    let plain = content_type?.split(';').next()?.trim().to_ascii_lowercase();
+    let of = |all: &[&'static str], element| {
+        let found = all.iter().find(|known| **known == plain);
+        found.map(|known| (element, *known))
+    };
+    of(&IMAGES, Element::Image)
+        .or_else(|| of(&SOUNDS, Element::Sound))
+        .or_else(|| of(&FILMS, Element::Film))
+}
+
+/// Returns whether an object of this media type has a preview.
+pub(crate) fn is_shown(content_type: Option<&str>) -> bool {
+    element(content_type).is_some()
+}
+
+async fn open(console: &Console, query: &PreviewQuery) -> Result<Object, ApiError> {
+    let place = Place {
+        path: query.path.clone(),
+        host: query.host.clone().filter(|host| !host.is_empty()),
+    };
+    let located = console.admin.locate.objects(&place)?;
+    let [one] = &located[..] else {
+        return Err(ApiError::bad(
+            "several routes have this path: say which host",
+        ));
+    };
+    let opened = console
+        .admin
+        .engine
+        .open(&one.source, &one.key, Open::default())
+        .await;
+    opened.map_err(|error| match error {
+        tidegate_engine::Error::NotFound => ApiError::missing("no such object"),
+        error => error.into(),
+    })
+}
+
+fn content_type(object: &Object) -> Option<&str> {
+    object.version().header(&CONTENT_TYPE)
+}
+
+/// Answers `GET /console/preview`.
+pub(crate) async fn page(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Query(query): Query<PreviewQuery>,
+) -> Response {
+    if admitted == Admitted::Reader {
+        return Redirect::to("/console/login").into_response();
+    }
+    let object = match open(&console, &query).await {
+        Ok(object) => object,
+        Err(error) => return failure(&console, &admitted, PATH, &error),
+    };
+    let host = query.host.as_deref().unwrap_or_default();
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let source = format!(
+        "/console/preview/bytes?path={}&host={}",
+        encode(&query.path),
+        encode(host)
+    );
+    let content = html! {
+        p { code { (query.path) } }
+        @match element(content_type(&object)) {
+            Some((Element::Image, _)) => { img.preview src=(source) alt={ "The image " (query.path) }; }
+            Some((Element::Sound, _)) => { audio.preview src=(source) controls preload="metadata" {} }
+            Some((Element::Film, _)) => { video.preview src=(source) controls preload="metadata" {} }
+            None => {
+                p.empty {
+                    "Objects of the type " (content_type(&object).unwrap_or("unknown")) " are not shown here: "
+                    "only raster images, audio and video are."
+                }
+            }
+        }
+    };
+    let page = Page {
+        path: PATH,
+        title: "Preview",
+        live: None,
+        content,
+    };
+    page.render(&console, &admitted)
+}
+
+/// Answers `GET /console/preview/bytes`.
+pub(crate) async fn bytes(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Query(query): Query<PreviewQuery>,
+    headers: HeaderMap,
+) -> Response {
+    if admitted == Admitted::Reader {
+        return (StatusCode::FORBIDDEN, "this needs a session\n").into_response();
+    }
+    let object = match open(&console, &query).await {
+        Ok(object) => object,
+        Err(error) => return error.into_response(),
+    };
+    let Some((_, kind)) = element(content_type(&object)) else {
+        let body = "objects of this type are not shown here\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, body).into_response();
+    };
+    let size = object.version().size;
+    let current = Validators {
+        etag: &object.version().etag,
+        last_modified: object.version().last_modified,
+    };
+    let (status, range) = match decide(&headers, requested_ranges(&headers).as_ref(), current, size)
+    {
+        Decision::Single(range) => (StatusCode::PARTIAL_CONTENT, range),
+        Decision::Unsatisfiable => return StatusCode::RANGE_NOT_SATISFIABLE.into_response(),
+        _ => (StatusCode::OK, ByteRange::new(0, size)),
+    };
+    let mut answer = Response::new(Body::from_stream(object.read_at(range)));
+    *answer.status_mut() = status;
+    let all = [
+        (CONTENT_TYPE, kind.to_owned()),
+        (CONTENT_LENGTH, range.len().to_string()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (CONTENT_SECURITY_POLICY, BYTES_POLICY.to_owned()),
+        (CACHE_CONTROL, "no-store".to_owned()),
+        (ACCEPT_RANGES, "bytes".to_owned()),
+    ];
+    for (name, value) in all {
+        answer
+            .headers_mut()
+            .insert(name, value.parse().expect("a valid header value"));
+    }
+    if status == StatusCode::PARTIAL_CONTENT {
+        let value = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+        answer.headers_mut().insert(
+            CONTENT_RANGE,
+            value.parse().expect("numbers are a valid header value"),
+        );
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_browser_runs_is_shown() {
+        for (kind, shown) in [
+            ("image/png", true),
+            ("IMAGE/JPEG; x=1", true),
+            ("video/mp4", true),
+            ("audio/flac", true),
+            ("image/svg+xml", false),
+            ("text/html", false),
+            ("application/xhtml+xml", false),
+            ("application/pdf", false),
+            ("text/xml", false),
+            ("", false),
+        ] {
+            assert_eq!(is_shown(Some(kind)), shown, "{kind}");
+        }
+        assert!(!is_shown(None));
+    }
+}

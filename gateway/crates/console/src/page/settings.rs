@@ -1,0 +1,269 @@
+//! The section Settings: every key, and an edit of one.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use axum::{Extension, Form};
+use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+use super::{Page, check_form, csrf_field, done};
+use crate::Console;
+use crate::access::Admitted;
+use crate::gateway::{ChangeNeeds, Setting, SettingSource};
+use tidegate_admin::reload::{OverrideChange, ReloadReport};
+
+const PATH: &str = "/console/settings";
+
+/// The request of the page.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct SettingsQuery {
+    /// The key that is edited.
+    edit: Option<String>,
+}
+
+/// A value that was refused, and the reason.
+struct Refused<'a> {
+    value: &'a str,
+    errors: &'a str,
+}
+
+/// Answers `GET /console/settings`.
+pub(crate) async fn page(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Query(query): Query<SettingsQuery>,
+) -> Response {
+    show(&console, &admitted, query.edit.as_deref(), None).await
+}
+
+async fn show(
+    console: &Console,
+    admitted: &Admitted,
+    edit: Option<&str>,
+    refused: Option<Refused<'_>>,
+) -> Response {
+    let settings = console.gateway.overview().await.settings;
+    let csrf = admitted.session().map(|own| own.csrf.as_str());
+    let edited = edit.and_then(|key| settings.iter().find(|one| one.key == key));
+    let content = html! {
+        p.quiet {
+            "A change is kept as an override in the state folder, over the configuration file and under the environment. "
+            "It is checked with the whole configuration first."
+        }
+        @if let Some(csrf) = csrf {
+            form.inline method="post" action=(PATH) {
+                (csrf_field(csrf))
+                button name="action" value="reload" { "Read the configuration again" }
+            }
+            @if let Some(setting) = edited { (editor(setting, csrf, refused.as_ref())) }
+        }
+        label.filter for="filter" { "Show keys with " input #filter type="search" data-filter="settings"; }
+        div #settings { (sections(&settings, csrf.is_some())) }
+    };
+    let page = Page {
+        path: PATH,
+        title: "Settings",
+        live: None,
+        content,
+    };
+    page.render(console, admitted)
+}
+
+/// Returns the section of a key: `cache`, `route[0]`.
+fn section(key: &str) -> &str {
+    let end = key.rfind('.').unwrap_or(key.len());
+    &key[..end]
+}
+
+fn sections(settings: &[Setting], may_edit: bool) -> Markup {
+    let mut groups: Vec<(&str, Vec<&Setting>)> = Vec::new();
+    for setting in settings {
+        let name = section(&setting.key);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, group)) => group.push(setting),
+            None => groups.push((name, vec![setting])),
+        }
+    }
+    html! {
+        @for (name, group) in &groups {
+            section {
+                h2 { (name) }
+                table.cards {
+                    thead {
+                        tr {
+                            th scope="col" { "Key" }
+                            th scope="col" { "Value" }
+                            th scope="col" { "From" }
+                            th scope="col" { span.hidden { "Change" } }
+                        }
+                    }
+                    tbody { @for setting in group { (row(setting, may_edit)) } }
+                }
+            }
+        }
+    }
+}
+
+fn row(setting: &Setting, may_edit: bool) -> Markup {
+    let source = match setting.source {
+        SettingSource::Default => "default",
+        SettingSource::File => "file",
+        SettingSource::Override => "override",
+        SettingSource::Environment => "environment",
+    };
+    let edit = utf8_percent_encode(&setting.key, NON_ALPHANUMERIC);
+    html! {
+        tr data-key=(setting.key) {
+            th scope="row" data-label="Key" {
+                code { (setting.key) }
+                span.quiet { (help(&setting.help)) }
+            }
+            td data-label="Value" { (value(setting)) }
+            td data-label="From" {
+                span.badge.accent[setting.source != SettingSource::Default] { (source) }
+                @if let Some(place) = &setting.place { span.quiet { (place) } }
+                @if setting.needs == ChangeNeeds::Restart { span.quiet { "a change needs a restart" } }
+            }
+            td {
+                @if may_edit && setting.source != SettingSource::Environment {
+                    a.button.small href={ (PATH) "?edit=" (edit) "#edit" } aria-label={ "Change " (setting.key) } {
+                        "Change"
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Renders a description: what stands between backticks is code.
+fn help(text: &str) -> Markup {
+    html! {
+        @for (nth, piece) in text.split('`').enumerate() {
+            @if nth % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
+fn value(setting: &Setting) -> Markup {
+    html! {
+        @if setting.secret {
+            span.quiet { @if setting.source == SettingSource::Default { "none" } @else { "a secret, not shown" } }
+        } @else if let Some(value) = &setting.value {
+            code.value { (value) }
+        } @else {
+            span.quiet { "none" }
+        }
+    }
+}
+
+fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Markup {
+    let shown = refused.map_or(setting.value.as_deref().unwrap_or_default(), |one| {
+        one.value
+    });
+    let described = if refused.is_some() {
+        "edit-errors edit-help"
+    } else {
+        "edit-help"
+    };
+    html! {
+        section.card #edit {
+            h2 { "Change " code { (setting.key) } }
+            p #edit-help {
+                (help(&setting.help)) " " span.quiet {
+                    "It is: " (setting.kind)
+                    @if let Some(default) = &setting.default { ", by default " code { (default) } } "."
+                }
+            }
+            form method="post" action=(PATH) {
+                (csrf_field(csrf))
+                input type="hidden" name="key" value=(setting.key);
+                label for="edit-value" { "Value" }
+                @if setting.choices.is_empty() {
+                    input #edit-value type=(if setting.secret { "password" } else { "text" }) name="value"
+                        value=(shown) autocomplete="off" spellcheck="false"
+                        aria-describedby=(described) aria-invalid=[refused.map(|_| "true")];
+                } @else {
+                    select #edit-value name="value" aria-describedby=(described) aria-invalid=[refused.map(|_| "true")] {
+                        @for choice in &setting.choices {
+                            option value=(choice) selected[choice == shown] { (choice) }
+                        }
+                    }
+                }
+                @if let Some(refused) = refused {
+                    ul.errors #edit-errors role="alert" { @for line in refused.errors.lines() { li { (line) } } }
+                }
+                div.choices {
+                    button name="action" value="set" { "Save" }
+                    @if setting.source == SettingSource::Override {
+                        button name="action" value="unset" { "Undo the override" }
+                    }
+                    a.button href=(PATH) { "Leave it" }
+                }
+            }
+        }
+    }
+}
+
+/// The form of the section.
+#[derive(Deserialize)]
+pub(crate) struct SettingForm {
+    csrf: String,
+    action: String,
+    key: Option<String>,
+    value: Option<String>,
+}
+
+/// Answers `POST /console/settings`.
+pub(crate) async fn act(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Form(form): Form<SettingForm>,
+) -> Response {
+    let own = match check_form(&admitted, &form.csrf) {
+        Ok(own) => own.id,
+        Err(refusal) => return refusal,
+    };
+    let reload = console.admin.reload.clone();
+    let key = form.key.unwrap_or_default();
+    let result = match form.action.as_str() {
+        "reload" => reload.reload().await,
+        "set" | "unset" => {
+            let value = form.value.clone().filter(|_| form.action == "set");
+            tracing::info!(key, unset = value.is_none(), "override");
+            let key = key.clone();
+            reload.set(OverrideChange { key, value }).await
+        }
+        _ => return done(&console, own, PATH, Err("This is not known.".to_owned())),
+    };
+    match result {
+        Ok(report) => done(&console, own, PATH, Ok(words(&report))),
+        Err(error) if form.action == "set" => {
+            let (value, errors) = (form.value.unwrap_or_default(), error.to_string());
+            // A secret does not come back into the page.
+            let settings = console.gateway.overview().await.settings;
+            let secret = settings.iter().any(|one| one.key == key && one.secret);
+            let refused = Refused {
+                value: if secret { "" } else { &value },
+                errors: &errors,
+            };
+            show(&console, &admitted, Some(&key), Some(refused)).await
+        }
+        Err(error) => done(&console, own, PATH, Err(error.to_string())),
+    }
+}
+
+/// Says what a reload has done.
+fn words(report: &ReloadReport) -> String {
+    let list = |keys: &[String]| keys.join(", ");
+    match (report.changed.is_empty(), report.needs_restart.is_empty()) {
+        (true, true) => "The configuration is as it was.".to_owned(),
+        (false, true) => format!("In force now: {}.", list(&report.changed)),
+        (true, false) => format!("After a restart: {}.", list(&report.needs_restart)),
+        (false, false) => format!(
+            "In force now: {}. After a restart: {}.",
+            list(&report.changed),
+            list(&report.needs_restart)
+        ),
+    }
+}

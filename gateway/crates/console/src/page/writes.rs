@@ -1,0 +1,207 @@
+//! The section Writes.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::{Extension, Form};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::chart::shares;
+use super::{Page, check_form, done, format};
+use crate::Console;
+use crate::access::Admitted;
+use crate::api::writes::{Choice, Decision, Draft, TheirVersion, collect, decide};
+use crate::section::Section;
+
+const PATH: &str = "/console/writes";
+
+/// Drafts that are shown; the API has all.
+const MAX_SHOWN: usize = 200;
+
+/// Answers `GET /console/writes`.
+pub(crate) async fn page(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+) -> Response {
+    let page = Page {
+        path: PATH,
+        title: "Writes",
+        live: Some(Section::Writes),
+        content: html! { div #live { (live(&console).await) } },
+    };
+    page.render(&console, &admitted)
+}
+
+/// Renders the live part.
+pub(crate) async fn live(console: &Console) -> Markup {
+    let writes = collect(console).await;
+    let Some(spool) = writes.spool else {
+        return html! { p.empty { "No mount is writable." } };
+    };
+    let (refused, rest): (Vec<_>, Vec<_>) = writes
+        .drafts
+        .iter()
+        .partition(|draft| draft.stage == "refused");
+    let share = spool.used as f64 / spool.size.max(1) as f64;
+    let words = format!(
+        "Spool: {} of {}",
+        format::bytes(spool.used),
+        format::bytes(spool.size)
+    );
+    html! {
+        (shares(&words, &[("disk", share)]))
+        p.quiet { (words) ", " (format::percent(share)) }
+        @if !refused.is_empty() {
+            h2 { "Refused" }
+            p {
+                "Another writer changed these objects in the bucket while they were changed here. "
+                "Both versions are kept until you decide."
+            }
+            @for draft in &refused { (self::refused(draft)) }
+        }
+        h2 { "On their way" }
+        @if rest.is_empty() {
+            p.empty { @if refused.is_empty() { "Everything that was written is in the bucket." } @else { "Nothing else is on its way." } }
+        } @else {
+            table.cards {
+                thead {
+                    tr {
+                        th scope="col" { "Object" }
+                        th scope="col" { "State" }
+                        th scope="col" { "Sent" }
+                        th.number scope="col" { "In the spool" }
+                    }
+                }
+                tbody { @for draft in rest.iter().take(MAX_SHOWN) { (row(draft)) } }
+            }
+            @if rest.len() > MAX_SHOWN { p.quiet { (rest.len() - MAX_SHOWN) " more are not shown." } }
+        }
+    }
+}
+
+fn row(draft: &Draft) -> Markup {
+    let state = match draft.stage.as_str() {
+        "open" => "A program has it open",
+        "sending" => "Is being sent",
+        _ => "Will be tried again",
+    };
+    let share = draft.sent as f64 / draft.size.max(1) as f64;
+    let words = format!(
+        "{} of {}",
+        format::bytes(draft.sent),
+        format::bytes(draft.size)
+    );
+    html! {
+        tr {
+            th scope="row" data-label="Object" {
+                span.name { (draft.key) }
+                span.quiet { (draft.origin.as_deref().unwrap_or("unknown bucket")) }
+            }
+            td data-label="State" {
+                (state)
+                @if let Some(wait) = draft.next_try { " in " (format::duration(wait)) }
+                @if let Some(trouble) = &draft.trouble { span.quiet { (trouble) } }
+            }
+            td data-label="Sent" { (shares(&words, &[("read", share)])) span.quiet { (words) } }
+            td.number data-label="In the spool" { (format::bytes(draft.spooled)) }
+        }
+    }
+}
+
+fn refused(draft: &Draft) -> Markup {
+    let origin = draft.origin.as_deref().unwrap_or_default();
+    let value = |choice: &str| format!("{choice} {origin} {}", draft.key);
+    let label = |what: &str| format!("{what} of {}", draft.key);
+    html! {
+        section.card {
+            h3 { (draft.key) span.badge.bad { "refused" } }
+            @if let Some(trouble) = &draft.trouble { p.quiet { (trouble) } }
+            div.versions {
+                div {
+                    h4 { "Ours" }
+                    p { (format::bytes(draft.size)) ", written " (format::time(draft.modified)) " UTC" }
+                }
+                div {
+                    h4 { "Theirs" }
+                    (theirs(draft.theirs.as_ref()))
+                }
+            }
+            div.choices {
+                button form="act" name="decide" value=(value("ours")) aria-label=(label("Keep our version")) {
+                    "Keep ours"
+                }
+                button form="act" name="decide" value=(value("theirs")) aria-label=(label("Keep their version")) {
+                    "Keep theirs"
+                }
+                button form="act" name="decide" value=(value("aside")) aria-label=(label("Save our version aside")) {
+                    "Save ours aside"
+                }
+            }
+        }
+    }
+}
+
+fn theirs(theirs: Option<&TheirVersion>) -> Markup {
+    let Some(theirs) = theirs else {
+        return html! { p { "The bucket does not say." } };
+    };
+    html! {
+        @if !theirs.exists {
+            p { "The object was removed." }
+        } @else {
+            p {
+                (theirs.size.map_or_else(String::new, format::bytes))
+                @if let Some(modified) = theirs.modified { ", written " (format::time(modified)) " UTC" }
+            }
+        }
+    }
+}
+
+/// The form of the section.
+#[derive(Deserialize)]
+pub(crate) struct DecideForm {
+    csrf: String,
+    /// The choice, the origin and the key, with spaces between.
+    decide: String,
+}
+
+fn read(text: &str) -> Option<Decision> {
+    let mut parts = text.splitn(3, ' ');
+    let choice = match parts.next()? {
+        "ours" => Choice::Ours,
+        "theirs" => Choice::Theirs,
+        "aside" => Choice::Aside,
+        _ => return None,
+    };
+    Some(Decision {
+        choice,
+        origin: parts.next()?.to_owned(),
+        key: parts.next()?.to_owned(),
+    })
+}
+
+/// Answers `POST /console/writes`.
+pub(crate) async fn act(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Form(form): Form<DecideForm>,
+) -> Response {
+    let own = match check_form(&admitted, &form.csrf) {
+        Ok(own) => own,
+        Err(refusal) => return refusal,
+    };
+    let result = match read(&form.decide) {
+        None => Err("this choice is not known".to_owned()),
+        Some(decision) => {
+            let choice = decision.choice;
+            let decided = decide(&console, decision).await;
+            decided
+                .map(|decided| match (choice, decided.key) {
+                    (Choice::Theirs, _) => "The draft is discarded.".to_owned(),
+                    (_, key) => format!("It is in the bucket as {}.", key.unwrap_or_default()),
+                })
+                .map_err(|error| error.error)
+        }
+    };
+    done(&console, own.id, PATH, result)
+}

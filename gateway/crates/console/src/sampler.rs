@@ -1,0 +1,249 @@
+//! Looks at the metrics every 10 s, for the history and for figures of the present.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::exposition::Samples;
+use crate::figures::{Figures, Snapshot};
+use crate::history::{History, Point};
+use tidegate_admin::{Admin, Control};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The time between two looks.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// The looks between two points of the day, and between two writes of the file.
+const PER_DAY_POINT: u64 = 30;
+
+/// The shortest period of figures of the present.
+const MIN_PERIOD: f64 = 2.0;
+
+/// The time between two checks of the readiness, and the time that one may take.
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
+
+/// The age up to which a look at the metrics is used again: many clients cost no more than one.
+const REUSE: Duration = Duration::from_millis(500);
+
+/// The figures of the present.
+#[derive(Debug, Clone)]
+pub(crate) struct Present {
+    /// The time of the look, in seconds since 1970.
+    pub(crate) time: f64,
+    /// The length of the period, in seconds.
+    pub(crate) period: f64,
+    /// The begin of the period.
+    pub(crate) before: Arc<Snapshot>,
+    /// Its end.
+    pub(crate) after: Arc<Snapshot>,
+    /// Its figures.
+    pub(crate) figures: Figures,
+}
+
+/// See the module documentation.
+pub(crate) struct Sampler {
+    admin: Admin,
+    state: Option<PathBuf>,
+    started: Instant,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    looks: u64,
+    /// The last looks, the oldest first.
+    recent: VecDeque<Arc<Snapshot>>,
+    day_base: Option<Arc<Snapshot>>,
+    history: History,
+    present: Option<(Instant, Arc<Present>)>,
+    /// The state of each disk, and the time since which it is in it.
+    disks: HashMap<PathBuf, (&'static str, f64)>,
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").finish_non_exhaustive()
+    }
+}
+
+impl Sampler {
+    /// Returns a sampler that keeps its history in a state folder, if there is one.
+    pub(crate) fn new(admin: Admin, state: Option<PathBuf>) -> Arc<Self> {
+        let sampler = Self {
+            admin,
+            state,
+            started: Instant::now(),
+            seen: Mutex::default(),
+        };
+        sampler.look(unix_time());
+        Arc::new(sampler)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().recover()
+    }
+
+    /// Looks every 10 s until `stop`; then writes the history a last time.
+    pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        if let Some(state) = self.state.clone() {
+            let read = spawn_blocking(move || History::read(&state, unix_time())).await;
+            self.seen().history = read.unwrap_or_default();
+        }
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => break,
+            }
+            if self.look(unix_time()) {
+                self.keep().await;
+            }
+        }
+        self.keep().await;
+    }
+
+    /// Writes the history.
+    async fn keep(&self) {
+        let Some(state) = self.state.clone() else {
+            return;
+        };
+        let history = self.seen().history.clone();
+        let written = spawn_blocking(move || history.write(&state)).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(%error, "the console's history cannot be written");
+        }
+    }
+
+    /// Takes a look at the metrics; returns whether a point of the day is complete.
+    fn look(&self, time: f64) -> bool {
+        let snapshot = Arc::new(self.snapshot());
+        let disks = self.admin.tiers.report().disks;
+        let mut seen = self.seen();
+        let seen = &mut *seen;
+        seen.looks += 1;
+        seen.disks
+            .retain(|path, _| disks.iter().any(|disk| disk.path == *path));
+        for disk in disks {
+            let known = seen.disks.entry(disk.path).or_insert((disk.state, time));
+            if known.0 != disk.state {
+                *known = (disk.state, time);
+            }
+        }
+        if let Some(before) = seen.recent.back() {
+            let figures = Figures::between(before, &snapshot);
+            seen.history.add_to_hour(Point { time, figures });
+        }
+        seen.recent.push_back(snapshot.clone());
+        if seen.recent.len() > 3 {
+            seen.recent.pop_front();
+        }
+        let Some(base) = &seen.day_base else {
+            seen.day_base = Some(snapshot);
+            return false;
+        };
+        let is_complete = seen.looks.is_multiple_of(PER_DAY_POINT);
+        if is_complete {
+            let figures = Figures::between(base, &snapshot);
+            seen.history.add_to_day(Point { time, figures });
+            seen.day_base = Some(snapshot);
+        }
+        is_complete
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let streams = self.admin.engine.streams();
+        let running = streams.report();
+        let stalls: u64 = running.iter().map(|one| u64::from(one.stalls)).sum();
+        Snapshot {
+            samples: Samples::parse(&(self.admin.metrics)()),
+            stalls: streams.stalls() + stalls,
+            at: self.started.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// Returns the figures from at least 2 s before now on.
+    pub(crate) fn present(&self) -> Arc<Present> {
+        if let Some((when, present)) = &self.seen().present
+            && when.elapsed() < REUSE
+        {
+            return present.clone();
+        }
+        let after = Arc::new(self.snapshot());
+        let mut seen = self.seen();
+        let mut recent = seen.recent.iter().rev();
+        let before = recent.find(|one| one.at <= after.at - MIN_PERIOD);
+        let before = before
+            .or_else(|| seen.recent.front())
+            .unwrap_or(&after)
+            .clone();
+        let present = Arc::new(Present {
+            time: unix_time(),
+            period: after.at - before.at,
+            figures: Figures::between(&before, &after),
+            before,
+            after,
+        });
+        seen.present = Some((Instant::now(), present.clone()));
+        present
+    }
+
+    /// Returns the last hour and day.
+    pub(crate) fn history(&self) -> History {
+        self.seen().history.clone()
+    }
+
+    /// Returns the time since which a disk is in its present state, in seconds since 1970; to 10 s.
+    pub(crate) fn disk_since(&self, path: &std::path::Path, state: &str) -> Option<f64> {
+        let seen = self.seen();
+        let (known, since) = seen.disks.get(path)?;
+        (*known == state).then_some(*since)
+    }
+}
+
+/// The result of the check behind `/readyz`, which is made in the background while a client of the console asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Checked>);
+
+#[derive(Debug, Default)]
+struct Checked {
+    /// The time at which the last check began; a check that is under way counts.
+    begun: Option<Instant>,
+    missing: Option<Vec<String>>,
+}
+
+impl Readiness {
+    /// Returns the last result, and begins a check if that is older than 5 s.
+    pub(crate) fn look(self: &Arc<Self>, control: &Arc<dyn Control>) -> Option<Vec<String>> {
+        let mut checked = self.0.lock().recover();
+        if checked
+            .begun
+            .is_none_or(|begun| begun.elapsed() >= CHECK_PERIOD)
+        {
+            checked.begun = Some(Instant::now());
+            let (this, control) = (self.clone(), control.clone());
+            tokio::spawn(async move {
+                let result = timeout(CHECK_PERIOD, control.ready()).await;
+                let missing = match result {
+                    Ok(result) => result.err().unwrap_or_default(),
+                    Err(_) => vec!["the check takes longer than 5 s".to_owned()],
+                };
+                this.0.lock().recover().missing = Some(missing);
+            });
+        }
+        checked.missing.clone()
+    }
+}
+
+/// Returns the time in seconds since 1970.
+pub(crate) fn unix_time() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,274 @@
+//! The sessions of browsers: made by the admin token, kept in memory, bounded in number and time.
+//!
+//! A session's cookie is a random value of which only a hash is kept. Each session has a CSRF token of its own, which
+//! every change has to show. A restart ends all sessions.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::Serialize;
+use subtle::ConstantTimeEq as _;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use crate::sampler::unix_time;
+use tidegate_telemetry::locks::Recover as _;
+
+/// The name of the cookie.
+pub(crate) const COOKIE_NAME: &str = "tidegate-session";
+
+/// The most sessions at once; the one that was idle longest makes room.
+const MAX_SESSIONS: usize = 32;
+
+/// A session ends after this time without a request, and after that time in any case.
+const MAX_IDLE: Duration = Duration::from_secs(8 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A session, for an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SessionInfo {
+    /// Its number.
+    pub id: u64,
+    /// The browser, as it calls itself.
+    pub browser: String,
+    /// The time of the login, in seconds since 1970.
+    pub began: f64,
+    /// The time since its last request, in seconds.
+    pub idle: f64,
+    /// Whether it is the session of this request.
+    pub own: bool,
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    last: u64,
+    all: Vec<Session>,
+}
+
+struct Session {
+    id: u64,
+    hash: Vec<u8>,
+    csrf: String,
+    browser: String,
+    began: Instant,
+    began_at: f64,
+    used: Instant,
+    /// The message for the next page.
+    message: Option<Message>,
+}
+
+/// A message on the next page of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+/// The session of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnSession {
+    pub(crate) id: u64,
+    pub(crate) csrf: String,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        let mut table = self.0.lock().recover();
+        let lives = |one: &Session| one.used.elapsed() < MAX_IDLE && one.began.elapsed() < MAX_AGE;
+        table.all.retain(lives);
+        table
+    }
+
+    /// Begins a session; returns the value of its cookie. `None`: the system has no random numbers.
+    pub(crate) fn begin(&self, browser: &str) -> Option<String> {
+        let (cookie, csrf) = (random()?, random()?);
+        let mut table = self.table();
+        table.last += 1;
+        if table.all.len() >= MAX_SESSIONS {
+            let idlest = (0..table.all.len()).min_by_key(|nth| table.all[*nth].used);
+            idlest.map(|nth| table.all.remove(nth));
+        }
+        let session = Session {
+            id: table.last,
+            hash: hash(&cookie),
+            csrf,
+            browser: browser
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(120)
+                .collect(),
+            began: Instant::now(),
+            began_at: unix_time(),
+            used: Instant::now(),
+            message: None,
+        };
+        table.all.push(session);
+        Some(cookie)
+    }
+
+    /// Returns the session whose cookie a request shows.
+    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<OwnSession> {
+        let hash = hash(cookie(headers)?);
+        let mut table = self.table();
+        let is_it = |one: &&mut Session| -> bool { one.hash.ct_eq(&hash).into() };
+        let found = table.all.iter_mut().find(is_it)?;
+        found.used = Instant::now();
+        Some(OwnSession {
+            id: found.id,
+            csrf: found.csrf.clone(),
+        })
+    }
+
+    /// Ends a session; returns whether there was one.
+    pub(crate) fn end(&self, id: u64) -> bool {
+        let mut table = self.table();
+        let before = table.all.len();
+        table.all.retain(|one| one.id != id);
+        table.all.len() < before
+    }
+
+    /// Returns all sessions, the latest first.
+    pub(crate) fn list(&self, own: Option<u64>) -> Vec<SessionInfo> {
+        let table = self.table();
+        let info = |one: &Session| SessionInfo {
+            id: one.id,
+            browser: one.browser.clone(),
+            began: one.began_at,
+            idle: one.used.elapsed().as_secs_f64(),
+            own: own == Some(one.id),
+        };
+        table.all.iter().rev().map(info).collect()
+    }
+
+    /// Leaves a message for the next page of a session.
+    pub(crate) fn leave_message(&self, id: u64, message: Message) {
+        let mut table = self.table();
+        if let Some(found) = table.all.iter_mut().find(|one| one.id == id) {
+            found.message = Some(message);
+        }
+    }
+
+    /// Takes the message for a page of a session.
+    pub(crate) fn take_message(&self, id: u64) -> Option<Message> {
+        let mut table = self.table();
+        let found = table.all.iter_mut().find(|one| one.id == id)?;
+        found.message.take()
+    }
+}
+
+impl OwnSession {
+    /// Returns whether a change shows the session's CSRF token.
+    pub(crate) fn is_shown(&self, csrf: &str) -> bool {
+        self.csrf.as_bytes().ct_eq(csrf.as_bytes()).into()
+    }
+}
+
+/// Returns the session's cookie of a request.
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lines = headers.get_all(COOKIE).iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';'));
+    pairs.find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE_NAME).then_some(value)
+    })
+}
+
+fn hash(cookie: &str) -> Vec<u8> {
+    digest(&SHA256, cookie.as_bytes()).as_ref().to_vec()
+}
+
+/// Returns 256 random bits as text.
+fn random() -> Option<String> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    let mut text = String::with_capacity(64);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shows(cookie: &str) -> HeaderMap {
+        let line = format!("other=1; {COOKIE_NAME}={cookie}");
+        HeaderMap::from_iter([(COOKIE, line.parse().expect("a value"))])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_lasts_while_it_is_used() {
+        let sessions = Sessions::default();
+        let cookie = sessions.begin("Firefox\n").expect("random numbers");
+        let own = sessions.find(&shows(&cookie)).expect("it is there");
+        assert!(own.is_shown(&own.csrf) && !own.is_shown("") && !own.is_shown(&cookie));
+        assert!(sessions.find(&shows("other")).is_none());
+        assert!(sessions.find(&HeaderMap::new()).is_none());
+        assert_eq!(sessions.list(Some(own.id))[0].browser, "Firefox");
+        for _ in 0..22 {
+            tokio::time::advance(MAX_IDLE - Duration::from_secs(1)).await;
+            let lives = sessions.find(&shows(&cookie)).is_some();
+            assert_eq!(lives, sessions.list(None).len() == 1);
+        }
+        assert!(
+            sessions.find(&shows(&cookie)).is_none(),
+            "seven days are over"
+        );
+        let cookie = sessions.begin("").expect("random numbers");
+        tokio::time::advance(MAX_IDLE).await;
+        assert!(sessions.find(&shows(&cookie)).is_none(), "it was idle");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_are_bounded_and_can_be_ended() {
+        let sessions = Sessions::default();
+        let first = sessions.begin("").expect("random numbers");
+        let second = sessions.begin("").expect("random numbers");
+        for _ in 2..=MAX_SESSIONS {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(sessions.find(&shows(&first)).is_some());
+            sessions.begin("").expect("random numbers");
+        }
+        assert_eq!(sessions.list(None).len(), MAX_SESSIONS);
+        assert!(
+            sessions.find(&shows(&second)).is_none(),
+            "it was idle longest"
+        );
+        let own = sessions.find(&shows(&first)).expect("it was used");
+        assert!(sessions.end(own.id) && !sessions.end(own.id));
+        assert!(sessions.find(&shows(&first)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_is_told_once() {
+        let sessions = Sessions::default();
+        let cookie = sessions.begin("").expect("random numbers");
+        let id = sessions.find(&shows(&cookie)).expect("there").id;
+        let message = Message {
+            text: "done".to_owned(),
+            is_error: false,
+        };
+        sessions.leave_message(id, message.clone());
+        assert_eq!(sessions.take_message(id), Some(message));
+        assert_eq!(sessions.take_message(id), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! The registry over scripted polls, with the time paused.
+
+use std::task::{Context, Waker};
+
+use tokio::time::advance;
+
+use super::*;
+use tidegate_plan::{ObjectKey, OriginId};
+
+fn info() -> StreamInfo {
+    StreamInfo {
+        kind: StreamKind::Http,
+        client: "192.0.2.1".to_owned(),
+        object: ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new("films/a.mkv").expect("a key"),
+        },
+        size: 1 << 30,
+        chunk: 256 << 10,
+    }
+}
+
+fn bytes(length: usize) -> Poll<Option<Result<Bytes, Error>>> {
+    Poll::Ready(Some(Ok(Bytes::from(vec![0; length]))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_seen_until_its_guard_goes() {
+    let streams = Arc::new(Streams::default());
+    let first = streams.register(info());
+    let second = streams.register(info());
+    let ids = |streams: &Streams| -> Vec<u64> {
+        streams.report().iter().map(|stream| stream.id).collect()
+    };
+    assert_eq!(ids(&streams), [1, 2]);
+    drop(first);
+    assert_eq!(ids(&streams), [2]);
+    drop(second);
+    assert!(ids(&streams).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn position_rate_and_stalls_follow_the_reader() {
+    let streams = Arc::new(Streams::default());
+    let guard = streams.register(info());
+    let stream = guard.stream();
+    let cx = Context::from_waker(Waker::noop());
+    stream.set_tier(Some(FetchSource::Disk));
+    // The wait for the first bytes is no stall.
+    stream.record(&cx, &Poll::Pending, 0);
+    advance(Duration::from_secs(1)).await;
+    stream.record(&cx, &bytes(1000), 1000);
+    stream.record(&cx, &Poll::Pending, 1000);
+    advance(Duration::from_millis(99)).await;
+    stream.record(&cx, &bytes(1000), 2000);
+    let report = &streams.report()[0];
+    assert_eq!(
+        (report.position, report.taken, report.stalls),
+        (2000, 2000, 0)
+    );
+    assert_eq!(report.tier, StreamTier::Disk);
+    assert!(
+        (report.rate - 2000.0 / 1.099).abs() < 1.0,
+        "{}",
+        report.rate
+    );
+
+    stream.record(&cx, &Poll::Pending, 2000);
+    stream.record(&cx, &Poll::Pending, 2000);
+    advance(Duration::from_millis(100)).await;
+    let report = &streams.report()[0];
+    assert_eq!((report.stalls, report.waiting), (1, true), "it stalls now");
+    stream.record(&cx, &bytes(1), 2001);
+    assert_eq!((streams.report()[0].stalls, streams.stalls()), (1, 0));
+    advance(Duration::from_secs(10)).await;
+    let report = &streams.report()[0];
+    assert_eq!((report.rate, report.waiting), (0.0, false), "it idles");
+    drop(guard);
+    assert_eq!(streams.stalls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_stop_wakes_the_reader() {
+    let streams = Arc::new(Streams::default());
+    let guard = streams.register(info());
+    let stream = guard.stream().clone();
+    let waits = std::future::poll_fn(move |cx| match stream.is_stopped() {
+        true => Poll::Ready(()),
+        false => {
+            stream.record(cx, &Poll::Pending, 0);
+            Poll::Pending
+        }
+    });
+    let waits = tokio::spawn(waits);
+    tokio::task::yield_now().await;
+    assert!(!streams.stop(7), "there is no such stream");
+    assert!(streams.stop(1));
+    waits.await.expect("woken");
+}

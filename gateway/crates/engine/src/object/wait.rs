@@ -1,0 +1,87 @@
+//! Waits of readers for bytes, for the metrics.
+//!
+//! A reader that finds its bytes in memory has none, and pays nothing for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::pinned::Pinned;
+use crate::Core;
+use crate::fetch::options::FetchOptions;
+use tidegate_plan::Client;
+use tidegate_telemetry::trace::{self, Kind, Span};
+
+/// The length of a wait from which a player or a viewer may notice it.
+const GAP: Duration = Duration::from_millis(100);
+
+/// A wait of a reader for its next bytes; counted when it ends, also if it ends with the reader.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pinned: Arc<Pinned>,
+    since: Instant,
+    is_forgotten: bool,
+    /// The same wait in the reader's trace.
+    _span: Option<Span>,
+}
+
+impl Wait {
+    /// Begins a wait.
+    pub(crate) fn begin(pinned: &Arc<Pinned>) -> Self {
+        Self {
+            pinned: pinned.clone(),
+            since: Instant::now(),
+            is_forgotten: false,
+            _span: trace::span("wait", Kind::Internal),
+        }
+    }
+
+    /// Ends the wait without counting it.
+    pub(crate) fn forget(mut self) {
+        self.is_forgotten = true;
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if self.is_forgotten {
+            return;
+        }
+        let Some(frontend) = frontend(self.pinned.options) else {
+            return;
+        };
+        let (metrics, waited) = (&self.pinned.core.metrics, self.since.elapsed());
+        let labels = (frontend, self.pinned.options.profile);
+        metrics.waited(labels, waited);
+        if waited > GAP {
+            metrics.gap(labels);
+        }
+    }
+}
+
+/// Runs `open`, which asks the bucket for a version and perhaps its first bytes, and counts its time as a wait of the
+/// reader.
+pub(crate) async fn while_opening<T>(
+    core: &Core,
+    options: FetchOptions,
+    open: impl Future<Output = T>,
+) -> T {
+    let since = Instant::now();
+    let opened = open.await;
+    if let Some(frontend) = frontend(options) {
+        let labels = (frontend, options.profile);
+        core.metrics.waited(labels, since.elapsed());
+    }
+    opened
+}
+
+/// Returns the label of the frontend that reads; `None` if no reader waits.
+fn frontend(options: FetchOptions) -> Option<&'static str> {
+    match options.client {
+        _ if options.quiet => None,
+        Client::Warm => None,
+        Client::Own => Some("fuse"),
+        Client::V4(_) | Client::V6(_) | Client::Local => Some("http"),
+    }
+}

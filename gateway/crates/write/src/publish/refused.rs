@@ -1,0 +1,176 @@
+//! An operator's decision on a draft that was refused for good.
+//!
+//! Another writer has changed the object since the draft began. The draft stays in the spool until the operator keeps
+//! it, keeps the other writer's version, or saves it under another key. Each choice leaves the draft as it was if it
+//! cannot be carried out.
+
+use std::sync::Arc;
+
+use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
+use crate::{OpenMode, Stage, WriteError, Writer, Writers};
+use tidegate_engine::Error;
+use tidegate_origin::{Guard, OriginError};
+use tidegate_plan::upload::ByteSource;
+use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
+
+/// The bytes that are copied at a time.
+const PIECE: u64 = 1 << 20;
+
+/// An operator's decision on a refused draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusedChoice {
+    /// The draft replaces the version in the bucket, also bytes that it had not changed.
+    KeepOurs,
+    /// The draft is discarded.
+    KeepTheirs,
+    /// The draft becomes a new object of this key, and the version in the bucket stays.
+    SaveAside(ObjectKey),
+}
+
+/// The reason why a decision was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// The object has no refused draft.
+    #[error("no draft of this object was refused")]
+    NotRefused,
+    /// The draft is unchanged.
+    #[error("the draft stays as it is: {0}")]
+    Failed(#[from] WriteError),
+}
+
+impl Writers {
+    /// Carries out a decision on a refused draft.
+    ///
+    /// # Errors
+    /// If no draft of the object was refused, or the decision cannot be carried out.
+    pub async fn resolve(&self, id: &ObjectId, choice: RefusedChoice) -> Result<(), ResolveError> {
+        let writing = self.refused(id)?;
+        match choice {
+            RefusedChoice::KeepTheirs => self.keep_theirs(id).await,
+            RefusedChoice::KeepOurs => {
+                let writer = self.join(writing)?;
+                writer.own_all().await?;
+                Ok(writer.publish().await?)
+            }
+            RefusedChoice::SaveAside(key) => {
+                let headers = writing.state().headers.clone();
+                let source = writing.source.clone();
+                let writer = self.join(writing)?;
+                let aside = self.open(&source, &key, OpenMode::CreateNew, headers);
+                let aside = aside.await?;
+                if let Err(error) = writer.copy_and_publish(&aside).await {
+                    // Half a copy must not reach the bucket.
+                    self.discard_aside(&aside).await;
+                    return Err(error.into());
+                }
+                // A handle that goes would have the queue try the draft once more.
+                let discarded = self.keep_theirs(id).await;
+                drop(writer);
+                discarded
+            }
+        }
+    }
+
+    /// Asks the bucket for the present version of an object that has a refused draft; `None`: it has none.
+    ///
+    /// # Errors
+    /// If no draft of the object was refused, or the bucket does not answer.
+    pub async fn theirs(&self, id: &ObjectId) -> Result<Option<Version>, ResolveError> {
+        let writing = self.refused(id)?;
+        match writing.source.origin.head(&id.key).await {
+            Ok(version) => Ok(Some(version)),
+            Err(OriginError::NotFound) => Ok(None),
+            Err(error) => Err(WriteError::from(error).into()),
+        }
+    }
+
+    async fn discard_aside(&self, aside: &Writer) {
+        let id = aside.writing.id();
+        if let Some(hold) = self.0.hold_publishing(&id).await {
+            hold.discard().await;
+        }
+    }
+
+    fn refused(&self, id: &ObjectId) -> Result<Arc<SharedDraft>, ResolveError> {
+        let found = self.0.writings().get(id).cloned();
+        let is_refused = |writing: &Arc<SharedDraft>| writing.state().stage() == Stage::Refused;
+        found.filter(is_refused).ok_or(ResolveError::NotRefused)
+    }
+
+    fn join(&self, writing: Arc<SharedDraft>) -> Result<Writer, ResolveError> {
+        Writer::join(&self.0, writing).ok_or(ResolveError::NotRefused)
+    }
+
+    /// Discards the draft. The caches forget the object, for the bucket has another version.
+    async fn keep_theirs(&self, id: &ObjectId) -> Result<(), ResolveError> {
+        let hold = self.0.hold_publishing(id).await;
+        let hold = hold.ok_or(ResolveError::NotRefused)?;
+        if hold.writing.state().stage() != Stage::Refused {
+            return Err(ResolveError::NotRefused);
+        }
+        let source = hold.writing.source.clone();
+        hold.discard().await;
+        // The bucket's version is another one than the readers of this process know.
+        let scope = tidegate_engine::Scope::Key(id.key.clone());
+        let soft = tidegate_engine::PurgeKind::Soft;
+        if let Err(error) = self.0.engine.purge(&source, &scope, soft).await {
+            tracing::warn!(%error, key = id.key.as_str(), "a key may be read as before until its ttl");
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Makes every byte that the draft has of its base its own, and drops the condition on the base.
+    async fn own_all(&self) -> Result<(), WriteError> {
+        let mut at = 0;
+        loop {
+            let next = next_of_base(&self.writing.state(), at);
+            let Some(range) = next else { break };
+            let bytes = self.read_at(range).await?;
+            if bytes.len() as u64 != range.len() {
+                return Err(Error::Changed.into());
+            }
+            self.write_at(range.start, bytes).await?;
+            at = range.end;
+        }
+        let mut state = self.writing.state();
+        // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.
+        if next_of_base(&state, 0).is_some() {
+            return Err(WriteError::Changed);
+        }
+        state.guard = Guard::None;
+        Ok(())
+    }
+
+    /// Copies all bytes to another draft, and publishes that.
+    async fn copy_and_publish(&self, other: &Self) -> Result<(), WriteError> {
+        let size = self.size();
+        let mut at = 0;
+        while at < size {
+            let end = size.min(at + PIECE);
+            let bytes = self.read_at(ByteRange::new(at, end)).await?;
+            if bytes.is_empty() {
+                return Err(WriteError::Interrupted);
+            }
+            let length = bytes.len() as u64;
+            other.write_at(at, bytes).await?;
+            at += length;
+        }
+        other.publish().await
+    }
+}
+
+/// Returns the first bytes from `at` on that are the base's, at most a piece.
+fn next_of_base(state: &DraftState, at: u64) -> Option<ByteRange> {
+    let size = state.draft.size();
+    if at >= size {
+        return None;
+    }
+    let sources = state.draft.sources(ByteRange::new(at, size));
+    let is_base = |(_, source): &&(ByteRange, ByteSource)| *source == ByteSource::Base;
+    let (range, _) = sources.iter().find(is_base)?;
+    let end = range.end.min(range.start + PIECE);
+    Some(ByteRange::new(range.start, end))
+}

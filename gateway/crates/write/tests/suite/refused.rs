@@ -1,0 +1,140 @@
+//! An operator's decision on a draft that another writer's change has made impossible.
+
+use bytes::Bytes;
+use tidegate_plan::ObjectId;
+use tidegate_write::{RefusedChoice, ResolveError, Stage, WriteError, Writer};
+
+use crate::support::engine::{same, sample, valid};
+use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
+
+const KEY: &str = "folder/object";
+const ASIDE: &str = "beside it";
+
+fn id(desk: &Desk) -> ObjectId {
+    source(desk).object(&valid(KEY))
+}
+
+/// Returns a desk whose draft was refused, the bytes that the draft has, and theirs. `known` says whether the bytes of
+/// its base are cached.
+async fn refused(known: bool) -> (Desk, Bytes, Bytes) {
+    let desk = Desk::new(Terms::background());
+    let before = sample(1, 3 * PART);
+    desk.bucket().put(KEY, before.clone());
+    let writer = desk.change(KEY).await;
+    if known {
+        same(&all(&writer).await, &before);
+    }
+    put(&writer, PART, &"mine".into()).await;
+    let theirs: Bytes = "theirs".into();
+    desk.bucket().put(KEY, theirs.clone());
+    writer.commit(desk.commit).await.expect("promised");
+    drop(writer);
+    is_refused(&desk).await;
+    (desk, patched(&before, PART, b"mine"), theirs)
+}
+
+async fn is_refused(desk: &Desk) {
+    until(|| {
+        let pending = desk.writers.pending();
+        pending
+            .first()
+            .is_some_and(|one| one.stage == Stage::Refused)
+    })
+    .await;
+}
+
+async fn nothing_is_left(desk: &Desk) {
+    until(|| desk.writers.pending().is_empty()).await;
+    until(|| desk.writers.spooled().0 == 0).await;
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+}
+
+fn joined(desk: &Desk) -> Option<Writer> {
+    desk.writers.find(source(desk), &valid(KEY))
+}
+
+#[tokio::test(start_paused = true)]
+async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
+    let (desk, ours, theirs) = refused(true).await;
+    let seen = desk.writers.theirs(&id(&desk)).await.expect("it answers");
+    assert_eq!(seen.map(|version| version.size), Some(theirs.len() as u64));
+    let done = desk
+        .writers
+        .resolve(&id(&desk), RefusedChoice::KeepOurs)
+        .await;
+    assert_eq!(done, Ok(()));
+    same(&desk.object(KEY).expect("there"), &ours);
+    nothing_is_left(&desk).await;
+    let again = desk
+        .writers
+        .resolve(&id(&desk), RefusedChoice::KeepOurs)
+        .await;
+    assert_eq!(again, Err(ResolveError::NotRefused));
+}
+
+/// Bytes of the version before are in no cache and no bucket any more: nothing of another version takes their place.
+#[tokio::test(start_paused = true)]
+async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
+    let (desk, _, theirs) = refused(false).await;
+    for choice in [
+        RefusedChoice::KeepOurs,
+        RefusedChoice::SaveAside(valid(ASIDE)),
+    ] {
+        let done = desk.writers.resolve(&id(&desk), choice).await;
+        assert!(matches!(done, Err(ResolveError::Failed(_))), "{done:?}");
+        same(&desk.object(KEY).expect("there"), &theirs);
+        assert_eq!(desk.object(ASIDE), None);
+        is_refused(&desk).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn theirs_stays_and_the_draft_goes() {
+    let (desk, _, theirs) = refused(true).await;
+    let done = desk
+        .writers
+        .resolve(&id(&desk), RefusedChoice::KeepTheirs)
+        .await;
+    assert_eq!(done, Ok(()));
+    same(&desk.object(KEY).expect("there"), &theirs);
+    nothing_is_left(&desk).await;
+    assert!(joined(&desk).is_none());
+    let desk = desk.switched_off([], &Terms::background()).await;
+    assert!(desk.writers.pending().is_empty(), "nothing of it returns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_is_saved_aside_leaves_both_versions() {
+    let (desk, ours, theirs) = refused(true).await;
+    let choice = RefusedChoice::SaveAside(valid(ASIDE));
+    assert_eq!(desk.writers.resolve(&id(&desk), choice).await, Ok(()));
+    same(&desk.object(KEY).expect("there"), &theirs);
+    same(&desk.object(ASIDE).expect("there"), &ours);
+    nothing_is_left(&desk).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_is_saved_aside_only_where_no_object_is() {
+    let (desk, _, theirs) = refused(true).await;
+    desk.bucket().put(ASIDE, "another");
+    let choice = RefusedChoice::SaveAside(valid(ASIDE));
+    let done = desk.writers.resolve(&id(&desk), choice).await;
+    assert_eq!(done, Err(ResolveError::Failed(WriteError::Exists)));
+    assert_eq!(desk.object(ASIDE), Some("another".into()));
+    same(&desk.object(KEY).expect("there"), &theirs);
+    is_refused(&desk).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_refused_draft_is_decided_on() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"mine".into()).await;
+    for choice in [RefusedChoice::KeepOurs, RefusedChoice::KeepTheirs] {
+        let done = desk.writers.resolve(&id(&desk), choice).await;
+        assert_eq!(done, Err(ResolveError::NotRefused));
+    }
+    assert!(desk.writers.theirs(&id(&desk)).await.is_err());
+    writer.commit(desk.commit).await.expect("committed");
+    assert_eq!(desk.object(KEY), Some("mine".into()));
+}

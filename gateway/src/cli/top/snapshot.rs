@@ -1,0 +1,81 @@
+//! One look at the gateway: the answers of its admin listener.
+
+use anyhow::Context as _;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::super::client::{AdminRequest, Client, run};
+use tidegate_config::{Config, Environment};
+
+/// The parts of a look, as the paths below `/api/v1/` name them.
+const PARTS: [&str; 5] = ["now", "streams", "tiers", "origins", "writes"];
+
+/// A gateway to look at.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    client: Client<'a>,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the gateway of this configuration. Its token is shown if there is one.
+    pub(super) fn new(config: &'a Config, env: &Environment) -> anyhow::Result<Self> {
+        let client = match config.admin.token {
+            Some(_) => Client::with_token(config, env, "watch the gateway", "watched")?,
+            None => Client::new(config, "watch the gateway"),
+        };
+        Ok(Self { client })
+    }
+
+    /// Takes a look.
+    ///
+    /// # Errors
+    /// The gateway does not answer, or not with what it should.
+    pub(super) fn take(&self) -> anyhow::Result<Snapshot> {
+        run(async {
+            let mut parts = json!({});
+            for part in PARTS {
+                let target = format!("/api/v1/{part}");
+                let body = self.client.send(AdminRequest {
+                    method: Method::GET,
+                    target,
+                    body: None,
+                });
+                let body = body.await.map_err(advised)?;
+                parts[part] = serde_json::from_str(&body).context("the gateway answers no JSON")?;
+            }
+            Ok(Snapshot(parts))
+        })
+    }
+}
+
+/// Adds to the refusal of a gateway what can be done about it.
+fn advised(error: anyhow::Error) -> anyhow::Error {
+    let text = format!("{error:#}");
+    let advice = match text.as_str() {
+        text if text.contains(" 401 ") => "its token must be `admin.token` of this configuration",
+        text if text.contains(" 404 ") => "its `admin.console` is off, or it is an older version",
+        _ => return error,
+    };
+    anyhow::anyhow!("{text}; {advice}")
+}
+
+/// One look at the gateway.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Snapshot(Value);
+
+impl Snapshot {
+    /// Returns it as JSON: an object of the answers, by their names.
+    pub(super) fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// Returns a part.
+    pub(super) fn part(&self, name: &str) -> &Value {
+        &self.0[name]
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(parts: Value) -> Self {
+        Self(parts)
+    }
+}

@@ -1,0 +1,221 @@
+//! No change without the token, or a session of it; also not for a page of another origin, nor under another host.
+
+use http::Method;
+
+use super::{AUTH, Whole, World, ask, post, send, started};
+
+/// Every request that changes something.
+const CHANGES: [(&str, &str); 10] = [
+    ("DELETE", "/api/v1/streams/1"),
+    ("DELETE", "/api/v1/sessions/1"),
+    ("POST", "/api/v1/writes"),
+    ("POST", "/console/streams"),
+    ("POST", "/console/objects"),
+    ("POST", "/console/writes"),
+    ("POST", "/console/settings"),
+    ("POST", "/console/doctor"),
+    ("POST", "/console/sessions"),
+    ("POST", "/purge?path=/o/1.png"),
+];
+
+/// Every page, and the API.
+const READS: [&str; 12] = [
+    "/",
+    "/console/streams",
+    "/console/objects",
+    "/console/tiers",
+    "/console/writes",
+    "/console/events",
+    "/console/settings",
+    "/console/doctor",
+    "/console/sessions",
+    "/console/live?section=now",
+    "/api/v1/now",
+    "/api/v1/settings",
+];
+
+async fn status(gateway: &Whole, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
+    let method: Method = method.parse().expect("a method");
+    ask(gateway.admin, method, path, headers).await.status
+}
+
+/// Logs in; returns the cookie, and the CSRF token of its session.
+pub(super) async fn log_in(gateway: &Whole) -> (String, String) {
+    let got = post(gateway, "/console/login", "", "token=t0ken-of-the-tests").await;
+    assert_eq!(got.status, 303, "{}", got.text());
+    let set = got.header("set-cookie").to_owned();
+    for attribute in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(set.contains(attribute), "{set}");
+    }
+    assert!(!set.contains("Secure"), "the listener has no TLS: {set}");
+    let cookie = set.split(';').next().expect("a cookie").to_owned();
+    let page = ask(gateway.admin, Method::GET, "/", &[("cookie", &cookie)]).await;
+    assert_eq!(page.status, 200, "{}", page.text());
+    let text = page.text();
+    let (_, after) = text.split_once("name=\"csrf\" value=\"").expect("a form");
+    let csrf = after.split('"').next().expect("a value").to_owned();
+    assert_eq!(csrf.len(), 64);
+    (cookie, csrf)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_read_or_changed_without_the_token() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    for (method, path) in CHANGES {
+        assert!(
+            [401, 403].contains(&status(&gateway, method, path, &[]).await),
+            "{path}"
+        );
+        let wrong = [("cookie", "tidegate-session=0123")];
+        assert!(
+            [401, 403].contains(&status(&gateway, method, path, &wrong).await),
+            "{path}"
+        );
+    }
+    for path in READS {
+        let expected = if path.starts_with("/api/") { 401 } else { 303 };
+        assert_eq!(status(&gateway, "GET", path, &[]).await, expected, "{path}");
+    }
+    let wrong = post(&gateway, "/console/login", "", "token=t0ken-of-the-test").await;
+    assert_eq!(wrong.status, 401);
+    assert_eq!(wrong.header("set-cookie"), "");
+    assert_eq!(
+        gateway
+            .get("/o/1.png", &[])
+            .await
+            .header("cache-status")
+            .contains("hit"),
+        true
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_origin_or_a_rebinding_host_is_refused_with_all_credentials() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, csrf) = log_in(&gateway).await;
+    let all = [
+        AUTH,
+        ("cookie", cookie.as_str()),
+        ("x-csrf-token", csrf.as_str()),
+    ];
+    for (method, path) in CHANGES.into_iter().chain(READS.map(|path| ("GET", path))) {
+        let rebound = [&all[..], &[("host", "evil.example")]].concat();
+        assert_eq!(
+            status(&gateway, method, path, &rebound).await,
+            403,
+            "{path}"
+        );
+        let foreign = [&all[..], &[("origin", "http://evil.example")]].concat();
+        assert_eq!(
+            status(&gateway, method, path, &foreign).await,
+            403,
+            "{path}"
+        );
+    }
+    let login = [
+        ("host", "evil.example"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let body = "token=t0ken-of-the-tests";
+    let got = send(gateway.admin, Method::POST, "/console/login", &login, body).await;
+    assert_eq!(got.status, 403);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_changes_things_by_its_own_forms_alone() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, csrf) = log_in(&gateway).await;
+    let (other, _) = log_in(&gateway).await;
+    let purge = "path=%2Fo%2F1.png&order=purge&back=%2Fo%2F";
+    for (cookie, fields) in [
+        (&cookie, format!("{purge}&csrf=")),
+        (&cookie, format!("{purge}&csrf={}", "0".repeat(64))),
+        (&other, format!("{purge}&csrf={csrf}")),
+    ] {
+        let got = post(&gateway, "/console/objects", cookie, &fields).await;
+        assert_eq!(got.status, 403, "{}", got.text());
+    }
+    let hit = gateway.get("/o/1.png", &[]).await;
+    assert!(
+        hit.header("cache-status").contains("hit"),
+        "nothing was purged"
+    );
+    let got = post(
+        &gateway,
+        "/console/objects",
+        &cookie,
+        &format!("{purge}&csrf={csrf}"),
+    )
+    .await;
+    assert_eq!(
+        (got.status, got.header("location")),
+        (303, "/console/objects?path=%2Fo%2F&host=")
+    );
+    let miss = gateway.get("/o/1.png", &[]).await;
+    assert!(
+        !miss.header("cache-status").contains("hit"),
+        "it was purged"
+    );
+
+    // A script shows the token of the session in a header.
+    let session = [("cookie", cookie.as_str())];
+    let path = "/api/v1/sessions/2";
+    assert_eq!(status(&gateway, "DELETE", path, &session).await, 403);
+    let both = [("cookie", cookie.as_str()), ("x-csrf-token", csrf.as_str())];
+    assert_eq!(status(&gateway, "DELETE", path, &both).await, 204);
+    assert_eq!(
+        status(&gateway, "GET", "/", &[("cookie", other.as_str())]).await,
+        303,
+        "it has ended"
+    );
+    let got = post(
+        &gateway,
+        "/console/logout",
+        &cookie,
+        &format!("csrf={csrf}"),
+    )
+    .await;
+    assert_eq!(got.status, 303);
+    assert_eq!(
+        status(&gateway, "GET", "/", &session).await,
+        303,
+        "it has ended"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
+    let world = World::new().await;
+    for (console, read, change) in [("read", 200, 403), ("off", 404, 404)] {
+        let config = super::configuration(&world);
+        let config = config.replace("[admin]\n", &format!("[admin]\nconsole = \"{console}\"\n"));
+        let gateway = Whole::start(&config).await;
+        gateway.ready().await;
+        for path in ["/", "/api/v1/now", "/console/settings"] {
+            assert_eq!(
+                status(&gateway, "GET", path, &[]).await,
+                read,
+                "{console}: {path}"
+            );
+        }
+        for path in ["/api/v1/writes", "/console/settings"] {
+            assert_eq!(
+                status(&gateway, "POST", path, &[]).await,
+                change,
+                "{console}: {path}"
+            );
+        }
+        let preview = status(&gateway, "GET", "/console/preview/bytes?path=/o/1.png", &[]).await;
+        assert_eq!(
+            preview, change,
+            "{console}: bytes of objects are for those who log in"
+        );
+        gateway.stop().await;
+    }
+}

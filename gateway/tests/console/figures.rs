@@ -1,0 +1,167 @@
+//! Figures of the console, measured and printed. They are run by hand, for a time on a shared machine proves nothing:
+//! `cargo test -p tidegate --release --test console -- --ignored --nocapture figures`.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::{Instant, sleep};
+
+use super::admission::log_in;
+use super::{AUTH, Whole, World, ask, configuration, sample};
+
+const KEYS: usize = 100_000;
+const READERS: usize = 2000;
+
+/// Answers a listing of a folder of so many keys after 20 ms, and every other request with 404.
+async fn bucket(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    sleep(Duration::from_millis(20)).await;
+    let query = request.uri().query().unwrap_or_default();
+    if !query.contains("list-type=2") {
+        let missing = Response::builder().status(404).body(Full::default());
+        return Ok(missing.expect("an answer"));
+    }
+    let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+    let after = value("continuation-token=").or_else(|| value("start-after="));
+    let digits = |text: &str| {
+        text.chars()
+            .filter(char::is_ascii_digit)
+            .collect::<String>()
+    };
+    let first = after.map_or(0, |after| {
+        digits(after.rsplit('k').next().unwrap_or_default())
+            .parse()
+            .map_or(0, |n: usize| n + 1)
+    });
+    let most = value("max-keys=")
+        .and_then(|most| most.parse().ok())
+        .unwrap_or(1000);
+    let last = KEYS.min(first + most);
+    let mut text = String::from("<?xml version=\"1.0\"?><ListBucketResult><Name>b</Name>");
+    for n in first..last {
+        let _ = write!(
+            text,
+            "<Contents><Key>o/k{n:06}</Key><LastModified>2026-11-01T00:00:00.000Z</LastModified>\
+             <ETag>\"e{n}\"</ETag><Size>1000</Size></Contents>"
+        );
+    }
+    let more = last < KEYS;
+    let _ = write!(
+        text,
+        "<IsTruncated>{more}</IsTruncated><KeyCount>{}</KeyCount>",
+        last - first
+    );
+    if more {
+        let _ = write!(
+            text,
+            "<NextContinuationToken>k{:06}</NextContinuationToken>",
+            last - 1
+        );
+    }
+    text.push_str("</ListBucketResult>");
+    Ok(Response::new(Full::from(text)))
+}
+
+async fn slow_bucket() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((io, _)) = listener.accept().await {
+            tokio::spawn(
+                http1::Builder::new().serve_connection(TokioIo::new(io), service_fn(bucket)),
+            );
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures"]
+async fn figures_of_a_folder_of_100_000_keys() {
+    let address = slow_bucket().await;
+    let gateway = Whole::start(&format!(
+        "[admin]\ntoken = \"t0ken-of-the-tests\"\n[[origin]]\nname = \"media\"\nbucket = \"b\"\n\
+         endpoint = \"http://{address}\"\npath_style = true\naccess_key_id = \"id\"\nsecret_access_key = \"secret\"\n"
+    ))
+    .await;
+    let (cookie, _) = log_in(&gateway).await;
+    let begun = Instant::now();
+    let page = ask(
+        gateway.admin,
+        Method::GET,
+        "/console/objects?path=/o/",
+        &[("cookie", &cookie)],
+    )
+    .await;
+    let first = begun.elapsed();
+    assert_eq!(page.status, 200, "{}", page.text());
+    assert!(
+        page.text().contains("k000049") && page.text().contains("Next page"),
+        "{}",
+        page.text()
+    );
+    let mut path = "/api/v1/objects?path=/o/&limit=500".to_owned();
+    let begun = Instant::now();
+    let mut seen = 0;
+    for _ in 0..20 {
+        let first = format!("k{seen:06}");
+        let page = ask(gateway.admin, Method::GET, &path, &[AUTH]).await;
+        let page: serde_json::Value = serde_json::from_slice(&page.body).expect("JSON");
+        assert_eq!(page["names"][0]["name"], first, "no name is left out");
+        seen += page["names"].as_array().map_or(0, Vec::len);
+        let next = page["next"].as_str().expect("there is more");
+        path = format!("/api/v1/objects?path=/o/&limit=500&page={next}");
+    }
+    println!(
+        "first screen of {KEYS} keys over 20 ms: {first:?}; 20 pages of 500: {:?}, {seen} names",
+        begun.elapsed()
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures"]
+async fn figures_of_2_000_readers() {
+    let world = World::new().await;
+    world.put("large.bin", &sample(32 << 20, 1)).await;
+    // Its readers take nothing meanwhile.
+    let patient = format!("{}[http]\nwrite_timeout = \"10m\"\n", configuration(&world));
+    let gateway = Whole::start(&patient).await;
+    gateway.ready().await;
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("set");
+        let mut io = socket.connect(gateway.http).await.expect("listening");
+        io.write_all(b"GET /large.bin HTTP/1.1\r\nhost: t\r\n\r\n")
+            .await
+            .expect("sent");
+        let mut first = [0; 100];
+        io.read_exact(&mut first).await.expect("an answer");
+        readers.push(io);
+    }
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let got = ask(gateway.admin, Method::GET, "/api/v1/streams", &[AUTH]).await;
+        times.push(begun.elapsed());
+        let list: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+        assert_eq!(list["streams"].as_array().map(Vec::len), Some(READERS));
+    }
+    times.sort();
+    println!(
+        "/api/v1/streams with {READERS} readers: median {:?}, at most {:?}",
+        times[10], times[19]
+    );
+    drop(readers);
+    gateway.stop().await;
+}

@@ -1,0 +1,79 @@
+//! Live parts: sent as they change, to a bounded number of readers.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::admission::log_in;
+use super::{Whole, World, started};
+
+/// Readers at once.
+const MAX_READERS: usize = 32;
+
+/// Timeout of a test's waits; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Asks for a live part; returns the connection and the status.
+async fn listen(gateway: &Whole, cookie: &str) -> (TcpStream, u16) {
+    let mut io = TcpStream::connect(gateway.admin).await.expect("listening");
+    let head = format!(
+        "GET /console/live?section=now HTTP/1.1\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n",
+        gateway.admin
+    );
+    io.write_all(head.as_bytes()).await.expect("sent");
+    let mut line = [0; 12];
+    io.read_exact(&mut line).await.expect("an answer");
+    let status = std::str::from_utf8(&line[9..]).expect("text");
+    (io, status.parse().expect("a status"))
+}
+
+/// Reads until `text` has come.
+async fn read_until(io: &mut TcpStream, text: &str) {
+    let mut all = Vec::new();
+    let read = async {
+        while !String::from_utf8_lossy(&all).contains(text) {
+            let more = io.read_buf(&mut all).await.expect("open");
+            assert!(more > 0, "it ended: {}", String::from_utf8_lossy(&all));
+        }
+    };
+    timeout(LONG, read).await.expect("in time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_are_bounded_and_each_gets_what_changes() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    let mut readers = Vec::new();
+    for _ in 0..MAX_READERS {
+        let (io, status) = listen(&gateway, &cookie).await;
+        assert_eq!(status, 200);
+        readers.push(io);
+    }
+    assert_eq!(listen(&gateway, &cookie).await.1, 503, "one too many");
+    for io in [0, MAX_READERS - 1] {
+        read_until(&mut readers[io], "data: ").await;
+        read_until(&mut readers[io], "tiles").await;
+    }
+    readers.truncate(1);
+    let again = async {
+        while listen(&gateway, &cookie).await.1 != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, again).await.expect("their places are free");
+    let (mut stranger, status) = listen(&gateway, "tidegate-session=0").await;
+    assert_eq!(status, 303);
+    drop(stranger.shutdown().await);
+    gateway.stop().await;
+    read_until_end(&mut readers[0]).await;
+}
+
+/// Reads to the end of the connection: the gateway does not wait for a live part when it stops.
+async fn read_until_end(io: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let read = timeout(LONG, io.read_to_end(&mut rest)).await;
+    let _ = read.expect("it ends");
+}

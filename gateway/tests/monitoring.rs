@@ -1,0 +1,168 @@
+//! The dashboard and the rules under `config/`: they ask for metrics and labels that exist, and each alert has its runbook
+//! line and its tests. `real_monitoring` runs them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tidegate_telemetry::exposition::PREFIX;
+use tidegate_telemetry::names::ALL;
+use tidegate_telemetry::{Metric, MetricKind};
+
+fn config() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config")
+}
+
+fn read(path: &str) -> String {
+    let path = config().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Returns the names of the files in `prometheus/tests`.
+fn rule_tests() -> Vec<String> {
+    let files = std::fs::read_dir(config().join("prometheus/tests")).expect("a folder");
+    let name = |file: std::io::Result<std::fs::DirEntry>| {
+        let name = file.expect("a file").file_name();
+        format!("prometheus/tests/{}", name.to_str().expect("text"))
+    };
+    files.map(name).collect()
+}
+
+/// Returns the metric of a name as it is scraped.
+fn metric(name: &str) -> Option<&'static Metric> {
+    let name = name.strip_prefix(PREFIX)?.strip_prefix('_')?;
+    ALL.iter().find(|metric| {
+        let suffix = name.strip_prefix(metric.name);
+        match metric.kind {
+            MetricKind::Counter => suffix == Some("_total"),
+            MetricKind::Gauge => suffix == Some(""),
+            MetricKind::Info => suffix == Some("_info"),
+            MetricKind::Histogram => matches!(suffix, Some("_bucket" | "_sum" | "_count")),
+        }
+    })
+}
+
+/// Checks every metric in a text, and the labels that it is selected by. Returns their number.
+fn check(file: &str, text: &str) -> usize {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let mut found = 0;
+    for (at, _) in text.match_indices(PREFIX) {
+        if text[..at].ends_with(is_name) {
+            continue;
+        }
+        let end = text[at..].find(|c| !is_name(c)).unwrap_or(text.len() - at);
+        let name = &text[at..at + end];
+        if !name.starts_with("tidegate_") {
+            continue;
+        }
+        let metric = metric(name).unwrap_or_else(|| panic!("{file}: no metric {name}"));
+        found += 1;
+        let rest = &text[at + end..];
+        let labels = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        for pair in labels.map_or("", |(labels, _)| labels).split(',') {
+            let label = pair.trim().split(['=', '!']).next().unwrap_or_default();
+            let is_known = ["", "job", "instance", "le"].contains(&label);
+            assert!(
+                is_known || metric.labels.contains(&label),
+                "{file}: {name} has no {label}"
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn every_metric_of_the_rules_and_the_dashboard_exists() {
+    for file in ["prometheus/rules.yaml", "prometheus/alerts.yaml"] {
+        assert!(check(file, &read(file)) > 10, "{file}");
+    }
+    for file in rule_tests() {
+        assert!(check(&file, &read(&file)) > 0, "{file}");
+    }
+    let file = "grafana/tidegate.json";
+    // Its queries are JSON strings: quotes of labels are escaped in the text.
+    let text = read(file).replace("\\\"", "\"");
+    assert!(check(file, &text) > 80, "{file}");
+}
+
+#[test]
+fn alerts_use_recorded_series_that_are_recorded() {
+    let rules = read("prometheus/rules.yaml");
+    let recorded: BTreeSet<_> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- record: "))
+        .collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let alerts = read("prometheus/alerts.yaml");
+    let mut used = 0;
+    for text in [&rules, &alerts] {
+        for (at, _) in text.match_indices("tidegate:") {
+            let end = text[at..].find(|c| !is_name(c)).unwrap_or(text.len() - at);
+            let name = &text[at..at + end];
+            assert!(recorded.contains(name), "{name} is not recorded");
+            used += 1;
+        }
+    }
+    assert!(used > recorded.len());
+}
+
+#[test]
+fn each_alert_has_its_runbook_line_and_its_tests() {
+    let alerts = read("prometheus/alerts.yaml");
+    let alerts: Vec<_> = alerts
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+        .collect();
+    assert!(alerts.len() > 20, "{alerts:?}");
+    let runbook = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/OPERATIONS.md");
+    let runbook = std::fs::read_to_string(runbook).expect("the runbook");
+    let tests: String = rule_tests().iter().map(|file| read(file)).collect();
+    for alert in &alerts {
+        let rows = runbook.matches(&format!("| `{alert}` |")).count();
+        assert_eq!(rows, 1, "OPERATIONS.md has one line for {alert}");
+        let silent = format!("alertname: {alert}, exp_alerts: []");
+        assert!(tests.contains(&silent), "{alert} is silent at first");
+        let fires = format!("alertname: {alert}\n        exp_alerts:\n          - exp_labels");
+        assert!(tests.contains(&fires), "{alert} fires");
+    }
+    let rows = runbook.matches("| `Tidegate").count();
+    assert_eq!(rows, alerts.len(), "a line for an alert that is gone");
+}
+
+#[test]
+fn the_dashboard_has_its_rows_and_each_panel_says_what_it_shows() {
+    let dashboard: Value = serde_json::from_str(&read("grafana/tidegate.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let titles: Vec<_> = panels
+        .iter()
+        .filter(|panel| panel["type"] == "row")
+        .map(|panel| panel["title"].as_str().expect("a title"))
+        .collect();
+    let rows = [
+        "Overview",
+        "Readers",
+        "Tiers",
+        "Bucket and cost",
+        "Writes",
+        "Events and fleet",
+        "Process",
+    ];
+    assert_eq!(titles, rows);
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64()), "{panel}");
+        if panel["type"] == "row" {
+            continue;
+        }
+        let about = panel["description"].as_str().expect("a description");
+        assert!(about.ends_with('.'), "{about}");
+        for target in panel["targets"].as_array().expect("queries") {
+            let query = target["expr"].as_str().expect("a query");
+            assert!(
+                query.contains("$instance"),
+                "{query}: for the chosen gateways"
+            );
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{query}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A headless Chromium, driven through WebDriver (W3C) by Debian's chromedriver.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use crate::gateway::{Got, send};
+use crate::ports::free_addr;
+
+/// Timeout of a test's waits; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The name of an element's reference in WebDriver.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with one window.
+pub(crate) struct Browser {
+    driver: Child,
+    address: SocketAddr,
+    session: String,
+}
+
+impl Browser {
+    pub(crate) async fn start() -> Self {
+        let address = free_addr();
+        let mut command = Command::new("chromedriver");
+        command.arg(format!("--port={}", address.port()));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let driver = command.spawn().expect("chromedriver is installed");
+        let mut browser = Self {
+            driver,
+            address,
+            session: String::new(),
+        };
+        let begun = Instant::now();
+        while TcpStream::connect(address).await.is_err() {
+            assert!(begun.elapsed() < LONG, "chromedriver does not listen");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let options = json!({ "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"] });
+        let wanted =
+            json!({ "alwaysMatch": { "browserName": "chrome", "goog:chromeOptions": options } });
+        let begun = browser
+            .order(Method::POST, "", json!({ "capabilities": wanted }))
+            .await;
+        browser.session = begun["sessionId"].as_str().expect("a session").to_owned();
+        browser
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> Got {
+        let path = match self.session.as_str() {
+            "" => format!("/session{path}"),
+            session => format!("/session/{session}{path}"),
+        };
+        let body = if method == Method::GET {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let headers = [("content-type", "application/json")];
+        send(self.address, method, &path, &headers, &body).await
+    }
+
+    /// Sends an order that has to succeed; returns its value.
+    async fn order(&self, method: Method, path: &str, body: Value) -> Value {
+        let got = self.ask(method, path, &body).await;
+        assert_eq!(got.status, 200, "{path}: {}", got.text());
+        let mut answer: Value = serde_json::from_slice(&got.body).expect("JSON");
+        answer["value"].take()
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        self.order(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn open(&self, url: &str) {
+        self.post("/url", json!({ "url": url })).await;
+    }
+
+    /// Returns the element that a CSS selector names, once it is there.
+    pub(crate) async fn find(&self, selector: &str) -> String {
+        let begun = Instant::now();
+        let wanted = json!({ "using": "css selector", "value": selector });
+        loop {
+            let got = self.ask(Method::POST, "/element", &wanted).await;
+            let answer: Value = serde_json::from_slice(&got.body).expect("JSON");
+            if let Some(element) = answer["value"][ELEMENT].as_str() {
+                return element.to_owned();
+            }
+            assert!(
+                begun.elapsed() < LONG,
+                "no {selector}: {}",
+                self.text("body").await
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) async fn click(&self, selector: &str) {
+        let element = self.find(selector).await;
+        self.post(&format!("/element/{element}/click"), json!({}))
+            .await;
+    }
+
+    /// Replaces the text of a field.
+    pub(crate) async fn write(&self, selector: &str, text: &str) {
+        let element = self.find(selector).await;
+        self.post(&format!("/element/{element}/clear"), json!({}))
+            .await;
+        self.post(
+            &format!("/element/{element}/value"),
+            json!({ "text": text }),
+        )
+        .await;
+    }
+
+    /// Returns the text of an element as it is seen.
+    pub(crate) async fn text(&self, selector: &str) -> String {
+        let script = "return document.querySelector(arguments[0])?.innerText ?? ''";
+        let text = self.run(script, json!([selector])).await;
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Runs a script in the page.
+    pub(crate) async fn run(&self, script: &str, arguments: Value) -> Value {
+        self.post(
+            "/execute/sync",
+            json!({ "script": script, "args": arguments }),
+        )
+        .await
+    }
+
+    /// Runs a script whose last argument is called with the result.
+    pub(crate) async fn run_async(&self, script: &str) -> Value {
+        self.post("/execute/async", json!({ "script": script, "args": [] }))
+            .await
+    }
+
+    /// Waits until a script returns something that is true.
+    pub(crate) async fn until(&self, what: &str, script: &str) {
+        let begun = Instant::now();
+        while self.run(script, json!([])).await != json!(true) {
+            assert!(
+                begun.elapsed() < LONG,
+                "never: {what}: {}",
+                self.text("body").await
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Sets the width of the window and the scheme of colours.
+    pub(crate) async fn look(&self, width: u32, scheme: &str) {
+        let metrics =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500 });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics)
+            .await;
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.devtools("Emulation.setEmulatedMedia", features).await;
+    }
+
+    /// Sends an order of Chromium's own protocol.
+    async fn devtools(&self, name: &str, parameters: Value) -> Value {
+        self.post(
+            "/goog/cdp/execute",
+            json!({ "cmd": name, "params": parameters }),
+        )
+        .await
+    }
+
+    /// Keeps a picture of the whole page.
+    pub(crate) async fn picture(&self, file: &Path) {
+        let parameters = json!({ "format": "png", "captureBeyondViewport": true });
+        let shot = self.devtools("Page.captureScreenshot", parameters).await;
+        let text = shot["data"].as_str().expect("a picture");
+        let bytes = decode(text);
+        assert!(bytes.starts_with(b"\x89PNG"), "a picture");
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(file, bytes).expect("written");
+    }
+
+    /// Ends the browser.
+    pub(crate) async fn end(self) {
+        self.order(Method::DELETE, "", json!({})).await;
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// Decodes base64 (RFC 4648, 4).
+fn decode(text: &str) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits = text.bytes().filter(|byte| *byte != b'=');
+    let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
+    for digit in digits {
+        bits = bits << 6 | u32::from(value(digit));
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}

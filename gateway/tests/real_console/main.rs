@@ -1,0 +1,403 @@
+//! The console in a real browser: Chromium reads it, orders by it, and takes pictures of it.
+#![cfg(feature = "real-parts")]
+
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+mod browser;
+#[path = "../support/bucket.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod bucket;
+#[path = "../support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "../support/minio.rs"]
+mod minio;
+#[path = "../support/mount.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod mount;
+#[path = "../support/ports.rs"]
+mod ports;
+#[path = "../support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
+
+use browser::Browser;
+use bucket::Bucket;
+use minio::Minio;
+use mount::{Folder, TOKEN, blocking, origin};
+use serving::Serving;
+
+/// The widths of the pictures: a phone, a tablet, a desktop.
+const WIDTHS: [u32; 3] = [390, 820, 1440];
+
+/// The pages, by the names of their pictures.
+const PAGES: [(&str, &str); 8] = [
+    ("now", "/"),
+    ("streams", "/console/streams"),
+    ("objects", "/console/objects?path=/o/"),
+    ("tiers", "/console/tiers"),
+    ("writes", "/console/writes"),
+    ("events", "/console/events"),
+    ("settings", "/console/settings?edit=cache.memory"),
+    ("doctor", "/console/doctor"),
+];
+
+const LARGE: usize = 64 << 20;
+const FILM: usize = 3 << 20;
+
+fn sample(size: usize, seed: usize) -> Vec<u8> {
+    (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
+}
+
+/// A gateway with a disk and a writable mount before a real bucket, and a browser that has logged in.
+struct Stage {
+    serving: Serving,
+    folder: Folder,
+    bucket: Bucket,
+    browser: Browser,
+    _home: tempfile::TempDir,
+    _minio: Minio,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let minio = Minio::start().await;
+        let settings = minio.settings("media");
+        let bucket = Bucket::create(&settings).await;
+        for n in 0..4 {
+            bucket.put(&format!("o/{n}.bin"), sample(400_000, n)).await;
+        }
+        bucket.put("o/deeper/x", "x").await;
+        bucket.put("large.bin", sample(LARGE, 7)).await;
+        bucket.put("film.bin", sample(FILM, 3)).await;
+        let (home, folder) = (tempfile::tempdir().expect("a folder"), Folder::new());
+        let toml = format!(
+            "{}[cache]\nmemory = \"64MiB\"\n\
+             [[cache.disk]]\npath = \"{home}/cache\"\ncapacity = \"256MiB\"\nmin_free = \"1MiB\"\n\
+             [state]\npath = \"{home}/state\"\n\
+             [[route]]\npath = \"/\"\norigin = \"o\"\n[profile.web]\nttl = \"1h\"\n\
+             [spool]\npath = \"{home}/spool\"\n\
+             [[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n",
+            origin(&settings),
+            folder.path().display(),
+            home = home.path().display(),
+        );
+        let mut serving = Serving::configured(&toml);
+        serving.start().await;
+        let browser = Browser::start().await;
+        let stage = Self {
+            serving,
+            folder,
+            bucket,
+            browser,
+            _home: home,
+            _minio: minio,
+        };
+        stage.log_in().await;
+        stage
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.serving.admin)
+    }
+
+    async fn log_in(&self) {
+        self.browser.open(&self.url("/")).await;
+        assert!(self.browser.text("h1").await == "Log in");
+        self.browser.write("#token", "not the token at all").await;
+        self.browser.click(".login button").await;
+        self.browser.find("[role=alert]").await;
+        self.browser.write("#token", TOKEN).await;
+        self.browser.click(".login button").await;
+        self.browser
+            .until(
+                "the first page",
+                "return document.querySelector('h1').innerText === 'Now'",
+            )
+            .await;
+    }
+
+    /// Reads an object at a steady pace until the token is cancelled.
+    fn paced(&self, path: &str, stop: CancellationToken) -> tokio::task::JoinHandle<()> {
+        let (address, path) = (self.serving.http, path.to_owned());
+        tokio::spawn(async move {
+            let mut io = TcpStream::connect(address).await.expect("listening");
+            let head = format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+            io.write_all(head.as_bytes()).await.expect("sent");
+            let mut piece = vec![0; 64 << 10];
+            let read = async {
+                while io.read(&mut piece).await.is_ok_and(|read| read > 0) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let _ = stop.run_until_cancelled(read).await;
+        })
+    }
+
+    async fn end(mut self) {
+        self.browser.end().await;
+        self.serving.end().await;
+    }
+}
+
+/// Returns where pictures are kept.
+fn pictures() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("console")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_does_a_days_work() {
+    let stage = Stage::set().await;
+    a_paced_stream_moves_and_is_stopped(&stage).await;
+    an_object_is_purged(&stage).await;
+    a_setting_is_changed_wrongly_and_rightly(&stage).await;
+    a_refused_write_is_resolved(&stage).await;
+    stage.end().await;
+}
+
+async fn a_paced_stream_moves_and_is_stopped(stage: &Stage) {
+    let stop = CancellationToken::new();
+    let reader = stage.paced("/large.bin", stop.clone());
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/streams")).await;
+    browser.find("#live rect.read").await;
+    let width =
+        "return Number(document.querySelector('#live rect.read')?.getAttribute('width') ?? 0)";
+    let before = browser
+        .run(width, json!([]))
+        .await
+        .as_f64()
+        .expect("a number");
+    browser
+        .until(
+            "the bar grows without a click",
+            &format!("return (() => {{ {width} }})() > {before} + 5"),
+        )
+        .await;
+    browser.click("#live button").await;
+    browser.find(".message").await;
+    assert!(browser.text(".message").await.contains("stopped"));
+    browser
+        .until(
+            "the stream is gone",
+            "return !document.querySelector('#live rect.read')",
+        )
+        .await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), reader).await;
+    ended.expect("its reader was cut off").expect("no panic");
+    stop.cancel();
+}
+
+async fn an_object_is_purged(stage: &Stage) {
+    for n in 0..4 {
+        assert_eq!(stage.serving.get(&format!("/o/{n}.bin")).await.status, 200);
+    }
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/objects?path=/o/")).await;
+    let row =
+        "[...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('1.bin'))";
+    let filled = format!("return {row}.querySelectorAll('rect').length > 0");
+    assert_eq!(
+        browser.run(&filled, json!([])).await,
+        json!(true),
+        "it is cached"
+    );
+    browser
+        .run(
+            &format!("{row}.querySelector('details').open = true"),
+            json!([]),
+        )
+        .await;
+    browser
+        .run(&format!("{row}.id = 'wanted'"), json!([]))
+        .await;
+    browser.click("#wanted button[value=purge]").await;
+    browser.find(".message").await;
+    assert!(browser.text(".message").await.contains("Purged: o/1.bin"));
+    let empty = format!("return {row}.querySelectorAll('rect').length === 0");
+    assert_eq!(
+        browser.run(&empty, json!([])).await,
+        json!(true),
+        "its bar is empty"
+    );
+    let others = "return document.querySelectorAll('tbody rect').length >= 3";
+    assert_eq!(
+        browser.run(others, json!([])).await,
+        json!(true),
+        "the others are not"
+    );
+}
+
+async fn a_setting_is_changed_wrongly_and_rightly(stage: &Stage) {
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/settings")).await;
+    browser.click("[data-key='cache.memory'] a.button").await;
+    browser.write("#edit-value", "much").await;
+    browser.click("#edit button[value=set]").await;
+    let error = browser.find("#edit-errors").await;
+    assert!(!error.is_empty());
+    let text = browser.text("#edit-errors").await;
+    assert!(text.contains("cache.memory"), "{text}");
+    let kept = browser
+        .run(
+            "return document.querySelector('#edit-value').value",
+            json!([]),
+        )
+        .await;
+    assert_eq!(kept, json!("much"), "what was written is still there");
+    browser.write("#edit-value", "80MiB").await;
+    browser.click("#edit button[value=set]").await;
+    browser.find(".message").await;
+    assert!(
+        browser
+            .text(".message")
+            .await
+            .contains("In force now: cache.memory")
+    );
+    let row = browser.text("[data-key='cache.memory']").await;
+    assert!(row.contains("80MiB") && row.contains("override"), "{row}");
+    let tiers: Value =
+        serde_json::from_slice(&stage.serving.look("/cache").await.body).expect("JSON");
+    assert_eq!(tiers["memory"]["capacity"], 80 << 20);
+}
+
+async fn a_refused_write_is_resolved(stage: &Stage) {
+    let path = stage.folder.path().join("film.bin");
+    let opened = blocking(move || {
+        let mut file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .expect("opened");
+        let mut before = Vec::new();
+        file.read_to_end(&mut before).expect("read");
+        file.seek(SeekFrom::Start(1 << 20)).expect("there");
+        file.write_all(b"mine").expect("written");
+        file
+    });
+    let file = opened.await;
+    stage.bucket.put("film.bin", "theirs").await;
+    blocking(move || drop(file)).await;
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/writes")).await;
+    browser.find("#live .choices button").await;
+    browser.picture(&pictures().join("refused.png")).await;
+    let text = browser.text("#live").await;
+    assert!(
+        text.contains("film.bin") && text.contains("Theirs") && text.contains("6 B"),
+        "{text}"
+    );
+    browser.click("#live button[value^=ours]").await;
+    browser.find(".message").await;
+    let said = browser.text(".message").await;
+    assert!(said.contains("in the bucket as film.bin"), "{said}");
+    let ours = stage.serving.get("/film.bin").await;
+    let mut truth = sample(FILM, 3);
+    truth[1 << 20..(1 << 20) + 4].copy_from_slice(b"mine");
+    assert!(
+        ours.body == truth,
+        "each byte of the draft, {} bytes",
+        ours.body.len()
+    );
+    browser
+        .until(
+            "nothing is left",
+            "return !document.querySelector('#live .choices')",
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_fit_to_be_seen() {
+    let stage = Stage::set().await;
+    for n in 0..3 {
+        stage.serving.get(&format!("/o/{n}.bin")).await;
+    }
+    let stop = CancellationToken::new();
+    let readers = [
+        stage.paced("/large.bin", stop.clone()),
+        stage.paced("/large.bin", stop.clone()),
+    ];
+    for (name, path) in PAGES {
+        for width in WIDTHS {
+            for scheme in ["light", "dark"] {
+                stage.browser.look(width, scheme).await;
+                stage.browser.open(&stage.url(path)).await;
+                fits(&stage.browser, name, width).await;
+                let file = format!("{name}-{width}-{scheme}.png");
+                stage.browser.picture(&pictures().join(file)).await;
+            }
+        }
+        costs(&stage.browser, name).await;
+        is_accessible(&stage.browser, name).await;
+    }
+    stop.cancel();
+    for reader in readers {
+        reader.await.expect("no panic");
+    }
+    stage.end().await;
+}
+
+/// Nothing is wider than the window, and nothing was refused by the page's own policy.
+async fn fits(browser: &Browser, name: &str, width: u32) {
+    let wider = "return document.documentElement.scrollWidth > window.innerWidth";
+    assert_eq!(
+        browser.run(wider, json!([])).await,
+        json!(false),
+        "{name} at {width}"
+    );
+    let styled = "return getComputedStyle(document.querySelector('header')).display === 'flex'";
+    assert_eq!(
+        browser.run(styled, json!([])).await,
+        json!(true),
+        "{name}: the style is in force"
+    );
+}
+
+/// Reports the bytes and the first paint of a page, by the browser's own entries; bounds the bytes.
+async fn costs(browser: &Browser, name: &str) {
+    let script = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+        const paint = performance.getEntriesByName('first-contentful-paint')[0];
+        return [all.reduce((sum, one) => sum + one.encodedBodySize + 300, 0), paint ? paint.startTime : null]";
+    let told = browser.run(script, json!([])).await;
+    let bytes = told[0].as_f64().expect("a number");
+    println!("{name}: {bytes} bytes, first paint after {} ms", told[1]);
+    assert!(
+        bytes <= 100_000.0 || name == "settings",
+        "{name}: {bytes} bytes"
+    );
+}
+
+/// axe-core finds nothing serious, where it is installed (`.ci/run` fetches it from the npm registry).
+async fn is_accessible(browser: &Browser, name: &str) {
+    let file = std::env::var_os("TIDEGATE_AXE").filter(|file| !file.is_empty());
+    let axe = file.map(|file| std::fs::read_to_string(file).expect("axe.min.js"));
+    let Some(axe) = axe else {
+        println!("{name}: axe-core is not here (TIDEGATE_AXE)");
+        return;
+    };
+    browser.run(&axe, json!([])).await;
+    let script = "const done = arguments[arguments.length - 1];
+        axe.run(document).then(({ violations }) => done(violations.map(one =>
+            `${one.impact}: ${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(' | ')}`)))";
+    let found = browser.run_async(script).await;
+    let found: Vec<_> = found
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let serious: Vec<_> = found
+        .iter()
+        .filter(|one| one.starts_with("serious") || one.starts_with("critical"))
+        .collect();
+    assert!(serious.is_empty(), "{name}: {serious:#?}");
+    println!("{name}: {} lesser remarks {found:?}", found.len());
+}

@@ -1,0 +1,343 @@
+//! Traces of requests at a collector: steps and their parents, what they tell and what not, and a collector that hangs.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+#[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
+mod door;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/world.rs"]
+#[expect(dead_code, reason = "other suites start gateways by it")]
+mod world;
+
+use gateway::Whole;
+use world::{World, sample};
+
+/// Timeout of a test's waits; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
+
+/// The secrets of a request and of the collector: none of them may be in a trace.
+const SECRETS: [&str; 3] = [
+    "s3cret-of-the-client",
+    "s3cret-of-the-cookie",
+    "s3cret-in-the-query",
+];
+const COLLECTOR_SECRET: &str = "s3cret-of-the-collector";
+
+/// A server that keeps what it is sent and answers 200, or nothing at all.
+#[derive(Clone)]
+struct Receiver {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The head and the body of each request.
+    requests: Mutex<Vec<(String, Vec<u8>)>>,
+    arrived: Notify,
+}
+
+impl Receiver {
+    async fn start(answers: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let seen = Arc::new(Seen::default());
+        let kept = seen.clone();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.expect("accepts");
+                tokio::spawn(serve(stream, kept.clone(), answers));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn requests(&self) -> Vec<(String, Vec<u8>)> {
+        self.seen.requests.lock().expect("not poisoned").clone()
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let requests = self.requests();
+        let batches = requests
+            .iter()
+            .map(|(_, body)| ExportTraceServiceRequest::decode(&**body).expect("a request"));
+        let resources = batches.flat_map(|batch| batch.resource_spans);
+        let scopes = resources.flat_map(|resource| resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans).collect()
+    }
+
+    /// Returns the spans once `count` roots are among them: a root ends last of its trace but for what goes on behind.
+    async fn traces(&self, count: usize) -> Vec<Span> {
+        let come = async {
+            loop {
+                let arrived = self.seen.arrived.notified();
+                let spans = self.spans();
+                let roots = spans.iter().filter(|span| span.name == "GET");
+                if roots.count() >= count {
+                    return spans;
+                }
+                arrived.await;
+            }
+        };
+        timeout(LONG, come).await.expect("in time")
+    }
+}
+
+/// Reads requests of one connection; keeps each before it is answered.
+async fn serve(stream: TcpStream, seen: Arc<Seen>, answers: bool) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let is_length = name.eq_ignore_ascii_case("content-length");
+            is_length.then(|| value.trim().parse().expect("a number"))
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        stream.read_exact(&mut body).await.expect("a body");
+        seen.requests
+            .lock()
+            .expect("not poisoned")
+            .push((head, body));
+        seen.arrived.notify_one();
+        if !answers {
+            std::future::pending::<()>().await;
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).await.expect("it listens");
+    }
+}
+
+/// Returns the lines of a configuration that send every request's trace to `collector`.
+fn traced(collector: SocketAddr) -> String {
+    format!(
+        "[trace]\nendpoint = \"http://{collector}\"\nsample = 1.0\nservice = \"media\"\n\
+         headers = {{ X-Key = \"{COLLECTOR_SECRET}\" }}\n"
+    )
+}
+
+async fn start(world: &World, more: &str) -> Whole {
+    let gateway = Whole::start(&format!("{}{more}", world.config("read_ahead = \"0\""))).await;
+    gateway.ready().await;
+    gateway
+}
+
+fn named<'s>(spans: &'s [Span], name: &str) -> Vec<&'s Span> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn text(span: &Span, name: &str) -> String {
+    let found = span.attributes.iter().find(|it| it.key == name);
+    let value = found.and_then(|it| it.value.clone()?.value);
+    match value.unwrap_or_else(|| panic!("no {name} in {span:?}")) {
+        Value::StringValue(text) => text,
+        Value::IntValue(number) => number.to_string(),
+        Value::BoolValue(flag) => flag.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miss_and_a_hit_are_traced_step_by_step() {
+    let world = World::new().await;
+    // The first request brings 1 MiB, a flight the rest.
+    world.put("films/a.bin", &sample(2 << 20, 1)).await;
+    let collector = Receiver::start(true).await;
+    let gateway = start(&world, &traced(collector.address)).await;
+    let bearer = format!("Bearer {}", SECRETS[0]);
+    let headers = [
+        ("traceparent", PARENT),
+        ("authorization", &*bearer),
+        ("cookie", SECRETS[1]),
+    ];
+    let path = format!("/films/a.bin?token={}", SECRETS[2]);
+    assert_eq!(gateway.get(&path, &headers).await.status, 200);
+    let miss = collector.traces(1).await;
+    assert_eq!(gateway.get("/films/a.bin", &[]).await.status, 200);
+    let all = collector.traces(2).await;
+    gateway.stop().await;
+
+    let root = named(&miss, "GET")[0];
+    let in_trace: Vec<_> = all
+        .iter()
+        .filter(|span| span.trace_id == TRACE.to_be_bytes())
+        .cloned()
+        .collect();
+    assert_eq!(root.parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
+    let look_up = named(&in_trace, "look-up")[0];
+    let first = named(&in_trace, "first bytes")[0];
+    for step in [look_up, first] {
+        assert_eq!(step.parent_span_id, root.span_id, "{step:?}");
+    }
+    assert_eq!(
+        (
+            text(look_up, "tidegate.known"),
+            text(first, "tidegate.tier")
+        ),
+        ("false".into(), "origin".into())
+    );
+    let asked = named(&in_trace, "origin request");
+    let of_look_up = asked
+        .iter()
+        .find(|span| span.parent_span_id == look_up.span_id);
+    let of_look_up = of_look_up.expect("the look-up asks the bucket");
+    assert_eq!(text(of_look_up, "tidegate.cause"), "demand");
+    assert_eq!(text(of_look_up, "tidegate.result"), "content");
+    let flights = named(&in_trace, "flight");
+    let is_of_flight = |span: &&&Span| flights.iter().any(|it| it.span_id == span.parent_span_id);
+    assert!(
+        asked.iter().any(|span| is_of_flight(&span)),
+        "the rest comes by a flight: {in_trace:#?}"
+    );
+    assert!(
+        !named(&in_trace, "wait").is_empty(),
+        "the reader waited for it"
+    );
+    for (name, value) in [
+        ("http.request.method", "GET"),
+        ("url.path", "/films/a.bin"),
+        ("http.response.status_code", "200"),
+        ("http.response.body.size", "2097152"),
+        ("tidegate.cache", "miss"),
+        ("tidegate.complete", "true"),
+        ("client.address", "127.0.0.1"),
+    ] {
+        assert_eq!(text(root, name), value, "{name}");
+    }
+
+    let hit = named(&all, "GET")
+        .into_iter()
+        .find(|span| span.trace_id != root.trace_id);
+    let hit = hit.expect("a trace of its own");
+    assert_eq!(
+        (text(hit, "tidegate.cache"), &*hit.parent_span_id),
+        ("hit".into(), &[][..])
+    );
+    let of_hit: Vec<_> = all
+        .iter()
+        .filter(|span| span.trace_id == hit.trace_id)
+        .cloned()
+        .collect();
+    let names: Vec<_> = of_hit.iter().map(|span| &*span.name).collect();
+    assert_eq!(
+        names,
+        ["look-up", "first bytes", "GET"],
+        "nothing was fetched"
+    );
+    assert_eq!(text(&of_hit[1], "tidegate.tier"), "memory");
+    tells_no_secret(&collector);
+}
+
+/// Checks that the collector got its own secret, and no other one.
+fn tells_no_secret(collector: &Receiver) {
+    for (head, body) in collector.requests() {
+        assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("application/x-protobuf"), "{head}");
+        assert!(head.contains(COLLECTOR_SECRET), "{head}");
+        let body = String::from_utf8_lossy(&body).into_owned();
+        for secret in SECRETS
+            .iter()
+            .chain([&COLLECTOR_SECRET, &"t0ken-of-the-tests"])
+        {
+            assert!(!body.contains(secret), "{secret}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_of_auth_request_can_go_on_with_the_trace() {
+    let world = World::new().await;
+    world.put("a", b"bytes").await;
+    let (collector, auth) = (Receiver::start(true).await, Receiver::start(true).await);
+    let more = format!(
+        "{}[[route]]\npath = \"/\"\norigin = \"media\"\naccess = \"desk\"\n\
+         [access.desk]\nauth_request = \"http://{}/auth\"\n",
+        traced(collector.address),
+        auth.address,
+    );
+    let gateway = start(&world, &more).await;
+    assert_eq!(
+        gateway.get("/a", &[("traceparent", PARENT)]).await.status,
+        200
+    );
+    let spans = collector.traces(1).await;
+    gateway.stop().await;
+    let asked = named(&spans, "auth_request")[0];
+    assert_eq!(asked.parent_span_id, named(&spans, "GET")[0].span_id);
+    let id: [u8; 8] = asked.span_id.clone().try_into().expect("8 bytes");
+    let expected = format!(
+        "traceparent: 00-{TRACE:032x}-{:016x}-01",
+        u64::from_be_bytes(id)
+    );
+    let heads = auth.requests();
+    assert!(
+        heads[0].0.contains(&expected),
+        "{expected} is not in {}",
+        heads[0].0
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_waits_for_a_collector_that_hangs() {
+    let world = World::new().await;
+    world.put("a", b"bytes").await;
+    let collector = Receiver::start(false).await;
+    let gateway = start(&world, &traced(collector.address)).await;
+    // The first batch is at the collector, which never answers; more spans come than wait.
+    assert_eq!(gateway.get("/a", &[]).await.status, 200);
+    timeout(LONG, collector.seen.arrived.notified())
+        .await
+        .expect("a batch");
+    for _ in 0..200 {
+        assert_eq!(gateway.get("/a", &[]).await.status, 200);
+    }
+    gateway.stop().await;
+    assert!(collector.requests().len() <= 3, "nothing is tried again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_traced_unless_it_is_asked_for() {
+    let world = World::new().await;
+    world.put("a", b"bytes").await;
+    let collector = Receiver::start(true).await;
+    let off = start(&world, "").await;
+    assert_eq!(off.get("/a", &[("traceparent", PARENT)]).await.status, 200);
+    assert!(
+        !off.look("/metrics")
+            .await
+            .text()
+            .contains("tidegate_trace_spans")
+    );
+    off.stop().await;
+    let none = traced(collector.address).replace("1.0", "0.0");
+    let gateway = start(&world, &none).await;
+    let sampled = PARENT.replace("7-00", "7-01");
+    assert_eq!(
+        gateway.get("/a", &[("traceparent", &sampled)]).await.status,
+        200
+    );
+    gateway.stop().await;
+    assert_eq!(collector.requests().len(), 0, "a client cannot ask for it");
+}
