@@ -17,9 +17,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
-    ("auth", &["telemetry", "access"]),
+    ("auth", &["telemetry", "access", "outbound"]),
     ("config", &["plan", "access"]),
-    ("events", &["plan", "telemetry"]),
+    ("events", &["plan", "telemetry", "outbound"]),
+    ("outbound", &[]),
     ("tls", &["telemetry"]),
     ("socket", &["plan", "tls"]),
     ("origin", &["plan", "telemetry"]),
@@ -39,7 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("admin", &["plan", "telemetry", "socket", "engine", "write"]),
-    ("hooks", &["plan", "telemetry"]),
+    ("hooks", &["plan", "telemetry", "outbound"]),
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];
 
@@ -55,12 +56,11 @@ const HOMES: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
-    ("hyper_rustls", &["auth", "hooks::client"]),
+    ("hyper_rustls", &["outbound"]),
     ("jsonwebtoken", &["access::jwt"]),
     ("redb", &["cache"]),
-    // Beside the listeners, two clients verify servers by it.
-    ("rustls", &["tls", "hooks::client", "events::sns"]),
-    ("tokio_rustls", &["tls", "events::sns"]),
+    // Beside the listeners, the client verifies servers by it, and SNS reads a certificate.
+    ("rustls", &["tls", "outbound", "events::sns"]),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),
