@@ -41,8 +41,8 @@ pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Admin, AuthRequest, ByteRate, Cache, Certificate, CommitName, Cors, Disk,
     Events, EventsKind, Fleet, Heartbeat, Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn,
-    Listeners, Log, LogFormat, Mount, Mtime, Origin, Overlay, Per, Precompressed, RequestRate,
-    Route, Signed, Spool, State, Tls, Umask,
+    Listeners, Log, LogFormat, Mount, Mtime, NatsLogin, Origin, Overlay, Per, Precompressed,
+    RequestRate, Route, Signed, Spool, State, Tls, Umask,
 };
 
 pub use written::WrittenKeys;

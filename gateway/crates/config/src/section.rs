@@ -20,7 +20,7 @@ mod tls;
 pub use access::{Access, AccessToken, AuthRequest, Jwt, Signed};
 pub use admin::Admin;
 pub use cache::{Cache, Disk};
-pub use events::{Events, EventsKind, Fleet, Heartbeat};
+pub use events::{Events, EventsKind, Fleet, Heartbeat, NatsLogin};
 pub use hook::{Hook, HookEach, HookEvent};
 pub use http::Http;
 pub use limits::{ByteRate, Limits, Per, RequestRate};
