@@ -19,7 +19,7 @@ use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
 use super::{hooks, locate, settings, writing};
-use crate::tls;
+use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
@@ -118,14 +118,17 @@ impl Gateway {
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
         let token = admin_token(config, env)?;
-        let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
+        let tls = PreparedTls::read(config, env, &Arc::default())?;
+        let tls = tls.encrypt(config, &mut sockets.http, &mut sockets.admin);
         let mut parts = assemble(config, env).await?;
         let deadline = config.http.drain.into();
         // The last step that can fail, but for the listeners.
         let (events, mounts, writers) = over_engine(config, env, &mut parts, deadline).await?;
         announce(&sockets)?;
         let (control, changes) = public_control(config, sockets.http)?;
-        let reloader = Reloader::new(loaded, env, &parts, (tls.clone(), control.clone()));
+        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
+        let reloader = Reloader::new(loaded, env, &parts, (tls, control.clone()));
         let reloader = Arc::new(reloader);
         let GatewayParts {
             engine,
@@ -141,8 +144,6 @@ impl Gateway {
         } = parts;
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, client_memory, &mut registry);
-        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
-        tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
         let admin = Admin {
             control: engine_control(&engine, &locator, writers.clone(), &mounts),

@@ -18,7 +18,7 @@ use super::origins::{LiveOrigins, PreparedOrigins};
 use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
-use crate::tls;
+use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
@@ -26,7 +26,6 @@ use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{Control, Routes};
 use tidegate_origin::Metrics;
-use tidegate_tls::{Prepared, Tls};
 
 mod listeners;
 mod mounted_route;
@@ -54,8 +53,7 @@ pub(super) struct Reloader {
     locator: Arc<Locator>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
-    /// `None`: no listener had TLS at the start.
-    tls: Option<Arc<Tls>>,
+    tls: RunningTls,
     /// The control of the public listeners.
     control: Arc<Control>,
     hooks: Arc<WrittenKeys>,
@@ -112,7 +110,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        (tls, control): (Option<Arc<Tls>>, Arc<Control>),
+        (tls, control): (RunningTls, Arc<Control>),
     ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
@@ -167,7 +165,7 @@ impl Reloader {
         present: &mut InForce,
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
-        let (loaded, certificates) = self.load(present, overrides).await?;
+        let (loaded, tls) = self.load(present, overrides).await?;
         let prepared = self.prepare(present, &loaded.config).await;
         let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
@@ -177,9 +175,7 @@ impl Reloader {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
-        if let (Some(tls), Some(certificates)) = (&self.tls, certificates) {
-            tls.replace(certificates);
-        }
+        self.tls.replace(tls);
         let (parts, origins) = self.exchange(prepared).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
@@ -208,7 +204,7 @@ impl Reloader {
         let routes = routes::rebuild(&config, &self.env, (&all, &self.proofs), &present.parts)?;
         let hooks = hooks::prepare(&config, &self.env, &all)?;
         let listen = &config.http.listen.0;
-        let listeners = listeners::prepare(&self.control, listen, self.tls.as_ref()).await?;
+        let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
         Ok(PreparedParts {
             config,
             origins,
@@ -241,16 +237,16 @@ impl Reloader {
         (routes, live)
     }
 
-    /// Reads and checks the configuration, and the certificates if a listener has TLS.
+    /// Reads and checks the configuration, and the certificates.
     async fn load(
         &self,
         present: &InForce,
         overrides: Option<Overrides>,
-    ) -> Result<(Loaded, Option<Prepared>), ReloadError> {
+    ) -> Result<(Loaded, PreparedTls), ReloadError> {
         let file = present.loaded.file.clone();
         let file =
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
-        let (env, has_tls) = (self.env.clone(), self.tls.is_some());
+        let (env, challenges) = (self.env.clone(), self.tls.tls().challenges());
         let state = present.loaded.config.state_path();
         let loaded = spawn_blocking(move || {
             let loaded = tidegate_config::load_with(Some(&file), overrides.as_ref(), &env);
@@ -264,12 +260,9 @@ impl Reloader {
                     "an override cannot move the state folder, which it lies in",
                 ));
             }
-            let certificates = match has_tls {
-                true => tls::prepare(&loaded.config, &env),
-                false => Ok(None),
-            };
-            let certificates = certificates.map_err(|error| wrong(format!("{error:#}")))?;
-            Ok((loaded, certificates))
+            let tls = PreparedTls::read(&loaded.config, &env, &challenges);
+            let tls = tls.map_err(|error| wrong(format!("{error:#}")))?;
+            Ok((loaded, tls))
         });
         loaded.await.map_err(wrong)?
     }

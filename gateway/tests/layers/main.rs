@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
+    ("acme", &["telemetry", "outbound", "tls"]),
     ("auth", &["telemetry", "access", "outbound"]),
     ("config", &["plan", "access"]),
     ("events", &["plan", "telemetry", "outbound"]),
@@ -56,11 +57,16 @@ const HOMES: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
+    ("instant_acme", &["acme"]),
+    ("rcgen", &["acme::directory"]),
     ("hyper_rustls", &["outbound"]),
     ("jsonwebtoken", &["access::jwt"]),
     ("redb", &["cache"]),
     // Beside the listeners, the client verifies servers by it, and SNS reads a certificate.
-    ("rustls", &["tls", "outbound", "events::sns"]),
+    (
+        "rustls",
+        &["tls", "outbound", "events::sns", "acme::directory"],
+    ),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),
