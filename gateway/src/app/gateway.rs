@@ -21,7 +21,7 @@ use super::reload::Reloader;
 use super::{hooks, locate, settings, writing};
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::Reload as _;
-use tidegate_admin::{Admin, EngineControl};
+use tidegate_admin::{Admin, AdminControl, AdminListeners, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
@@ -31,9 +31,6 @@ use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
-
-/// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
-const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// The gateway's listeners.
 #[derive(Debug)]
@@ -73,7 +70,7 @@ impl Sockets {
         for one in &config.http.listen.0 {
             http.push(bind(&one.address, settings::PUBLIC_SOCKET_MODE).await?);
         }
-        let admin = bind(&config.admin.listen.address, ADMIN_SOCKET_MODE).await?;
+        let admin = bind(&config.admin.listen.address, settings::ADMIN_SOCKET_MODE).await?;
         if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
@@ -128,7 +125,8 @@ impl Gateway {
         let (control, changes) = public_control(config, sockets.http)?;
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
-        let reloader = Reloader::new(loaded, env, &parts, (tls, control.clone()));
+        let (live, listeners) = admin_control(config, sockets.admin);
+        let reloader = Reloader::new(loaded, env, &parts, (tls, control.clone(), live));
         let reloader = Arc::new(reloader);
         let GatewayParts {
             engine,
@@ -160,7 +158,7 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let private = tidegate_admin::serve(sockets.admin, admin.router(), stop.clone());
+        let private = tidegate_admin::serve_controlled(listeners, admin.router(), stop.clone());
         Ok(Self {
             engine,
             mounts,
@@ -277,6 +275,11 @@ fn tiers_and_pins(
         fleet: fleet.map(FleetMember::link),
     };
     (tiers, pins)
+}
+
+/// Returns the control of the admin listener.
+fn admin_control(config: &Config, listener: Listener) -> (AdminControl, AdminListeners) {
+    AdminControl::new(config.admin.listen.address.clone(), listener)
 }
 
 /// Returns the control of the public frontend with these listeners, which are in the order of the configuration.

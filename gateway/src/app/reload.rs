@@ -1,6 +1,6 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
@@ -19,6 +19,7 @@ use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::tls::{PreparedTls, RunningTls};
+use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
@@ -27,9 +28,11 @@ use tidegate_hooks::PreparedHooks;
 use tidegate_http::{Control, Routes};
 use tidegate_origin::Metrics;
 
+mod admin;
 mod listeners;
 mod mounted_route;
 
+use admin::PreparedAdmin;
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
 
@@ -56,6 +59,7 @@ pub(super) struct Reloader {
     tls: RunningTls,
     /// The control of the public listeners.
     control: Arc<Control>,
+    admin: AdminControl,
     hooks: Arc<WrittenKeys>,
     /// Held during a reload.
     present: Mutex<InForce>,
@@ -68,6 +72,7 @@ struct PreparedParts {
     routes: RouteParts,
     hooks: PreparedHooks,
     listeners: PreparedListeners,
+    admin: PreparedAdmin,
 }
 
 /// The configuration in force.
@@ -110,7 +115,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        (tls, control): (RunningTls, Arc<Control>),
+        (tls, control, admin): (RunningTls, Arc<Control>, AdminControl),
     ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
@@ -127,6 +132,7 @@ impl Reloader {
             mounts,
             tls,
             control,
+            admin,
             hooks: parts.written_keys.clone(),
             present: Mutex::new(InForce {
                 loaded,
@@ -205,12 +211,14 @@ impl Reloader {
         let hooks = hooks::prepare(&config, &self.env, &all)?;
         let listen = &config.http.listen.0;
         let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
+        let admin = admin::prepare(&self.admin, &config.admin.listen, self.tls.tls()).await?;
         Ok(PreparedParts {
             config,
             origins,
             routes,
             hooks,
             listeners,
+            admin,
         })
     }
 
@@ -222,6 +230,7 @@ impl Reloader {
             routes,
             hooks,
             listeners,
+            admin,
         } = prepared;
         let live = origins.apply();
         let origins = live.all();
@@ -234,6 +243,7 @@ impl Reloader {
         let http = settings::http(&config.http, config.cache.budget);
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
+        admin.apply(&self.admin);
         (routes, live)
     }
 
@@ -336,6 +346,10 @@ fn in_force(old: &Loaded, new: Loaded) -> Loaded {
                 ..new.config.log
             },
             tls: new.config.tls,
+            admin: tidegate_config::Admin {
+                listen: new.config.admin.listen,
+                ..old.config.admin.clone()
+            },
             ..old.config.clone()
         },
         ..new
@@ -366,7 +380,9 @@ fn sized(
 fn is_live(key: &str) -> bool {
     let section = key.split(['.', '[']).next().unwrap_or_default();
     let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
-    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity
+    // A text, or a table with address and `tls`.
+    let is_admin = key == "admin.listen" || key.starts_with("admin.listen.");
+    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity || is_admin
 }
 
 fn wrong(error: impl ToString) -> ReloadError {
@@ -392,7 +408,10 @@ mod tests {
             ("log.format", false),
             ("cache.budget", false),
             ("http.listen[0]", true),
-            ("admin.listen", false),
+            ("admin.listen", true),
+            ("admin.listen.tls", true),
+            ("admin.token", false),
+            ("admin.listened", false),
             ("origin[0].bucket", true),
             ("hook[0].url", true),
             ("routes", false),
