@@ -209,6 +209,27 @@ fn openssl(address: SocketAddr, name: &str, options: &[&str]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// Checks that keys are for the gateway alone, and in no log.
+fn keys_are_for_the_gateway_alone(ordered: &Ordered) {
+    let kept = ordered.kept();
+    let names: Vec<_> = kept.iter().map(|(path, _)| path.file_name()).collect();
+    assert_eq!(
+        names,
+        ["account.json", "media.example.pem"].map(|name| Some(name.as_ref()))
+    );
+    assert!(kept.iter().all(|(_, mode)| *mode == 0o600), "{kept:?}");
+    let pem = std::fs::read_to_string(&kept[1].0).expect("readable");
+    let (_, key) = pem.split_once("PRIVATE KEY-----\n").expect("a key");
+    let account = std::fs::read_to_string(&kept[0].0).expect("readable");
+    let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
+    let account = account["credentials"]["key_pkcs8"].as_str().expect("a key");
+    let log = ordered.serving.log();
+    assert!(
+        !log.contains(&key[..20]) && !log.contains(&account[..20]),
+        "{log}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_issued_and_stays_while_the_authority_is_away() {
     let mut ordered = Ordered::new().await;
@@ -240,24 +261,7 @@ async fn a_certificate_is_issued_and_stays_while_the_authority_is_away() {
             > 0
     );
 
-    // Keys are for the gateway alone, and in no log.
-    let kept = ordered.kept();
-    let names: Vec<_> = kept.iter().map(|(path, _)| path.file_name()).collect();
-    assert_eq!(
-        names,
-        ["account.json", "media.example.pem"].map(|name| Some(name.as_ref()))
-    );
-    assert!(kept.iter().all(|(_, mode)| *mode == 0o600), "{kept:?}");
-    let pem = std::fs::read_to_string(&kept[1].0).expect("readable");
-    let (_, key) = pem.split_once("PRIVATE KEY-----\n").expect("a key");
-    let account = std::fs::read_to_string(&kept[0].0).expect("readable");
-    let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
-    let account = account["credentials"]["key_pkcs8"].as_str().expect("a key");
-    let log = ordered.serving.log();
-    assert!(
-        !log.contains(&key[..20]) && !log.contains(&account[..20]),
-        "{log}"
-    );
+    keys_are_for_the_gateway_alone(&ordered);
 
     // A gateway that starts while the authority is away shows the same certificate, and asks for nothing.
     drop(pebble);
