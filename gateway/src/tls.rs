@@ -77,9 +77,7 @@ impl PreparedTls {
         })
     }
 
-    /// Puts the certificates in force, and encrypts the listeners that the configuration says: `http` in its order, and
-    /// `admin`. Returns what is left to start.
-    pub(crate) fn encrypt(
+    fn encrypt(
         self,
         config: &Config,
         http: &mut [Listener],
@@ -95,6 +93,21 @@ impl PreparedTls {
         }
         (tls, self.acme)
     }
+}
+
+/// Reads the certificates, and encrypts the listeners that the configuration says: `http` in its order, and `admin`. Returns
+/// what is left to start.
+///
+/// # Errors
+/// As [`PreparedTls::read`].
+pub(crate) fn encrypt(
+    config: &Config,
+    env: &Environment,
+    http: &mut [Listener],
+    admin: &mut Listener,
+) -> anyhow::Result<(Arc<Tls>, Option<PreparedAcme>)> {
+    let prepared = PreparedTls::read(config, env, &Arc::default())?;
+    Ok(prepared.encrypt(config, http, admin))
 }
 
 /// The TLS of a process: its certificates, and the orders of others. It is there without any listener that needs it, so that

@@ -19,7 +19,7 @@ use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
 use super::{hooks, locate, settings, writing};
-use crate::tls::{PreparedTls, RunningTls};
+use crate::tls::{self, RunningTls};
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, AdminControl, AdminListeners, EngineControl};
 use tidegate_cache::Stores;
@@ -115,8 +115,7 @@ impl Gateway {
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
         let token = admin_token(config, env)?;
-        let tls = PreparedTls::read(config, env, &Arc::default())?;
-        let tls = tls.encrypt(config, &mut sockets.http, &mut sockets.admin);
+        let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
         let deadline = config.http.drain.into();
         // The last step that can fail, but for the listeners.
@@ -126,8 +125,7 @@ impl Gateway {
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = admin_control(config, sockets.admin);
-        let reloader = Reloader::new(loaded, env, &parts, (tls, control.clone(), live));
-        let reloader = Arc::new(reloader);
+        let reloader = Arc::new(Reloader::new(loaded, env, &parts, (tls, &control, live)));
         let GatewayParts {
             engine,
             write_path,

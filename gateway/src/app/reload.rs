@@ -115,7 +115,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        (tls, control, admin): (RunningTls, Arc<Control>, AdminControl),
+        (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
     ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
@@ -131,7 +131,7 @@ impl Reloader {
             tiering: parts.stores.tiering.clone(),
             mounts,
             tls,
-            control,
+            control: control.clone(),
             admin,
             hooks: parts.written_keys.clone(),
             present: Mutex::new(InForce {

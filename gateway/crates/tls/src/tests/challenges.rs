@@ -78,7 +78,7 @@ impl rustls::client::danger::ServerCertVerifier for AnyCertificate {
 async fn a_challenge_is_answered_while_its_answer_is_kept() {
     let authority = Authority::new();
     let files = authority.server("a", &["example.org"]);
-    let tls = tls(&[files.clone()], None);
+    let tls = tls(std::slice::from_ref(&files), None);
     let (certificate, key) = own("example.org");
     let challenges = tls.challenges();
     assert_eq!(
@@ -120,7 +120,7 @@ async fn an_awaited_certificate_is_shown_once_it_is_there() {
         is_awaited: true,
         ..authority.files("late")
     };
-    let tls = tls(&[files.clone()], None);
+    let tls = tls(std::slice::from_ref(&files), None);
     let trusting = authority.trusting();
     assert!(connect(&tls, &trusting, "example.org").await.is_err());
     assert!(!metrics(&tls).contains("expiry_seconds{"));
