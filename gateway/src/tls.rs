@@ -1,4 +1,5 @@
-//! The certificates of the configuration: read at the start and by `tidegate check`, and watched while it serves.
+//! The certificates of the configuration: read at the start and by `tidegate check`, watched while it serves, and ordered
+//! from an authority.
 
 use std::sync::Arc;
 
@@ -6,9 +7,10 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use tidegate_acme::{Acme, AcmeSettings, PreparedAcme};
 use tidegate_config::{Certificate, Config, Environment, SecretError};
 use tidegate_socket::Listener;
-use tidegate_tls::{CertificateFiles, KeySource, Prepared, Side, Tls, TlsSettings};
+use tidegate_tls::{CertificateFiles, Challenges, KeySource, Prepared, Side, Tls, TlsSettings};
 
 /// Returns the settings of TLS.
 ///
@@ -21,57 +23,123 @@ pub(crate) fn settings(config: &Config, env: &Environment) -> Result<TlsSettings
             None => KeySource::Pem(certificate.key.resolve(env)?),
         };
         let certificate = certificate.certificate.clone();
-        Ok(CertificateFiles { certificate, key })
+        Ok(CertificateFiles {
+            certificate,
+            key,
+            is_awaited: false,
+        })
     };
     let certificates = config.tls.certificates.iter().map(files);
+    let mut certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+    let issued = acme_settings(config).map(|settings| settings.certificates());
+    certificates.extend(issued.unwrap_or_default());
     Ok(TlsSettings {
-        certificates: certificates.collect::<Result<_, _>>()?,
+        certificates,
         client_ca: config.tls.client_ca.clone(),
     })
 }
 
-/// Reads the certificates of a configuration; `None` if it has none.
-///
-/// # Errors
-/// If one cannot be read, or does not fit its key.
-pub(crate) fn prepare(config: &Config, env: &Environment) -> anyhow::Result<Option<Prepared>> {
-    if config.tls.certificates.is_empty() {
-        return Ok(None);
-    }
-    let settings = settings(config, env).context("`tls.certificates`")?;
-    let prepared = Prepared::read(settings).context("`tls`")?;
-    Ok(Some(prepared))
+/// Returns what an authority issues certificates for; `None` if the configuration has none.
+pub(crate) fn acme_settings(config: &Config) -> Option<AcmeSettings> {
+    let acme = config.tls.acme.as_ref()?;
+    Some(AcmeSettings {
+        directory: acme.directory.clone(),
+        directory_ca: acme.directory_ca.clone(),
+        contact: acme.contact.clone(),
+        names: acme.names.clone(),
+        folder: config.acme_path()?,
+    })
 }
 
-/// Encrypts the listeners that the configuration says: `http` in its order, and `admin`. Returns the certificates; `None`
-/// if there are none.
+/// What the TLS of a configuration is made of: the certificates, and the orders of others.
+#[derive(Debug)]
+pub(crate) struct PreparedTls {
+    certificates: Prepared,
+    acme: Option<PreparedAcme>,
+}
+
+impl PreparedTls {
+    /// Reads the certificates of a configuration, to be shown beside the answers to `challenges`.
+    ///
+    /// # Errors
+    /// If one cannot be read, or does not fit its key, or a directory cannot be verified.
+    pub(crate) fn read(
+        config: &Config,
+        env: &Environment,
+        challenges: &Arc<Challenges>,
+    ) -> anyhow::Result<Self> {
+        let settings = settings(config, env).context("`tls.certificates`")?;
+        let certificates = Prepared::read(settings, challenges).context("`tls`")?;
+        let acme = acme_settings(config).map(PreparedAcme::new);
+        Ok(Self {
+            certificates,
+            acme: acme.transpose().context("`tls.acme`")?,
+        })
+    }
+
+    fn encrypt(
+        self,
+        config: &Config,
+        http: &mut [Listener],
+        admin: &mut Listener,
+    ) -> (Arc<Tls>, Option<PreparedAcme>) {
+        let tls = Tls::new(self.certificates);
+        let public = http.iter_mut().zip(&config.http.listen.0);
+        for (listener, _) in public.filter(|(_, one)| one.tls) {
+            listener.set_tls(tls.acceptor(Side::Public));
+        }
+        if config.admin.listen.tls {
+            admin.set_tls(tls.acceptor(Side::Admin));
+        }
+        (tls, self.acme)
+    }
+}
+
+/// Reads the certificates, and encrypts the listeners that the configuration says: `http` in its order, and `admin`. Returns
+/// what is left to start.
 ///
 /// # Errors
-/// If a certificate cannot be read, or does not fit its key.
+/// As [`PreparedTls::read`].
 pub(crate) fn encrypt(
     config: &Config,
     env: &Environment,
     http: &mut [Listener],
     admin: &mut Listener,
-) -> anyhow::Result<Option<Arc<Tls>>> {
-    let Some(prepared) = prepare(config, env)? else {
-        return Ok(None);
-    };
-    let tls = Tls::new(prepared);
-    let public = http.iter_mut().zip(&config.http.listen.0);
-    for (listener, _) in public.filter(|(_, one)| one.tls) {
-        listener.set_tls(tls.acceptor(Side::Public));
-    }
-    if config.admin.listen.tls {
-        admin.set_tls(tls.acceptor(Side::Admin));
-    }
-    Ok(Some(tls))
+) -> anyhow::Result<(Arc<Tls>, Option<PreparedAcme>)> {
+    let prepared = PreparedTls::read(config, env, &Arc::default())?;
+    Ok(prepared.encrypt(config, http, admin))
 }
 
-/// Registers the metrics, and looks at the files until `stop`, if a listener has TLS.
-pub(crate) fn watch(tls: Option<&Arc<Tls>>, registry: &mut Registry, stop: CancellationToken) {
-    if let Some(tls) = tls {
+/// The TLS of a process: its certificates, and the orders of others. It is there without any listener that needs it, so that
+/// a reload can add the first one.
+#[derive(Debug)]
+pub(crate) struct RunningTls {
+    tls: Arc<Tls>,
+    acme: Acme,
+}
+
+impl RunningTls {
+    /// Registers the metrics, and watches files and orders certificates until `stop`.
+    pub(crate) fn start(
+        (tls, acme): (Arc<Tls>, Option<PreparedAcme>),
+        registry: &mut Registry,
+        stop: CancellationToken,
+    ) -> Self {
+        let acme = Acme::start(acme, tls.clone(), stop.clone());
         tls.register(registry);
+        acme.register(registry);
         tokio::spawn(tls.clone().watch(stop));
+        Self { tls, acme }
+    }
+
+    /// Returns the certificates in force.
+    pub(crate) fn tls(&self) -> &Arc<Tls> {
+        &self.tls
+    }
+
+    /// Puts others in force.
+    pub(crate) fn replace(&self, prepared: PreparedTls) {
+        self.tls.replace(prepared.certificates);
+        self.acme.replace(prepared.acme);
     }
 }

@@ -10,6 +10,8 @@ use http::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+#[path = "reload/admin.rs"]
+mod admin;
 #[path = "tls/authority.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod authority;

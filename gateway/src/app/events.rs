@@ -311,8 +311,8 @@ fn resolved(secret: Option<&Secret>, env: &Environment) -> anyhow::Result<Option
 }
 
 fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSettings> {
-    let secrets = [&events.credentials, &events.password, &events.token];
-    let auth = nats_auth::read(events.user.as_ref(), secrets, env)?;
+    let login = events.login();
+    let auth = nats_auth::read(login, env)?;
     let consumer = || events.consumer.clone().unwrap_or_else(|| consumer(events));
     Ok(NatsSettings {
         servers: events.servers.clone(),
@@ -322,7 +322,7 @@ fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSetti
             consumer: consumer(),
         }),
         auth,
-        authorities: events.ca.clone(),
+        authorities: login.ca.map(Into::into),
     })
 }
 

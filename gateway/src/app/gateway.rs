@@ -20,9 +20,9 @@ use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
 use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
-use crate::tls;
+use crate::tls::{self, RunningTls};
 use tidegate_admin::reload::Reload as _;
-use tidegate_admin::{Admin, EngineControl};
+use tidegate_admin::{Admin, AdminControl, AdminListeners, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
@@ -32,9 +32,6 @@ use tidegate_plan::{Listen, Token};
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
-
-/// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
-const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// The gateway's listeners.
 #[derive(Debug)]
@@ -74,7 +71,7 @@ impl Sockets {
         for one in &config.http.listen.0 {
             http.push(bind(&one.address, settings::PUBLIC_SOCKET_MODE).await?);
         }
-        let admin = bind(&config.admin.listen.address, ADMIN_SOCKET_MODE).await?;
+        let admin = bind(&config.admin.listen.address, settings::ADMIN_SOCKET_MODE).await?;
         if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
@@ -127,8 +124,10 @@ impl Gateway {
         let (events, mounts, writers) = over_engine(config, env, &mut parts, deadline).await?;
         announce(&sockets)?;
         let (control, changes) = public_control(config, sockets.http)?;
-        let reloader = Reloader::new(loaded, env, &parts, (tls.clone(), control.clone()));
-        let reloader = Arc::new(reloader);
+        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
+        let (live, listeners) = admin_control(config, sockets.admin);
+        let reloader = Arc::new(Reloader::new(loaded, env, &parts, (tls, &control, live)));
         let GatewayParts {
             engine,
             write_path,
@@ -145,8 +144,6 @@ impl Gateway {
         let served = ((engine.clone(), write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, client_memory, &mut registry);
         let frontend = frontend.with_tracer(traces.tracer.clone());
-        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
-        tls::watch(tls.as_ref(), &mut registry, stop.clone());
         let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
         let admin = Admin {
             control: engine_control(&engine, &locator, writers.clone(), &mounts),
@@ -164,7 +161,7 @@ impl Gateway {
             draining: draining.clone(),
         };
         let endpoints = console::endpoints(admin, config, &reloader);
-        let private = tidegate_admin::serve(sockets.admin, endpoints, stop.clone());
+        let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());
         Ok(Self {
             engine,
             mounts,
@@ -283,6 +280,11 @@ fn tiers_and_pins(
         fleet: fleet.map(FleetMember::link),
     };
     (tiers, pins)
+}
+
+/// Returns the control of the admin listener.
+fn admin_control(config: &Config, listener: Listener) -> (AdminControl, AdminListeners) {
+    AdminControl::new(config.admin.listen.address.clone(), listener)
 }
 
 /// Returns the control of the public frontend with these listeners, which are in the order of the configuration.

@@ -1,6 +1,6 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
@@ -19,7 +19,8 @@ use super::parts::GatewayParts;
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::doctor::Origins;
-use crate::tls;
+use crate::tls::{PreparedTls, RunningTls};
+use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
 use tidegate_config::{Config, Environment, Loaded, Overrides};
@@ -27,11 +28,12 @@ use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{Control, Routes};
 use tidegate_origin::Metrics;
-use tidegate_tls::{Prepared, Tls};
 
+mod admin;
 mod listeners;
 mod mounted_route;
 
+use admin::PreparedAdmin;
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
 
@@ -55,10 +57,10 @@ pub(super) struct Reloader {
     locator: Arc<Locator>,
     tiering: Arc<dyn Tiering>,
     mounts: Vec<MountedRoute>,
-    /// `None`: no listener had TLS at the start.
-    tls: Option<Arc<Tls>>,
+    tls: RunningTls,
     /// The control of the public listeners.
     control: Arc<Control>,
+    admin: AdminControl,
     hooks: Arc<WrittenKeys>,
     /// Held during a reload.
     present: Mutex<InForce>,
@@ -71,6 +73,7 @@ struct PreparedParts {
     routes: RouteParts,
     hooks: PreparedHooks,
     listeners: PreparedListeners,
+    admin: PreparedAdmin,
 }
 
 /// The configuration in force.
@@ -113,7 +116,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        (tls, control): (Option<Arc<Tls>>, Arc<Control>),
+        (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
     ) -> Self {
         let routes = &parts.routes;
         let mounts = loaded.config.mount.iter();
@@ -129,7 +132,8 @@ impl Reloader {
             tiering: parts.stores.tiering.clone(),
             mounts,
             tls,
-            control,
+            control: control.clone(),
+            admin,
             hooks: parts.written_keys.clone(),
             present: Mutex::new(InForce {
                 loaded,
@@ -179,7 +183,7 @@ impl Reloader {
         present: &mut InForce,
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
-        let (loaded, certificates) = self.load(present, overrides).await?;
+        let (loaded, tls) = self.load(present, overrides).await?;
         let prepared = self.prepare(present, &loaded.config).await;
         let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
@@ -189,9 +193,7 @@ impl Reloader {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
-        if let (Some(tls), Some(certificates)) = (&self.tls, certificates) {
-            tls.replace(certificates);
-        }
+        self.tls.replace(tls);
         let (parts, origins) = self.exchange(prepared).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
@@ -220,13 +222,15 @@ impl Reloader {
         let routes = routes::rebuild(&config, &self.env, (&all, &self.proofs), &present.parts)?;
         let hooks = hooks::prepare(&config, &self.env, &all)?;
         let listen = &config.http.listen.0;
-        let listeners = listeners::prepare(&self.control, listen, self.tls.as_ref()).await?;
+        let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
+        let admin = admin::prepare(&self.admin, &config.admin.listen, self.tls.tls()).await?;
         Ok(PreparedParts {
             config,
             origins,
             routes,
             hooks,
             listeners,
+            admin,
         })
     }
 
@@ -238,6 +242,7 @@ impl Reloader {
             routes,
             hooks,
             listeners,
+            admin,
         } = prepared;
         let live = origins.apply();
         let origins = live.all();
@@ -250,19 +255,20 @@ impl Reloader {
         let http = settings::http(&config.http, config.cache.budget);
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
+        admin.apply(&self.admin);
         (routes, live)
     }
 
-    /// Reads and checks the configuration, and the certificates if a listener has TLS.
+    /// Reads and checks the configuration, and the certificates.
     async fn load(
         &self,
         present: &InForce,
         overrides: Option<Overrides>,
-    ) -> Result<(Loaded, Option<Prepared>), ReloadError> {
+    ) -> Result<(Loaded, PreparedTls), ReloadError> {
         let file = present.loaded.file.clone();
         let file =
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
-        let (env, has_tls) = (self.env.clone(), self.tls.is_some());
+        let (env, challenges) = (self.env.clone(), self.tls.tls().challenges());
         let state = present.loaded.config.state_path();
         let loaded = spawn_blocking(move || {
             let loaded = tidegate_config::load_with(Some(&file), overrides.as_ref(), &env);
@@ -276,12 +282,9 @@ impl Reloader {
                     "an override cannot move the state folder, which it lies in",
                 ));
             }
-            let certificates = match has_tls {
-                true => tls::prepare(&loaded.config, &env),
-                false => Ok(None),
-            };
-            let certificates = certificates.map_err(|error| wrong(format!("{error:#}")))?;
-            Ok((loaded, certificates))
+            let tls = PreparedTls::read(&loaded.config, &env, &challenges);
+            let tls = tls.map_err(|error| wrong(format!("{error:#}")))?;
+            Ok((loaded, tls))
         });
         loaded.await.map_err(wrong)?
     }
@@ -355,6 +358,10 @@ fn in_force(old: &Loaded, new: Loaded) -> Loaded {
                 ..new.config.log
             },
             tls: new.config.tls,
+            admin: tidegate_config::Admin {
+                listen: new.config.admin.listen,
+                ..old.config.admin.clone()
+            },
             ..old.config.clone()
         },
         ..new
@@ -385,7 +392,9 @@ fn sized(
 pub(super) fn is_live(key: &str) -> bool {
     let section = key.split(['.', '[']).next().unwrap_or_default();
     let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
-    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity
+    // A text, or a table with address and `tls`.
+    let is_admin = key == "admin.listen" || key.starts_with("admin.listen.");
+    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity || is_admin
 }
 
 fn wrong(error: impl ToString) -> ReloadError {
@@ -411,7 +420,10 @@ mod tests {
             ("log.format", false),
             ("cache.budget", false),
             ("http.listen[0]", true),
-            ("admin.listen", false),
+            ("admin.listen", true),
+            ("admin.listen.tls", true),
+            ("admin.token", false),
+            ("admin.listened", false),
             ("origin[0].bucket", true),
             ("hook[0].url", true),
             ("routes", false),

@@ -13,6 +13,9 @@ use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry, Token};
 use tidegate_telemetry::logging::{Format, Logging};
 
+/// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
+pub(super) const ADMIN_SOCKET_MODE: u32 = 0o600;
+
 /// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
 pub(super) const PUBLIC_SOCKET_MODE: u32 = 0o660;
 

@@ -1,6 +1,7 @@
 //! `tidegate check`: a summary of the configuration, in a few lines.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::tls;
 use tidegate_config::{
@@ -95,8 +96,8 @@ fn certificates(config: &Config, env: &Environment) -> Result<Option<String>, Pr
     let Ok(settings) = tls::settings(config, env) else {
         return Ok(None);
     };
-    match Prepared::read(settings) {
-        Ok(_) | Err(TlsError::Empty) => Ok(None),
+    match Prepared::read(settings, &Arc::default()) {
+        Ok(_) => Ok(None),
         Err(error @ TlsError::File { .. }) => Ok(Some(format!("`tls`: {error}"))),
         Err(error) => Err(Problem {
             location: ValueLocation::Nowhere,

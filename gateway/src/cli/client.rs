@@ -18,6 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use crate::tls;
 use tidegate_config::{Config, Environment};
 use tidegate_plan::Listen;
 use tidegate_tls::pinned;
@@ -59,6 +60,10 @@ impl<'a> Client<'a> {
     pub(super) fn new(config: &'a Config, verb: &'static str) -> Self {
         let certificates = config.tls.certificates.iter();
         let certificates = certificates.map(|one| one.certificate.clone());
+        let issued = tls::acme_settings(config).map(|settings| settings.certificates());
+        let issued = issued.into_iter().flatten().map(|one| one.certificate);
+        // One that an authority has yet to issue is shown by no gateway.
+        let certificates = certificates.chain(issued.filter(|path| path.exists()));
         let listen = &config.admin.listen;
         Self {
             listen: &listen.address,

@@ -17,9 +17,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
-    ("auth", &["telemetry", "access"]),
+    ("acme", &["telemetry", "outbound", "tls"]),
+    ("auth", &["telemetry", "access", "outbound"]),
     ("config", &["plan", "access"]),
-    ("events", &["plan", "telemetry"]),
+    ("events", &["plan", "telemetry", "outbound"]),
+    ("outbound", &[]),
     ("tls", &["telemetry"]),
     ("socket", &["plan", "tls"]),
     ("origin", &["plan", "telemetry"]),
@@ -43,7 +45,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "console",
         &["plan", "telemetry", "engine", "write", "admin"],
     ),
-    ("hooks", &["plan", "telemetry"]),
+    ("hooks", &["plan", "telemetry", "outbound"]),
     ("fuse", &["plan", "telemetry", "engine", "write"]),
 ];
 
@@ -59,17 +61,18 @@ const HOMES: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("governor", &["access"]),
     ("hmac", &["access"]),
-    (
-        "hyper_rustls",
-        &["auth", "hooks::client", "tidegate::app::traces::client"],
-    ),
+    ("instant_acme", &["acme"]),
+    ("rcgen", &["acme::directory"]),
+    ("hyper_rustls", &["outbound"]),
     ("jsonwebtoken", &["access::jwt"]),
     ("maud", &["console"]),
     ("ratatui", &["tidegate::cli::top"]),
     ("redb", &["cache"]),
-    // Beside the listeners, two clients verify servers by it.
-    ("rustls", &["tls", "hooks::client", "events::sns"]),
-    ("tokio_rustls", &["tls", "events::sns"]),
+    // Beside the listeners, the client verifies servers by it, and SNS reads a certificate.
+    (
+        "rustls",
+        &["tls", "outbound", "events::sns", "acme::directory"],
+    ),
     // Traits must stand beside their types: plan has them behind a feature.
     ("schemars", &["config", "plan"]),
     ("s3s", &["tidegate::embedded", "tidegate::demo"]),

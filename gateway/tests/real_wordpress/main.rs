@@ -6,7 +6,6 @@
 #[expect(dead_code, reason = "other suites have the bucket hang")]
 mod door;
 #[path = "../support/ports.rs"]
-#[expect(dead_code, reason = "the load test's parts find ports of their own")]
 mod ports;
 
 mod balanced;
@@ -16,6 +15,7 @@ mod films;
 mod mounted;
 mod offloaded;
 mod plugins;
+mod purged;
 mod regenerated;
 mod restarted;
 mod servers;

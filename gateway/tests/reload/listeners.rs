@@ -115,32 +115,28 @@ async fn tls_comes_and_goes_on_a_socket_that_stays() {
     let authority = Authority::new();
     let folder = world.folder.path();
     authority.write(folder, "a", &["a.example"]);
-    let mut serving = serving(&world).await;
+    let serving = serving(&world).await;
     let plain = format!("\"{}\"", serving.http);
     let encrypted = format!("{{ address = {plain}, tls = true }}");
     let configure = |serving: &Serving, listen: &str| {
         serving.configure(&configuration(&world, &tls(folder)));
         serving.listen_on(listen);
     };
-    // Metrics and the watch of the files begin with the process.
-    configure(&serving, &encrypted);
-    let got = serving.post("/reload").await;
-    assert_eq!(got.status, 422);
-    assert!(got.text().contains("needs a restart"), "{}", got.text());
-    assert_eq!(serving.get("/o/1").await.status, 200);
-    serving.end().await;
-    serving.start().await;
-    over_tls(&authority, serving.http).await;
-
-    for _ in 0..3 {
-        configure(&serving, &plain);
+    // The process had no TLS at its start.
+    for round in 0..3 {
+        serving.configure(&configuration(&world, ""));
+        serving.listen_on(&plain);
         report(&serving.post("/reload").await);
         let mut stream = TcpStream::connect(serving.http).await.expect("open");
         exchange(&mut stream).await;
         configure(&serving, &encrypted);
-        report(&serving.post("/reload").await);
+        let told = report(&serving.post("/reload").await);
+        assert_eq!(told["needs_restart"], json!([]), "{told}");
         over_tls(&authority, serving.http).await;
         assert_eq!(stream.read(&mut [0; 9]).await.expect("in order"), 0);
+        let full = ["tidegate_tls_handshakes_total{", "\"full\""];
+        assert_eq!(serving.metric(&full).await, round + 1);
+        assert!(serving.metric(&["tls_certificate_expiry_seconds{"]).await > 0);
     }
 }
 

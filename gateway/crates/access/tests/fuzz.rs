@@ -1,5 +1,5 @@
-//! Fuzz targets of the parsers of credentials: signed prefixes in paths, queries and cookies, presigned URLs, dates and
-//! referers. The property of most: what admits a request was signed for it.
+//! Fuzz targets of the parsers of credentials: signed prefixes in paths, queries and cookies, presigned URLs, JWTs, dates
+//! and referers. The property of most: what admits a request was signed for it.
 //!
 //! They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
 
@@ -11,6 +11,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 use tidegate_access::{Access, Referers, Request, Rules, SigningKey, date, without_signature};
 use tidegate_plan::Timestamp;
+
+#[path = "fuzz/jwt.rs"]
+mod jwt;
 
 /// The inputs of a target in a plain test run.
 const RUNS: usize = 5_000;

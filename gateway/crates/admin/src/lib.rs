@@ -67,7 +67,8 @@ mod warm;
 pub type Endpoints = Router;
 
 pub use control::EngineControl;
-pub use listen::{hosts, serve};
+pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
+pub use listen::hosts;
 pub use purge::{Purge, PurgeError, PurgeExtent, Purged};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for

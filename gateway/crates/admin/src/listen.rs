@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use tidegate_socket::{Accepted, Listener};
 
+pub(crate) mod control;
 pub mod hosts;
 
 /// Connections at once: a scraper, a prober and a person, with room to spare.
@@ -30,9 +31,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a failed accept, most likely for want of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Answers with `router` until `stop` is cancelled; returns when the last connection has ended, at
-/// most 5 s later.
-pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
+/// Answers with `router` until `stop` is cancelled, and closes the socket then; returns when the last connection has ended,
+/// at most 5 s later.
+pub(crate) async fn serve(listener: Arc<Listener>, router: Router, stop: CancellationToken) {
     let server = Server {
         router,
         stop,
@@ -49,6 +50,7 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) 
             }
         }
     }
+    drop(listener);
     server.tasks.close();
     server.tasks.wait().await;
 }

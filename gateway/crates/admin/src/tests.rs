@@ -183,7 +183,11 @@ fn start_on(listener: Listener, token: Option<&str>) -> Running {
     };
     let address = listener.address().expect("an address").to_string();
     let stop = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, admin.router(), stop.clone()));
+    let server = tokio::spawn(listen::serve(
+        Arc::new(listener),
+        admin.router(),
+        stop.clone(),
+    ));
     Running {
         told,
         address,

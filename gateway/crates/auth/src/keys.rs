@@ -11,14 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT, USER_AGENT};
 use http::{Request, StatusCode, Uri};
-use http_body_util::Empty;
+use http_body_util::Full;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::client::{Client, ClientError, read_body};
+use crate::client::{ClientError, client_for};
 use crate::metrics::Metrics;
 use tidegate_access::{JwtKeys, KeySet};
+use tidegate_outbound::Client;
 
 /// The most bytes of a key set.
 const MAX_BYTES: usize = 256 << 10;
@@ -71,7 +72,7 @@ impl KeySource {
     ) -> Result<Self, ClientError> {
         let client = match &location {
             JwksLocation::File(_) => None,
-            JwksLocation::Url(uri, _) => Some(Client::new(uri)?),
+            JwksLocation::Url(uri, _) => Some(client_for(uri)?),
         };
         let mut loader = Loader {
             access: access.into(),
@@ -183,10 +184,7 @@ impl Loader {
             return;
         }
         state.tried = Some(Instant::now());
-        let fetched = match timeout(FETCH_TIMEOUT, fetch(client, uri)).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(format!("no whole answer within {FETCH_TIMEOUT:?}")),
-        };
+        let fetched = fetch(client, uri).await;
         self.take(state, fetched);
     }
 
@@ -240,15 +238,14 @@ async fn fetch(client: &Client, uri: &Uri) -> Result<Vec<u8>, String> {
     let request = Request::get(uri.clone())
         .header(ACCEPT, "application/json")
         .header(USER_AGENT, "tidegate")
-        .body(Empty::new())
+        .body(Full::default())
         .map_err(|error| error.to_string())?;
-    let answer = client.send(request).await;
+    let answer = client.fetch(request, FETCH_TIMEOUT, MAX_BYTES).await;
     let answer = answer.map_err(|error| error.to_string())?;
     if answer.status() != StatusCode::OK {
         return Err(format!("the answer was {}", answer.status().as_u16()));
     }
-    let body = read_body(answer.into_body(), MAX_BYTES).await;
-    Ok(body.map_err(|error| error.to_string())?.to_vec())
+    Ok(answer.into_body().to_vec())
 }
 
 /// Returns the time and size of a regular file.

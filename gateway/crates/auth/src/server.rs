@@ -15,15 +15,16 @@ use futures_util::future::{BoxFuture, Shared};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE, HOST, USER_AGENT, WWW_AUTHENTICATE};
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Empty;
+use http_body_util::Full;
 use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::client::{Client, ClientError, read_body};
+use crate::client::{ClientError, client_for};
 use crate::memo::{Digest, Memo};
 use crate::metrics::Metrics;
+use tidegate_outbound::{Client, read_body};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace::{self, Kind};
 
@@ -128,7 +129,7 @@ impl AuthServer {
         let access = access.into();
         let counter = |result| metrics.requests(&access, result);
         Ok(Self {
-            client: Client::new(&settings.uri)?,
+            client: client_for(&settings.uri)?,
             places: Semaphore::new(MAX_REQUESTS),
             flights: Mutex::default(),
             memo: Memo::new(settings.entries),
@@ -213,7 +214,7 @@ impl AuthServer {
     async fn fetch(&self, lines: Lines) -> Result<(Answer, Option<Duration>), String> {
         let place = self.places.acquire().await;
         let _place = place.map_err(|error| error.to_string())?;
-        let mut request = Request::new(Empty::<Bytes>::new());
+        let mut request = Request::new(Full::<Bytes>::default());
         *request.uri_mut() = self.settings.uri.clone();
         for (name, value) in lines {
             request.headers_mut().append(name, value);
@@ -223,7 +224,7 @@ impl AuthServer {
         if let Some(value) = traceparent.and_then(|text| HeaderValue::try_from(text).ok()) {
             request.headers_mut().insert("traceparent", value);
         }
-        let answer = self.client.send(request).await;
+        let answer = self.client.send(request, self.settings.timeout).await;
         let (head, body) = answer.map_err(|error| error.to_string())?.into_parts();
         let _ = timeout(BODY_TIMEOUT, read_body(body, MAX_BODY)).await;
         match judge(&head) {

@@ -40,10 +40,10 @@ pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
-    Access, AccessToken, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
+    Access, AccessToken, Acme, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
     CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach,
-    HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, Origin, Overlay, Per,
-    Precompressed, RequestRate, Route, Signed, Spool, State, Tls, Trace, Umask,
+    HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, NatsLogin, Origin,
+    Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Tls, Trace, Umask,
 };
 
 pub use settings::Setting;
@@ -154,6 +154,13 @@ impl Config {
     pub fn state_path(&self) -> Option<PathBuf> {
         let beside = || Some(self.cache.disk.first()?.path.join("state"));
         self.state.path.clone().or_else(beside)
+    }
+
+    /// Returns the folder of the keys and certificates that an authority issues: `tls.acme.path`, else in the state folder.
+    #[must_use]
+    pub fn acme_path(&self) -> Option<PathBuf> {
+        let own = self.tls.acme.as_ref()?.path.clone();
+        own.or_else(|| Some(self.state_path()?.join("acme")))
     }
 
     /// Returns the folder of files that are being written: `spool.path`, else beside the metadata, else in the state

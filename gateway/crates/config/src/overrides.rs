@@ -135,10 +135,24 @@ impl fmt::Display for Overrides {
                 }
                 _ => quoted(value),
             };
-            writeln!(f, "{} = {value}", quoted(key))?;
+            writeln!(f, "{} = {value}", quoted_key(key))?;
         }
         Ok(())
     }
+}
+
+/// Returns a key in quotes, on one line: TOML has no keys of several lines.
+fn quoted_key(key: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in key.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Collects the values of a table and of those in it, with their keys.

@@ -214,6 +214,7 @@ fn section<'s>(name: &str, schema: &'s Value, all: &mut Vec<Section<'s>>) {
             schema,
             always: true,
         });
+        inner_sections(all);
         for (inner, schema) in properties(schema).filter(|(_, inner)| tables(inner).is_some()) {
             section(&format!("{name}.{inner}"), schema, all);
         }

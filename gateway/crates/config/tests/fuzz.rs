@@ -1,9 +1,9 @@
-//! Fuzz target of the configuration: a document that is accepted is sound, and one that is not is told in bounded words.
+//! Fuzz targets of the configuration and the overrides: a document that is accepted is sound, and one that is not is told in bounded words.
 //!
-//! It runs as a test, [`RUNS`] inputs; `just fuzz` gives it time.
+//! They run as tests, [`RUNS`] inputs each; `just fuzz` gives it time.
 
 use bolero::check;
-use tidegate_config::{Config, Environment, Secret, parse};
+use tidegate_config::{Config, Environment, Overrides, Secret, parse};
 use tidegate_plan::template::Template;
 
 /// The inputs of a target in a plain test run: each reads a whole document.
@@ -197,6 +197,103 @@ fn any_text_and_any_variable_is_read_or_refused() {
             let name = format!("TIDEGATE_{}", words(name).to_ascii_uppercase());
             let env = Environment::from_iter([(name.as_str(), value.as_str())]);
             if let Ok(loaded) = parse("t.toml", &words(text), &env) {
+                check_sound(&loaded.config);
+            }
+        });
+}
+
+const KEYS: &[&str] = &[
+    "cache.memory",
+    "route[0].profile",
+    "route[/].profile",
+    "origin[media].endpoint",
+    "profile.films.ttl",
+    "access.members.signed.keys.k1",
+    "hook[0].body",
+    "log.level",
+    "cache.disk[0].path",
+    "[",
+    "]",
+    ".",
+    "0",
+    "18446744073709551616",
+    "\"",
+    "\n",
+    "=",
+    "route",
+    "x",
+];
+
+/// Returns text of the words of keys and of documents.
+fn words(of: &[&str], bytes: &[u8]) -> String {
+    let all: Vec<_> = of.iter().chain(WORDS).collect();
+    let word = |byte: &u8| match all.get(usize::from(*byte) % (all.len() * 3 / 2)) {
+        Some(word) => (**word).to_owned(),
+        None => char::from(*byte).to_string(),
+    };
+    bytes.iter().take(12).map(word).collect()
+}
+
+#[test]
+fn an_override_is_kept_as_it_was_set_and_checked_as_the_file_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("t.toml");
+    std::fs::write(&file, DOCUMENT).expect("written");
+    let env = Environment::default();
+    check!()
+        .with_iterations(RUNS)
+        .with_type::<Vec<(Vec<u8>, Vec<u8>)>>()
+        .for_each(|changes| {
+            let mut overrides = Overrides::default();
+            let mut has_table = false;
+            for (index, (key, value)) in changes.iter().take(4).enumerate() {
+                // Half of the keys are ones that are there.
+                let key = match key.split_first() {
+                    Some((first, _)) if index % 2 == 0 => {
+                        KEYS[usize::from(*first) % KEYS.len()].to_owned()
+                    }
+                    _ => words(KEYS, key),
+                };
+                let value = words(&[], value);
+                has_table |= value.trim_start().starts_with('{');
+                if let Ok(with) = overrides.with(&key, Some(&value)) {
+                    assert!(with.with(&key, None).is_ok(), "{key}");
+                    overrides = with;
+                }
+            }
+            let kept = Overrides::file(folder.path());
+            std::fs::write(kept, overrides.to_string()).expect("written");
+            let read = Overrides::read(folder.path()).expect("it was written by us");
+            // A table is read as one override for each of its keys.
+            assert!(read == overrides || has_table, "{overrides}\n{read}");
+            match tidegate_config::load_with(Some(&file), Some(&read), &env) {
+                Ok(loaded) => check_sound(&loaded.config),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(!told.is_empty() && told.len() < 16 << 10, "{told}");
+                }
+            }
+        });
+}
+
+#[test]
+fn any_file_of_overrides_is_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let env = Environment::default();
+    let file = folder.path().join("t.toml");
+    std::fs::write(&file, DOCUMENT).expect("written");
+    check!()
+        .with_iterations(RUNS)
+        .with_type::<Vec<u8>>()
+        .for_each(|bytes| {
+            let text = bytes.chunks(12).map(|bytes| words(KEYS, bytes));
+            let text: String = text.collect();
+            let kept = Overrides::file(folder.path());
+            std::fs::write(kept, text).expect("written");
+            let Ok(read) = Overrides::read(folder.path()) else {
+                return;
+            };
+            if let Ok(loaded) = tidegate_config::load_with(Some(&file), Some(&read), &env) {
                 check_sound(&loaded.config);
             }
         });

@@ -6,22 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
+use http_body_util::Full;
 use tokio::time::timeout;
 
-use crate::HookError;
-
-/// The time within which a connection stands.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The largest head of an answer.
-const MAX_HEAD: usize = 64 << 10;
+use tidegate_outbound::{Client, ClientError, ClientSettings, RequestError, Roots, read_body};
 
 /// The bytes of an answer's body that are read, and dropped. A receiver that sends more is cut off.
 const MAX_BODY: usize = 64 << 10;
@@ -98,61 +86,36 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
 
 /// The client: one connection a request, so that a receiver that is gone holds nothing.
 #[derive(Debug)]
-pub(crate) struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub(crate) struct HttpClient(Client);
 
 impl HttpClient {
     /// Makes a client. The system's certificates are read only if a hook needs TLS.
     ///
     /// # Errors
-    /// There are none.
-    pub(crate) fn new(has_tls: bool) -> Result<Self, HookError> {
-        let provider = rustls::crypto::ring::default_provider();
-        let builder = ClientConfig::builder_with_provider(provider.into());
-        let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|_| HookError::Tls)?;
-        let tls = match has_tls {
-            true => builder.with_native_roots().map_err(HookError::Roots)?,
-            false => builder.with_root_certificates(RootCertStore::empty()),
+    /// A hook needs TLS, and the system has no certificates.
+    pub(crate) fn new(has_tls: bool) -> Result<Self, ClientError> {
+        let settings = ClientSettings {
+            roots: if has_tls { Roots::System } else { Roots::None },
+            ..ClientSettings::default()
         };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls.with_no_client_auth())
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(0)
-            .http1_max_buf_size(MAX_HEAD)
-            .build(connector);
-        Ok(Self(client))
+        Client::new(&settings).map(Self)
     }
 }
 
 impl Transport for HttpClient {
     fn send(&self, request: Request<Full<Bytes>>, limit: Duration) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let answer = match timeout(limit, self.0.request(request)).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => return Outcome::Unreachable,
-                Err(_) => return Outcome::Timeout,
+            let answer = match self.0.send(request, limit).await {
+                Ok(answer) => answer,
+                Err(RequestError::Timeout) => return Outcome::Timeout,
+                Err(_) => return Outcome::Unreachable,
             };
             let outcome = Outcome::of(answer.status());
             // A receiver that ends its answer in order sees no error.
-            let _ = timeout(limit.min(BODY_TIMEOUT), drop_body(answer.into_body())).await;
+            let body = read_body(answer.into_body(), MAX_BODY);
+            let _ = timeout(limit.min(BODY_TIMEOUT), body).await;
             outcome
         })
-    }
-}
-
-/// Reads a body up to [`MAX_BODY`], and drops it.
-async fn drop_body(mut body: Incoming) {
-    let mut read = 0;
-    while read < MAX_BODY
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        read += frame.data_ref().map_or(1, Bytes::len);
     }
 }
 

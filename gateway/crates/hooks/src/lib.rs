@@ -32,20 +32,10 @@ pub use settings::HookSettings;
 
 use client::{HttpClient, Transport};
 use metrics::{DropReason, Metrics};
+use tidegate_outbound::ClientError;
 use tidegate_plan::KeyChange;
 use tidegate_telemetry::locks::Recover as _;
 use worker::Hook;
-
-/// The error of hooks that cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum HookError {
-    /// The TLS library has no protocol version.
-    #[error("TLS cannot be set up")]
-    Tls,
-    /// The system has no certificates to check receivers with.
-    #[error("cannot read the system's certificates: {0}")]
-    Roots(std::io::Error),
-}
 
 /// The hooks of a process. They may be exchanged while it runs.
 pub struct Hooks {
@@ -86,7 +76,7 @@ impl PreparedHooks {
     pub fn new(
         settings: Vec<HookSettings>,
         aliases: HashMap<String, Arc<str>>,
-    ) -> Result<Self, HookError> {
+    ) -> Result<Self, ClientError> {
         let is_tls = |hook: &HookSettings| hook.url.head().starts_with("https://");
         let client = HttpClient::new(settings.iter().any(is_tls))?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Fuzz targets of the parsers of requests: keys, ranges, conditions, events' sequencers and templates of hooks.
+//! Fuzz targets of the parsers of requests: keys, ranges, conditions, tags, events' sequencers and templates of hooks.
 //!
 //! Each holds a property for any input. They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
 
@@ -13,6 +13,7 @@ use tidegate_plan::precondition::{
     ConditionVerdict, Decision, RequestedState, Validators, decide, evaluate, requested_ranges,
     requested_state,
 };
+use tidegate_plan::tags::{MAX_TAG, Tag, split_tags};
 use tidegate_plan::template::{Escape, Template};
 use tidegate_plan::{
     ByteRange, ETag, MAX_RANGES, ObjectKey, Ranges, Selection, Sequencer, Timestamp, key,
@@ -275,4 +276,53 @@ fn a_template_keeps_its_text_and_its_values_apart() {
             let quotes = |text: &str| text.matches('"').count();
             assert_eq!(quotes(&filled), quotes(&bare));
         });
+}
+
+#[test]
+fn a_list_of_tags_is_split_into_words_and_only_words_are_tags() {
+    let words = [
+        "a",
+        "post-17",
+        ",",
+        " ",
+        "\t",
+        ", ",
+        "\n",
+        "node:4/full",
+        "ä",
+        "\u{a0}",
+        "\0",
+        "x-",
+        ";",
+    ];
+    check!().with_iterations(RUNS).for_each(|bytes| {
+        let (times, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+        let list = text(&words, bytes).repeat(usize::from(*times % 16) + 1);
+        let tags: Vec<_> = split_tags(&list).collect();
+        let is_between = |c: char| c == ',' || c.is_ascii_whitespace();
+        assert!(
+            tags.iter()
+                .all(|tag| !tag.is_empty() && !tag.contains(is_between))
+        );
+        assert_eq!(
+            tags.concat(),
+            list.replace(is_between, ""),
+            "nothing else goes"
+        );
+        for between in [" ", ",", " , "] {
+            let joined = tags.join(between);
+            assert_eq!(split_tags(&joined).collect::<Vec<_>>(), tags);
+        }
+        for tag in tags {
+            let is_word = tag.len() <= MAX_TAG && tag.bytes().all(|byte| byte.is_ascii_graphic());
+            match Tag::new(tag) {
+                Ok(read) => assert!(is_word && read.as_str() == tag, "{tag:?}"),
+                Err(_) => assert!(!is_word, "{tag:?}"),
+            }
+        }
+        assert!(
+            Tag::new(&list).is_err() || !list.contains(is_between),
+            "{list:?}"
+        );
+    });
 }

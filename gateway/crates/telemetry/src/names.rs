@@ -241,11 +241,13 @@ metrics! {
     HTTP_STREAMS_REFUSED = Counter("http_streams_refused", [],
         "HTTP/2 streams answered 503 because their connection had its share while streams were scarce");
     TLS_HANDSHAKES = Counter("tls_handshakes", ["result"],
-        "TLS handshakes of all listeners, by result: full, resumed (an earlier session), failed (no agreement, or the client left), late (not done within `http.header_timeout`), no_tls (the client speaks another protocol)");
+        "TLS handshakes of all listeners, by result: full, resumed (an earlier session), failed (no agreement, or the client left), late (not done within `http.header_timeout`), no_tls (the client speaks another protocol), challenge (an authority looked for the answer to its challenge)");
     TLS_RELOADS = Counter("tls_reloads", ["result"],
         "Certificates whose files had changed and were read again, by result; failed: the files are broken, and the old certificate stays");
     TLS_EXPIRY = Gauge("tls_certificate_expiry_seconds", ["certificate"],
         "When a certificate in force ends, in seconds since 1970, by the path of its file");
+    ACME_ORDERS = Counter("acme_orders", ["result"],
+        "Orders of certificates from an authority, by result: issued, refused (the authority does not issue it, or has not found that the name leads here), limited (too many orders), failed (the authority was not reached, or the certificate could not be kept)");
     MEMORY_PINNED = Gauge("memory_pinned_bytes", [],
         "Bytes of memory that answers on their way to clients keep alive, whole buffers and copies");
 

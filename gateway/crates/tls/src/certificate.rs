@@ -1,7 +1,7 @@
 //! A certificate with its chain and its key, from files in PEM.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
@@ -20,6 +20,9 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// Its key.
     pub key: KeySource,
+    /// Whether an authority has yet to issue it, so that missing or broken files are no error: it is not shown until they
+    /// can be read.
+    pub is_awaited: bool,
 }
 
 /// The place of a private key. `Debug` does not show it.
@@ -40,14 +43,47 @@ impl fmt::Debug for KeySource {
 /// A certificate that was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
-    pub(crate) files: CertificateFiles,
-    /// The stamps of its files before they were read.
-    pub(crate) stamps: [Option<FileStamp>; 2],
     pub(crate) certified: Arc<CertifiedKey>,
     /// The names of servers that it is for, in lower case; `*.` at the beginning stands for one label.
     pub(crate) names: Vec<String>,
+    /// The times when it begins and ends, in seconds since 1970.
+    pub(crate) validity: (i64, i64),
+}
+
+/// The names and times of a certificate that was issued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issued {
+    /// The names of servers, in lower case.
+    pub names: Vec<String>,
+    /// The time when it begins, in seconds since 1970.
+    pub begin: i64,
     /// The time when it ends, in seconds since 1970.
-    pub(crate) expiry: i64,
+    pub end: i64,
+}
+
+impl Issued {
+    /// Reads a file that has a certificate with its chain, and its key.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or listeners could not show what it has.
+    pub fn read(path: &Path) -> Result<Self, TlsError> {
+        Self::parse(path, &files::read(path)?)
+    }
+
+    /// Reads the content of such a file; errors name `path`.
+    ///
+    /// # Errors
+    /// If listeners could not show it.
+    pub fn parse(path: &Path, pem: &[u8]) -> Result<Self, TlsError> {
+        let provider = rustls::crypto::ring::default_provider();
+        let read = Certificate::parse(path, (pem, pem), &provider)?;
+        let (begin, end) = read.validity;
+        Ok(Self {
+            names: read.names,
+            begin,
+            end,
+        })
+    }
 }
 
 impl Certificate {
@@ -56,35 +92,99 @@ impl Certificate {
         files: &CertificateFiles,
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
-        // Before the files are read: a change in between is seen by the next look.
-        let stamps = files.stamps();
         let path = &files.certificate;
-        let unreadable = || TlsError::Certificate(path.clone());
-        let chain = read_chain(path)?;
-        let first = chain.first().ok_or_else(unreadable)?;
-        let (_, parsed) = X509Certificate::from_der(first).map_err(|_| unreadable())?;
-        let (names, expiry) = (
-            server_names(&parsed),
-            parsed.validity().not_after.timestamp(),
-        );
+        let chain = files::read(path)?;
         let key = match &files.key {
             KeySource::Pem(text) => text.as_bytes().to_vec(),
             KeySource::File(path) => files::read(path)?,
         };
-        let unusable = |_| TlsError::Key(path.clone());
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(unusable)?;
+        Self::parse(path, (&chain, &key), provider)
+    }
+
+    /// Reads a chain and a key in PEM; errors name `path`.
+    fn parse(
+        path: &Path,
+        (chain, key): (&[u8], &[u8]),
+        provider: &CryptoProvider,
+    ) -> Result<Self, TlsError> {
+        let unreadable = || TlsError::Certificate(path.to_owned());
+        let chain = parse_chain(path, chain)?;
+        let first = chain.first().ok_or_else(unreadable)?;
+        let (_, parsed) = X509Certificate::from_der(first).map_err(|_| unreadable())?;
+        let names = server_names(&parsed);
+        let times = parsed.validity();
+        let validity = (times.not_before.timestamp(), times.not_after.timestamp());
+        let unusable = || TlsError::Key(path.to_owned());
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| unusable())?;
         let key = provider.key_provider.load_private_key(key);
-        let certified = CertifiedKey::new(chain, key.map_err(|_| TlsError::Key(path.clone()))?);
+        let certified = CertifiedKey::new(chain, key.map_err(|_| unusable())?);
         certified
             .keys_match()
-            .map_err(|_| TlsError::Mismatch(path.clone()))?;
+            .map_err(|_| TlsError::Mismatch(path.to_owned()))?;
+        Ok(Self {
+            certified: Arc::new(certified),
+            names,
+            validity,
+        })
+    }
+}
+
+/// A certificate of the settings: its files, and what was read of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub(crate) files: CertificateFiles,
+    /// The stamps of its files before they were read.
+    stamps: [Option<FileStamp>; 2],
+    /// `None`: it is awaited.
+    pub(crate) certificate: Option<Certificate>,
+}
+
+impl Slot {
+    /// Reads the files for the first time.
+    pub(crate) fn read(
+        files: &CertificateFiles,
+        provider: &CryptoProvider,
+    ) -> Result<Self, TlsError> {
+        // Before the files are read: a change in between is seen by the next look.
+        let stamps = files.stamps();
+        let certificate = match Certificate::read(files, provider) {
+            Ok(read) => Some(read),
+            Err(error) if files.is_awaited => {
+                tracing::debug!(%error, "a certificate is awaited");
+                None
+            }
+            Err(error) => return Err(error),
+        };
         Ok(Self {
             files: files.clone(),
             stamps,
-            certified: Arc::new(certified),
-            names,
-            expiry,
+            certificate,
         })
+    }
+
+    /// Reads the files again if they have changed; what cannot be read leaves the certificate as it was. Returns the result
+    /// if there was a change.
+    pub(crate) fn refresh(
+        &self,
+        provider: &CryptoProvider,
+    ) -> (Self, Option<Result<PathBuf, TlsError>>) {
+        let stamps = self.files.stamps();
+        if stamps == self.stamps {
+            return (self.clone(), None);
+        }
+        let read = Certificate::read(&self.files, provider);
+        let path = self.files.certificate.clone();
+        // Broken files are not read again before they change once more.
+        let (result, certificate) = match read {
+            Ok(new) => (Ok(path), Some(new)),
+            Err(error) => (Err(error), self.certificate.clone()),
+        };
+        let slot = Self {
+            files: self.files.clone(),
+            stamps,
+            certificate,
+        };
+        (slot, Some(result))
     }
 }
 
@@ -100,9 +200,12 @@ impl CertificateFiles {
 }
 
 /// Reads the certificates of a file, in their order.
-pub(crate) fn read_chain(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let pem = files::read(path)?;
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    parse_chain(path, &files::read(path)?)
+}
+
+fn parse_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     chain.map_err(|_| TlsError::Certificate(path.to_owned()))
 }
 

@@ -14,9 +14,6 @@ pub enum TlsError {
         /// The operating system's error.
         error: io::Error,
     },
-    /// There is no certificate to show.
-    #[error("there is no certificate")]
-    Empty,
     /// A file has no certificate, or one that cannot be read.
     #[error("{0} has no certificate in PEM that can be read")]
     Certificate(PathBuf),

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server};
 
+use crate::challenge::ACME_PROTOCOL;
 use crate::{ClientNames, Side, Tls};
 
 /// The most bytes that a client may send before the handshake is done: a hello, and a chain of certificates.
@@ -23,8 +24,8 @@ const MAX_UNSENT: usize = 32 << 10;
 /// The first byte of each TLS record of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// The time in which a client that speaks plain HTTP takes its answer.
-const PLAIN_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time in which a client whose connection ends with the handshake takes its answer.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The answer to a client that speaks plain HTTP.
 const PLAIN_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
@@ -49,6 +50,9 @@ pub enum HandshakeError {
     /// The client speaks plain HTTP; it was told.
     #[error("the client speaks no TLS")]
     NoTls,
+    /// The client is an authority that looked whether a name leads here, and has seen it.
+    #[error("an authority has looked for the answer to its challenge")]
+    Challenge,
     /// The two did not agree, or the client left.
     #[error("{0}")]
     Failed(io::Error),
@@ -62,16 +66,18 @@ pub(crate) enum HandshakeResult {
     Failed,
     Late,
     NoTls,
+    Challenge,
 }
 
 impl HandshakeResult {
     /// All of them, in the order of their declaration.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Full,
         Self::Resumed,
         Self::Failed,
         Self::Late,
         Self::NoTls,
+        Self::Challenge,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -81,6 +87,7 @@ impl HandshakeResult {
             Self::Failed => "failed",
             Self::Late => "late",
             Self::NoTls => "no_tls",
+            Self::Challenge => "challenge",
         }
     }
 }
@@ -109,6 +116,10 @@ impl Acceptor {
         };
         let handshake = acceptor.accept_with(socket, bound).into_fallible();
         let done = match timeout(limit, handshake).await {
+            Ok(Ok(stream)) if is_challenge(&stream) => {
+                end_challenge(stream).await;
+                Err(HandshakeError::Challenge)
+            }
             Ok(Ok(stream)) => Ok(opened(stream)),
             Ok(Err((_, socket))) if !socket.speaks_tls() => {
                 socket.answer_plain().await;
@@ -124,11 +135,22 @@ impl Acceptor {
             },
             Err(HandshakeError::Late) => HandshakeResult::Late,
             Err(HandshakeError::NoTls) => HandshakeResult::NoTls,
+            Err(HandshakeError::Challenge) => HandshakeResult::Challenge,
             Err(HandshakeError::Failed(_)) => HandshakeResult::Failed,
         };
         self.tls.metrics.count_handshake(result);
         done
     }
+}
+
+fn is_challenge<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(ACME_PROTOCOL)
+}
+
+/// Ends a connection of an authority: it carries no requests (RFC 8737, 3).
+async fn end_challenge<S: AsyncRead + AsyncWrite + Unpin>(mut stream: TlsStream<S>) {
+    // An authority that does not take the end has left.
+    let _ = timeout(LAST_ANSWER_TIMEOUT, stream.shutdown()).await;
 }
 
 /// Returns a connection after its handshake, and the names in the client's certificate.
@@ -182,7 +204,7 @@ impl<S: AsyncWrite + Unpin> BoundedSocket<S> {
             self.stream.shutdown().await
         };
         // A client that does not take it has left: there is nothing to do for it.
-        let _ = timeout(PLAIN_ANSWER_TIMEOUT, answer).await;
+        let _ = timeout(LAST_ANSWER_TIMEOUT, answer).await;
     }
 }
 

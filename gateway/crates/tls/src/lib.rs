@@ -15,6 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 mod certificate;
+mod challenge;
 mod client_names;
 mod error;
 mod files;
@@ -24,7 +25,8 @@ mod names;
 pub mod pinned;
 mod server;
 
-pub use certificate::{CertificateFiles, KeySource};
+pub use certificate::{CertificateFiles, Issued, KeySource};
+pub use challenge::{Answered, Challenges};
 pub use client_names::ClientNames;
 pub use error::TlsError;
 pub use handshake::{Acceptor, BoundedSocket, HandshakeError, TlsStream};
@@ -76,12 +78,12 @@ impl fmt::Debug for Tls {
 pub struct Prepared(Server);
 
 impl Prepared {
-    /// Reads the certificates and keys. It reads files, and so may block.
+    /// Reads the certificates and keys, to be shown beside the answers to `challenges`. It reads files, and so may block.
     ///
     /// # Errors
     /// If a file cannot be read, has no certificate or key, or the two do not belong together.
-    pub fn read(settings: TlsSettings) -> Result<Self, TlsError> {
-        Server::read(settings).map(Self)
+    pub fn read(settings: TlsSettings, challenges: &Arc<Challenges>) -> Result<Self, TlsError> {
+        Server::read(settings, challenges).map(Self)
     }
 }
 
@@ -138,6 +140,9 @@ impl Tls {
         let look = async {
             loop {
                 ticks.tick().await;
+                if self.present.load().is_empty() {
+                    continue;
+                }
                 let own = self.clone();
                 // One at a time, on a thread that may block: a file system that hangs keeps one thread, no more.
                 let refreshed = tokio::task::spawn_blocking(move || own.refresh()).await;
@@ -147,6 +152,12 @@ impl Tls {
             }
         };
         stop.run_until_cancelled(look).await;
+    }
+
+    /// Returns the answers to the challenges of an authority.
+    #[must_use]
+    pub fn challenges(&self) -> Arc<Challenges> {
+        self.present.load().challenges().clone()
     }
 
     /// Returns an acceptor for the listeners of a side.

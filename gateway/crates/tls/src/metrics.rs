@@ -69,12 +69,12 @@ impl Metrics {
     /// Shows the ends of the certificates in force, and of no others.
     pub(crate) fn set_expiries(&self, server: &Server) {
         self.expiry.clear();
-        for certificate in server.certificates() {
-            let path = certificate.files.certificate.display();
+        for (path, certificate) in server.certificates() {
             let labels = CertificateLabels {
-                certificate: path.to_string(),
+                certificate: path.display().to_string(),
             };
-            self.expiry.get_or_create(&labels).set(certificate.expiry);
+            let (_, end) = certificate.validity;
+            self.expiry.get_or_create(&labels).set(end);
         }
     }
 }

@@ -8,6 +8,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::certificate::Certificate;
+use crate::challenge::{Challenges, is_challenge};
 
 /// The certificates by the names that they are for.
 pub(crate) struct NameTable {
@@ -15,6 +16,7 @@ pub(crate) struct NameTable {
     by_name: HashMap<String, Vec<Arc<CertifiedKey>>>,
     /// Those for clients that name no server, or one that is not known.
     others: Vec<Arc<CertifiedKey>>,
+    challenges: Arc<Challenges>,
 }
 
 impl fmt::Debug for NameTable {
@@ -24,18 +26,22 @@ impl fmt::Debug for NameTable {
 }
 
 impl NameTable {
-    pub(crate) fn new(certificates: &[Certificate]) -> Self {
+    pub(crate) fn new<'c>(
+        certificates: impl Iterator<Item = &'c Certificate> + Clone,
+        challenges: Arc<Challenges>,
+    ) -> Self {
         let mut by_name: HashMap<String, Vec<_>> = HashMap::new();
-        for certificate in certificates {
+        for certificate in certificates.clone() {
             for name in &certificate.names {
                 let same = by_name.entry(name.clone()).or_default();
                 same.push(certificate.certified.clone());
             }
         }
-        let others = certificates.iter().map(|one| one.certified.clone());
+        let others = certificates.map(|one| one.certified.clone());
         Self {
             by_name,
             others: others.collect(),
+            challenges,
         }
     }
 
@@ -54,6 +60,10 @@ impl NameTable {
 
 impl ResolvesServerCert for NameTable {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // An authority looks whether the name leads here (RFC 8737, 3). It asks for nothing else.
+        if is_challenge(&hello) {
+            return self.challenges.find(hello.server_name()?);
+        }
         let schemes = hello.signature_schemes();
         let found = self.find(hello.server_name());
         let usable = |one: &&Arc<CertifiedKey>| one.key.choose_scheme(schemes).is_some();

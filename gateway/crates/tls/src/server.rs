@@ -8,7 +8,8 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
-use crate::certificate::{Certificate, read_chain};
+use crate::certificate::{Certificate, Slot, read_chain};
+use crate::challenge::{ACME_PROTOCOL, Challenges};
 use crate::files::FileStamp;
 use crate::names::NameTable;
 use crate::{Side, TlsError, TlsSettings};
@@ -21,7 +22,9 @@ static VERSIONS: [&rustls::SupportedProtocolVersion; 2] =
 #[derive(Debug)]
 pub(crate) struct Server {
     settings: TlsSettings,
-    certificates: Vec<Certificate>,
+    /// In the order of the settings.
+    slots: Vec<Slot>,
+    challenges: Arc<Challenges>,
     client_ca: Option<ClientCa>,
     /// Seals the sessions that clients may resume. It stays as long as the authority for clients: a resumed session
     /// shows a certificate that is not verified again.
@@ -43,27 +46,29 @@ pub(crate) type Refreshed = Result<PathBuf, TlsError>;
 
 impl Server {
     /// Reads all files.
-    pub(crate) fn read(settings: TlsSettings) -> Result<Self, TlsError> {
+    pub(crate) fn read(
+        settings: TlsSettings,
+        challenges: &Arc<Challenges>,
+    ) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        if settings.certificates.is_empty() {
-            return Err(TlsError::Empty);
-        }
-        let certificates = settings.certificates.iter();
-        let certificates = certificates.map(|files| Certificate::read(files, &provider));
-        let certificates = certificates.collect::<Result<_, _>>()?;
+        let slots = settings.certificates.iter();
+        let slots = slots.map(|files| Slot::read(files, &provider));
+        let slots = slots.collect::<Result<_, _>>()?;
         let client_ca = settings.client_ca.as_ref();
         let client_ca = client_ca.map(|path| ClientCa::read(path.clone(), &provider));
         let tickets = ring::Ticketer::new()?;
-        Self::new(settings, certificates, client_ca.transpose()?, tickets)
+        let read = (slots, challenges.clone());
+        Self::new(settings, read, client_ca.transpose()?, tickets)
     }
 
     fn new(
         settings: TlsSettings,
-        certificates: Vec<Certificate>,
+        (slots, challenges): (Vec<Slot>, Arc<Challenges>),
         client_ca: Option<ClientCa>,
         tickets: Arc<dyn ProducesTickets>,
     ) -> Result<Self, TlsError> {
-        let names = Arc::new(NameTable::new(&certificates));
+        let read = slots.iter().filter_map(|slot| slot.certificate.as_ref());
+        let names = Arc::new(NameTable::new(read, challenges.clone()));
         let config = |verifier: Option<Arc<dyn ClientCertVerifier>>, protocols: &[&[u8]]| {
             let provider = Arc::new(ring::default_provider());
             let builder = ServerConfig::builder_with_provider(provider);
@@ -79,10 +84,11 @@ impl Server {
         };
         let verifier = client_ca.as_ref().map(|ca| ca.verifier.clone());
         Ok(Self {
-            public: config(verifier, &[b"h2", b"http/1.1"])?,
+            public: config(verifier, &[b"h2", b"http/1.1", ACME_PROTOCOL])?,
             admin: config(None, &[b"http/1.1"])?,
             settings,
-            certificates,
+            slots,
+            challenges,
             client_ca,
             tickets,
         })
@@ -92,8 +98,20 @@ impl Server {
         &self.settings
     }
 
-    pub(crate) fn certificates(&self) -> &[Certificate] {
-        &self.certificates
+    /// Returns whether there is no file to look at.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.client_ca.is_none()
+    }
+
+    /// Returns the certificates that are there, with the paths of their files.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = (&PathBuf, &Certificate)> {
+        let slots = self.slots.iter();
+        slots.filter_map(|slot| Some((&slot.files.certificate, slot.certificate.as_ref()?)))
+    }
+
+    /// Returns the answers to challenges, which outlive a server.
+    pub(crate) fn challenges(&self) -> &Arc<Challenges> {
+        &self.challenges
     }
 
     /// Returns the settings for the listeners of a side.
@@ -109,26 +127,12 @@ impl Server {
     pub(crate) fn refresh(&self) -> (Option<Self>, Vec<Refreshed>) {
         let provider = Arc::new(ring::default_provider());
         let mut results = Vec::new();
-        let certificates = self.certificates.iter();
-        let certificates = certificates.map(|old| {
-            let stamps = old.files.stamps();
-            if stamps == old.stamps {
-                return old.clone();
-            }
-            let read = Certificate::read(&old.files, &provider);
-            let path = old.files.certificate.clone();
-            let (result, kept) = match read {
-                Ok(new) => (Ok(path), new),
-                // The broken files are not read again before they change once more.
-                Err(error) => {
-                    let old = old.clone();
-                    (Err(error), Certificate { stamps, ..old })
-                }
-            };
-            results.push(result);
-            kept
+        let slots = self.slots.iter().map(|old| {
+            let (slot, result) = old.refresh(&provider);
+            results.extend(result);
+            slot
         });
-        let certificates = certificates.collect();
+        let slots: Vec<_> = slots.collect();
         let mut tickets = self.tickets.clone();
         let client_ca = self.client_ca.as_ref().map(|old| {
             let stamp = FileStamp::of(&old.path);
@@ -153,7 +157,8 @@ impl Server {
         if results.is_empty() {
             return (None, results);
         }
-        let server = Self::new(self.settings.clone(), certificates, client_ca, tickets);
+        let read = (slots, self.challenges.clone());
+        let server = Self::new(self.settings.clone(), read, client_ca, tickets);
         match server {
             Ok(server) => (Some(server), results),
             Err(error) => (None, vec![Err(error)]),

@@ -16,6 +16,8 @@ use tokio_rustls::{TlsConnector, client};
 
 use super::*;
 
+mod challenges;
+
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// An authority, and a folder for the files that it signs.
@@ -68,6 +70,7 @@ impl Authority {
         CertificateFiles {
             certificate: self.path(&format!("{file}.pem")),
             key: KeySource::File(self.path(&format!("{file}.key"))),
+            is_awaited: false,
         }
     }
 
@@ -122,7 +125,7 @@ fn tls(certificates: &[CertificateFiles], client_ca: Option<PathBuf>) -> Arc<Tls
         certificates: certificates.to_vec(),
         client_ca,
     };
-    Tls::new(Prepared::read(settings).expect("right files"))
+    Tls::new(Prepared::read(settings, &Arc::default()).expect("right files"))
 }
 
 /// A connection of which both ends are here.
@@ -301,12 +304,16 @@ fn files_that_do_not_fit_are_refused_by_name() {
     let (a, b) = (authority.server("a", &["a"]), authority.server("b", &["b"]));
     let read = |certificate: &Path, key: KeySource| {
         let certificate = certificate.to_owned();
-        let files = CertificateFiles { certificate, key };
+        let files = CertificateFiles {
+            certificate,
+            key,
+            is_awaited: false,
+        };
         let settings = TlsSettings {
             certificates: vec![files],
             client_ca: None,
         };
-        Prepared::read(settings).map(drop)
+        Prepared::read(settings, &Arc::default()).map(drop)
     };
     let key = std::fs::read_to_string(key_of(&a)).expect("written");
     assert!(read(&a.certificate, KeySource::Pem(key.clone())).is_ok());
@@ -329,7 +336,7 @@ fn files_that_do_not_fit_are_refused_by_name() {
         let wrong = KeySource::Pem(wrong.to_owned());
         assert!(matches!(error(&a.certificate, &wrong), TlsError::Key(_)));
     }
-    assert!(Prepared::read(TlsSettings::default()).is_err());
+    assert!(Prepared::read(TlsSettings::default(), &Arc::default()).is_ok());
     assert_eq!(format!("{:?}", KeySource::Pem(key)), "[key]");
 }
 

@@ -8,7 +8,6 @@ pub(crate) mod unsent;
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::attributes::Change;
 use crate::change::change_mark::change_key;
 use crate::change::markers::put_marker;
@@ -19,6 +18,7 @@ use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};

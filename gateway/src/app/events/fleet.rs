@@ -84,12 +84,12 @@ pub(in crate::app) async fn join(
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
     let made = Fleet::new(sink, clock, metrics);
     let (fleet, outgoing) = made.context("the system has no random numbers")?;
-    let secrets = [&section.credentials, &section.password, &section.token];
+    let login = section.login();
     let settings = FleetSettings {
         servers: section.nats.clone(),
         subject: section.subject.clone(),
-        auth: nats_auth::read(section.user.as_ref(), secrets, env).context("`fleet`")?,
-        authorities: section.ca.clone(),
+        auth: nats_auth::read(login, env).context("`fleet`")?,
+        authorities: login.ca.map(Into::into),
     };
     let nats = NatsFleet::new(&settings, fleet.clone(), outgoing).context("`fleet`")?;
     let link = Arc::new(FleetLink { fleet, buckets });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use crate::app::settings::PUBLIC_SOCKET_MODE;
 use tidegate_config::ListenOn;
@@ -24,7 +24,7 @@ pub(super) struct PreparedListeners {
 pub(super) async fn prepare(
     control: &Control,
     wanted: &[ListenOn],
-    tls: Option<&Arc<Tls>>,
+    tls: &Arc<Tls>,
 ) -> anyhow::Result<PreparedListeners> {
     let mut open = control.listeners();
     let mut prepared = PreparedListeners {
@@ -52,9 +52,6 @@ pub(super) async fn prepare(
         };
         let mut listener = bound.with_context(|| format!("cannot listen on {}", one.address))?;
         if one.tls {
-            let Some(tls) = tls else {
-                bail!("the first listener with TLS, {one}, needs a restart");
-            };
             listener.set_tls(tls.acceptor(Side::Public));
         }
         prepared.added.push((one.address.clone(), listener));

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
-use super::super::section::{Events, EventsKind, Route};
+use super::super::section::{Events, EventsKind, NatsLogin, Route};
 use super::Check;
 use tidegate_plan::{Bucket, ObjectKey, Period};
 
@@ -15,16 +15,7 @@ const MAX_NAME: usize = 64;
 
 /// The keys that only one kind reads.
 const WEBHOOK_KEYS: [&str; 1] = ["topics"];
-const NATS_KEYS: [&str; 8] = [
-    "servers",
-    "subject",
-    "stream",
-    "consumer",
-    "credentials",
-    "user",
-    "password",
-    "ca",
-];
+const NATS_KEYS: [&str; 4] = ["servers", "subject", "stream", "consumer"];
 
 impl Check<'_, '_> {
     pub(super) fn events(&mut self, config: &Config) {
@@ -139,6 +130,9 @@ impl Check<'_, '_> {
             }
         }
         self.without_effect(path, &NATS_KEYS, "webhook");
+        // The token is the webhook's own.
+        let login = NatsLogin::KEYS.into_iter().filter(|key| *key != "token");
+        self.without_effect(path, &login.collect::<Vec<_>>(), "webhook");
     }
 
     fn nats(&mut self, path: &KeyPath, events: &Events) {
@@ -152,11 +146,7 @@ impl Check<'_, '_> {
         }
         self.nats_servers(&path.key("servers"), &events.servers);
         self.nats_names(path, events);
-        self.nats_credentials(
-            path,
-            [&events.credentials, &events.password, &events.token].map(Option::is_some),
-            events.user.is_some(),
-        );
+        self.nats_login(path, events.login());
         self.without_effect(path, &WEBHOOK_KEYS, "nats");
     }
 
@@ -180,23 +170,18 @@ impl Check<'_, '_> {
     }
 
     /// Checks that there is one way to authenticate: `credentials`, `user` with `password`, or `token`.
-    pub(super) fn nats_credentials(
-        &mut self,
-        path: &KeyPath,
-        [credentials, password, token]: [bool; 3],
-        user: bool,
-    ) {
+    pub(super) fn nats_login(&mut self, path: &KeyPath, login: NatsLogin<'_>) {
         let ways = [
-            ("credentials", credentials),
-            ("user", user),
-            ("token", token),
+            ("credentials", login.credentials.is_some()),
+            ("user", login.user.is_some()),
+            ("token", login.token.is_some()),
         ];
         let given: Vec<_> = ways.iter().filter(|(_, is_given)| *is_given).collect();
         if let [(first, _), (second, _), ..] = given[..] {
             let message = format!("stands beside `{first}`; one of them is enough");
             self.error(&path.key(second), message);
         }
-        if user != password {
+        if login.user.is_some() != login.password.is_some() {
             self.error(path, "`user` and `password` go together");
         }
     }

@@ -1,12 +1,9 @@
 //! The fleet.
 
 use super::super::problem::KeyPath;
-use super::super::section::Fleet;
+use super::super::section::{Fleet, NatsLogin};
 use super::Check;
 use super::events::is_word;
-
-/// The keys that do nothing in a gateway that is alone.
-const KEYS: [&str; 5] = ["credentials", "user", "password", "token", "ca"];
 
 impl Check<'_, '_> {
     pub(super) fn fleet(&mut self, fleet: &Fleet) {
@@ -18,7 +15,7 @@ impl Check<'_, '_> {
             self.error(&subject, message);
         }
         if fleet.nats.is_empty() {
-            for key in KEYS.map(|key| section.key(key)) {
+            for key in NatsLogin::KEYS.map(|key| section.key(key)) {
                 if self.document.has(&key) {
                     self.warn(&key, "does nothing without `nats`");
                 }
@@ -26,10 +23,6 @@ impl Check<'_, '_> {
             return;
         }
         self.nats_servers(&section.key("nats"), &fleet.nats);
-        self.nats_credentials(
-            &section,
-            [&fleet.credentials, &fleet.password, &fleet.token].map(Option::is_some),
-            fleet.user.is_some(),
-        );
+        self.nats_login(&section, fleet.login());
     }
 }

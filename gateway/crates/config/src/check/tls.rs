@@ -1,8 +1,11 @@
 //! TLS: listeners that need certificates, and what names clients' certificates.
 
-use super::super::Config;
 use super::super::problem::KeyPath;
+use super::super::{Acme, Config};
 use super::Check;
+
+/// The most names that an authority is asked about. Let's Encrypt issues 50 certificates of one domain in a week.
+const MAX_NAMES: usize = 32;
 
 impl Check<'_, '_> {
     pub(super) fn tls(&mut self, config: &Config) {
@@ -10,20 +13,67 @@ impl Check<'_, '_> {
         let listeners = &config.http.listen.0;
         let public = listeners.iter().any(|one| one.tls);
         let admin = config.admin.listen.tls;
-        if config.tls.certificates.is_empty() {
+        let has_certificates = !config.tls.certificates.is_empty();
+        if !has_certificates && config.tls.acme.is_none() {
             for (section, _) in [("http", public), ("admin", admin)]
                 .iter()
                 .filter(|one| one.1)
             {
-                let message = "says `tls = true`, and `tls.certificates` names none";
+                let message = "says `tls = true`, and neither `tls.certificates` nor `tls.acme` names a certificate";
                 self.error(&KeyPath::of(section, "listen"), message);
             }
-        } else if !public && !admin {
+        } else if has_certificates && !public && !admin {
             let message =
                 "no listener says `tls = true`: `listen = { address = \"…\", tls = true }`";
             self.warn(&certificates, message);
         }
+        if let Some(acme) = &config.tls.acme {
+            self.acme(config, acme, public);
+        }
         self.clients(config, public);
+    }
+
+    /// Checks what an authority issues certificates for.
+    fn acme(&mut self, config: &Config, acme: &Acme, public: bool) {
+        let section = KeyPath::of("tls", "acme");
+        let names = section.key("names");
+        if acme.names.is_empty() {
+            self.error(&names, "is empty: it needs the names of this server");
+        } else if acme.names.len() > MAX_NAMES {
+            let message = format!("has more than {MAX_NAMES} names");
+            self.error(&names, message);
+        }
+        for (index, name) in acme.names.iter().enumerate() {
+            let path = names.index(index);
+            if let Some(message) = odd_name(name) {
+                self.error(&path, message);
+            } else if acme.names[..index].contains(name) {
+                self.error(&path, "is named twice");
+            }
+        }
+        if !acme.terms_agreed {
+            let message = "must be true: the authority issues nothing unless you agree to its terms of service";
+            self.error(&section.key("terms_agreed"), message);
+        }
+        let rest = acme.directory.strip_prefix("https://");
+        if rest.is_none_or(|rest| rest.is_empty() || rest.contains(char::is_whitespace)) {
+            self.error(&section.key("directory"), "is no https:// URL");
+        }
+        for (index, contact) in acme.contact.iter().enumerate() {
+            if !contact.starts_with("mailto:") {
+                let path = section.key("contact").index(index);
+                self.error(&path, "is no `mailto:` address");
+            }
+        }
+        if config.acme_path().is_none() {
+            let message =
+                "there is no folder for keys and certificates: set `tls.acme.path` or `state.path`";
+            self.error(&section, message);
+        }
+        if !public {
+            let message = "no address of `http.listen` says `tls = true`: the authority cannot see that the names lead here";
+            self.warn(&section, message);
+        }
     }
 
     /// Checks that clients whose certificates admit them are asked for one.
@@ -60,4 +110,25 @@ impl Check<'_, '_> {
             self.warn(&client_ca, message);
         }
     }
+}
+
+/// Returns why an authority cannot issue a certificate for a name by what it sees on port 443.
+fn odd_name(name: &str) -> Option<&'static str> {
+    if name.starts_with("*.") {
+        return Some(
+            "is for all names below another: only a certificate of `tls.certificates` can be",
+        );
+    }
+    if name.parse::<std::net::IpAddr>().is_ok() {
+        return Some("is an address: a name is needed");
+    }
+    let is_inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let is_label = |label: &str| {
+        let fits = (1..=63).contains(&label.len()) && label.bytes().all(is_inner);
+        fits && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let is_name = name.len() <= 253 && name.contains('.') && name.split('.').all(is_label);
+    (!is_name).then_some(
+        "is no name of a server: labels of lower-case letters, digits and `-`, with dots between",
+    )
 }

@@ -9,8 +9,10 @@ use crate::Secret;
 use tidegate_plan::Period;
 
 mod fleet;
+mod login;
 
 pub use fleet::Fleet;
+pub use login::NatsLogin;
 
 /// The changes that a bucket reports, so that the cache need not ask for them.
 ///

@@ -20,6 +20,52 @@ pub struct Tls {
     /// the `clients` of an access say which routes need one. One of another authority ends the handshake.
     #[schemars(extend("examples" = ["/etc/tidegate/clients-ca.pem"]))]
     pub client_ca: Option<PathBuf>,
+    /// Certificates that an authority issues and renews by itself; left out: none.
+    ///
+    /// The authority looks on port 443 of each name whether it leads to this gateway (ACME with TLS-ALPN-01): to one of the
+    /// addresses of `http.listen` that say `tls = true`. They are shown beside `certificates`.
+    #[schemars(extend("x-section" = true))]
+    pub acme: Option<Acme>,
+}
+
+/// The certificates that an authority issues and renews by itself.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["names", "terms_agreed"]))]
+pub struct Acme {
+    /// The names of servers; each gets a certificate of its own.
+    #[schemars(extend("examples" = [["media.example.org"]]))]
+    pub names: Vec<String>,
+    /// Whether you agree to the authority's terms of service; it issues nothing without.
+    #[schemars(extend("examples" = [true]))]
+    pub terms_agreed: bool,
+    /// The URL of the authority's directory.
+    pub directory: String,
+    /// The addresses under which the authority reaches you.
+    #[schemars(extend("examples" = [["mailto:admin@example.org"]]))]
+    pub contact: Vec<String>,
+    /// The folder for keys and certificates; left out: `acme` in the state folder.
+    #[schemars(extend("examples" = ["/var/lib/tidegate/acme"]))]
+    pub path: Option<PathBuf>,
+    /// A file with the authorities (PEM) that sign the directory's own certificate; left out: the system's.
+    ///
+    /// With it the directory may stand at an address that is not on the public internet.
+    #[schemars(extend("examples" = ["/etc/tidegate/acme-ca.pem"]))]
+    pub directory_ca: Option<PathBuf>,
+}
+
+impl Default for Acme {
+    /// The names have to be given: an empty list stands for missing.
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            terms_agreed: false,
+            directory: "https://acme-v02.api.letsencrypt.org/directory".to_owned(),
+            contact: Vec::new(),
+            path: None,
+            directory_ca: None,
+        }
+    }
 }
 
 /// A certificate and its key.

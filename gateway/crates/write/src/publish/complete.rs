@@ -175,9 +175,11 @@ impl SharedDraft {
             let is_whole = state.is_untouched(size) && size <= MAX_COPIED_PIECE;
             let base = state.copied_base().filter(|_| is_whole);
             match base {
-                Some(base) if *guard == Guard::None => {
-                    (base.source(), state.id.key.clone(), state.headers_to_store())
-                }
+                Some(base) if *guard == Guard::None => (
+                    base.source(),
+                    state.id.key.clone(),
+                    state.headers_to_store(),
+                ),
                 _ => return Ok(None),
             }
         };

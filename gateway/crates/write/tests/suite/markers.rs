@@ -13,7 +13,9 @@ async fn a_folder_is_there_before_the_bucket_has_answered() {
     let begun = tokio::time::Instant::now();
     for n in 0..20 {
         let key = valid(&format!("folder/{n}/"));
-        let made = desk.writers.make_folder_behind(source(&desk), &key, None, ());
+        let made = desk
+            .writers
+            .make_folder_behind(source(&desk), &key, None, ());
         made.await.expect("made");
     }
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
@@ -23,7 +25,9 @@ async fn a_folder_is_there_before_the_bucket_has_answered() {
     let below = desk.writers.markers_below(source(&desk), "folder/1");
     assert_eq!(below.len(), 11);
     let other = valid("other/");
-    let made = desk.writers.make_folder_behind(source(&desk), &other, None, ());
+    let made = desk
+        .writers
+        .make_folder_behind(source(&desk), &other, None, ());
     made.await.expect("made");
     desk.writers.settled().await;
     assert_eq!(desk.bucket().keys().len(), 21);
@@ -35,7 +39,10 @@ async fn of_two_that_make_it_one_finds_it_made_and_a_removal_waits_for_it() {
     let desk = Desk::new(Terms::background());
     desk.bucket().set_faults([Fault::Latency(secs(1))]);
     let key = valid("folder/");
-    let make = || desk.writers.make_folder_behind(source(&desk), &key, None, ());
+    let make = || {
+        desk.writers
+            .make_folder_behind(source(&desk), &key, None, ())
+    };
     make().await.expect("made");
     assert_eq!(make().await, Err(WriteError::Exists));
     let removed = desk.writers.remove(source(&desk), &key).await;

@@ -1,5 +1,8 @@
 //! The client against a server of its own, over TLS on loopback.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -8,15 +11,16 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use tidegate_outbound::Addresses;
 
-const AUTHORITY: &[u8] = include_bytes!("../../../fixtures/sns/authority.pem");
+const AUTHORITY: &str = "authority.pem";
 const SERVER: &[u8] = include_bytes!("../../../fixtures/sns/server.pem");
 const KEY: &[u8] = include_bytes!("../../../fixtures/sns/server.key");
-const OTHER: &[u8] = include_bytes!("../../../fixtures/sns/other.pem");
+const OTHER: &str = "other.pem";
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:media";
 
 /// Starts a server that gives each connection this answer; returns a client that trusts `authority`.
-async fn client(answer: &'static [u8], authority: &'static [u8]) -> HttpsClient {
+async fn client(answer: &'static [u8], authority: &str) -> HttpsClient {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let certificate = CertificateDer::from_pem_slice(SERVER).expect("a certificate");
@@ -41,13 +45,16 @@ async fn client(answer: &'static [u8], authority: &'static [u8]) -> HttpsClient 
             let _ = stream.shutdown().await;
         }
     });
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(authority).expect("a certificate");
-    roots.add(authority).expect("an authority");
-    HttpsClient::trusting(roots, Some(address)).expect("a client")
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/sns");
+    let settings = ClientSettings {
+        roots: Roots::File(fixtures.join(authority)),
+        addresses: Addresses::At(address),
+        ..ClientSettings::default()
+    };
+    HttpsClient::with(settings).expect("a client")
 }
 
-async fn fetch(answer: &'static [u8], authority: &'static [u8]) -> Result<Bytes, FetchError> {
+async fn fetch(answer: &'static [u8], authority: &str) -> Result<Bytes, FetchError> {
     let url = AwsUrl::of_topic("https://sns.eu-west-1.amazonaws.com/x.pem", TOPIC);
     let client = client(answer, authority).await;
     client.fetch(&url.expect("a URL of SNS")).await

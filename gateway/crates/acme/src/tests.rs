@@ -1,0 +1,295 @@
+//! The task under a paused clock, with a directory of its own.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rcgen::{CertificateParams, KeyPair};
+use tempfile::TempDir;
+use tidegate_telemetry::locks::Recover as _;
+use tidegate_tls::{Challenges, Prepared, TlsSettings};
+use time::OffsetDateTime;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::failure::{Failure, FailureKind};
+
+const NAME: &str = "media.example.org";
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// The time of day at which each test begins.
+const BEGIN: u64 = 1_800_000_000;
+
+/// The answer of the directory to one order.
+#[derive(Debug, Clone)]
+enum Answer {
+    /// A certificate for this name.
+    For(&'static str),
+    Refused,
+    Limited(Option<Duration>),
+    Never,
+}
+
+/// A directory that gives these answers, and after them certificates.
+#[derive(Debug)]
+struct FakeDirectory {
+    begin: Instant,
+    answers: Mutex<VecDeque<Answer>>,
+    /// The times of orders since the beginning.
+    orders: Mutex<Vec<Duration>>,
+}
+
+impl Directory for FakeDirectory {
+    fn issue<'a>(
+        &'a self,
+        name: &'a str,
+        _: &'a Arc<Challenges>,
+    ) -> BoxFuture<'a, Result<String, Failure>> {
+        let now = self.begin.elapsed();
+        self.orders.lock().recover().push(now);
+        let answer = self.answers.lock().recover().pop_front();
+        let failure = |kind, asked| Failure {
+            kind,
+            asked,
+            ..Failure::new("the tests say so")
+        };
+        match answer {
+            None => std::future::ready(Ok(pem(name, now))).boxed(),
+            Some(Answer::For(name)) => std::future::ready(Ok(pem(name, now))).boxed(),
+            Some(Answer::Never) => std::future::pending().boxed(),
+            Some(Answer::Refused) => {
+                std::future::ready(Err(failure(FailureKind::Refused, None))).boxed()
+            }
+            Some(Answer::Limited(asked)) => {
+                std::future::ready(Err(failure(FailureKind::Limited, asked))).boxed()
+            }
+        }
+    }
+}
+
+/// Returns a certificate that begins `since` the beginning, and its key.
+fn pem(name: &str, since: Duration) -> String {
+    let at =
+        |seconds: u64| OffsetDateTime::from_unix_timestamp(seconds.cast_signed()).expect("a time");
+    let begin = BEGIN + since.as_secs();
+    let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
+    params.not_before = at(begin);
+    params.not_after = at(begin + LIFETIME.as_secs());
+    let key = KeyPair::generate().expect("a key");
+    let signed = params.self_signed(&key).expect("signed");
+    format!("{}{}", signed.pem(), key.serialize_pem())
+}
+
+/// A folder, and what the task needs.
+struct World {
+    folder: TempDir,
+    directory: Arc<FakeDirectory>,
+    tls: Arc<Tls>,
+    metrics: Metrics,
+}
+
+impl World {
+    fn new(answers: &[Answer]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = TlsSettings {
+            certificates: settings(&folder, "a").certificates(),
+            client_ca: None,
+        };
+        let prepared = Prepared::read(settings, &Arc::default()).expect("nothing to read");
+        Self {
+            folder,
+            directory: Arc::new(FakeDirectory {
+                begin: Instant::now(),
+                answers: Mutex::new(answers.iter().cloned().collect()),
+                orders: Mutex::default(),
+            }),
+            tls: Tls::new(prepared),
+            metrics: Metrics::default(),
+        }
+    }
+
+    fn prepared(&self, contact: &str) -> PreparedAcme {
+        PreparedAcme {
+            settings: settings(&self.folder, contact),
+            directory: self.directory.clone(),
+        }
+    }
+
+    /// Starts the task, as a process does.
+    fn start(&self) -> (Acme, JoinHandle<()>) {
+        let begin = self.directory.begin;
+        let (present, settings) = watch::channel(Some(self.prepared("a")));
+        let metrics = self.metrics.clone();
+        let worker = Worker {
+            tls: self.tls.clone(),
+            metrics: metrics.clone(),
+            clock: Arc::new(move || {
+                SystemTime::UNIX_EPOCH + Duration::from_secs(BEGIN) + begin.elapsed()
+            }),
+        };
+        (
+            Acme { present, metrics },
+            tokio::spawn(worker.run(settings)),
+        )
+    }
+
+    fn orders(&self) -> Vec<Duration> {
+        self.directory.orders.lock().recover().clone()
+    }
+
+    /// Returns how long after the beginning the certificate ends that is shown.
+    fn shown_end(&self) -> Option<u64> {
+        let mut registry = Registry::default();
+        self.tls.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+        let line = text.lines().find(|line| line.contains(NAME))?;
+        let end: u64 = line.rsplit(' ').next()?.parse().ok()?;
+        end.checked_sub(BEGIN)
+    }
+}
+
+fn settings(folder: &TempDir, contact: &str) -> AcmeSettings {
+    AcmeSettings {
+        directory: "https://ca.example/directory".to_owned(),
+        directory_ca: None,
+        contact: vec![contact.to_owned()],
+        names: vec![NAME.to_owned()],
+        folder: folder.path().join("acme"),
+    }
+}
+
+/// Asserts that a time is this one, give or take a tenth and the second that times in files are rounded to.
+fn assert_near(found: Duration, expected: Duration) {
+    let second = Duration::from_secs(1);
+    let (least, most) = (
+        expected.mul_f64(0.9) - second,
+        expected.mul_f64(1.1) + second,
+    );
+    assert!(
+        (least..=most).contains(&found),
+        "{found:?}, not {expected:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_is_ordered_at_once_and_renewed_at_two_thirds() {
+    let world = World::new(&[]);
+    let _running = world.start();
+    sleep(MINUTE).await;
+    assert_eq!(world.shown_end(), Some(LIFETIME.as_secs()));
+    sleep(130 * DAY).await;
+    let orders = world.orders();
+    assert_eq!(orders.len(), 3, "{orders:?}");
+    for (order, days) in orders.iter().zip([0, 60, 120]) {
+        assert!(order.abs_diff(days * DAY) < MINUTE, "{orders:?}");
+    }
+    assert!(world.shown_end() > Some((209 * DAY).as_secs()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_directory_leaves_the_certificate_and_is_asked_ever_more_rarely() {
+    let world = World::new(&[]);
+    let _running = world.start();
+    sleep(MINUTE).await;
+    let failures = [
+        Answer::Refused,
+        Answer::Never,
+        Answer::For("other.example"),
+        Answer::Refused,
+    ];
+    world.directory.answers.lock().recover().extend(failures);
+    sleep(61 * DAY).await;
+    let orders = world.orders();
+    assert_eq!(orders.len(), 6, "{orders:?}");
+    // The second attempt took its five minutes.
+    for (at, minutes) in [(1, 5), (2, 5 + 10), (3, 20), (4, 40)] {
+        assert_near(orders[at + 1] - orders[at], minutes * MINUTE);
+    }
+    let end = world.shown_end().expect("one is shown");
+    assert!(end > (149 * DAY).as_secs(), "{end}");
+    let files = Files::new(&settings(&world.folder, "a"));
+    assert!(files.read_failures(NAME).is_none());
+    let mut registry = Registry::default();
+    world.metrics.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+    for (result, count) in [("issued", 2), ("refused", 2), ("failed", 2), ("limited", 0)] {
+        let line = format!("acme_orders_total{{result=\"{result}\"}} {count}");
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_directory_fails_the_old_certificate_is_shown() {
+    let world = World::new(&[]);
+    let _running = world.start();
+    sleep(MINUTE).await;
+    let always = (0..1000).map(|_| Answer::Refused);
+    world.directory.answers.lock().recover().extend(always);
+    sleep(100 * DAY).await;
+    // It has ended by now, and is shown still: the client decides.
+    assert_eq!(world.shown_end(), Some(LIFETIME.as_secs()));
+    let orders = world.orders().len();
+    assert!((80..120).contains(&orders), "{orders}: one in twelve hours");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_asks_for_time_gets_it() {
+    let asked = Answer::Limited(Some(120 * MINUTE));
+    let world = World::new(&[asked, Answer::Limited(None)]);
+    let _running = world.start();
+    sleep(DAY).await;
+    let orders = world.orders();
+    assert_eq!(orders.len(), 3, "{orders:?}");
+    assert!(orders[1] - orders[0] >= 120 * MINUTE, "{orders:?}");
+    assert!(orders[2] - orders[1] >= 60 * MINUTE, "{orders:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_started_again_does_not_begin_with_an_order() {
+    let world = World::new(&[Answer::Refused, Answer::Never]);
+    for _ in 0..20 {
+        let (_acme, task) = world.start();
+        sleep(MINUTE).await;
+        task.abort();
+    }
+    let orders = world.orders();
+    // The second one was cut off in the middle of its order, which counts as a failure.
+    assert_eq!(orders.len(), 3, "{orders:?}");
+    assert_near(orders[1] - orders[0], 5 * MINUTE);
+    assert_near(orders[2] - orders[1], 10 * MINUTE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_settings_are_tried_at_once_and_the_same_ones_change_nothing() {
+    let world = World::new(&[Answer::Refused]);
+    let (acme, _task) = world.start();
+    sleep(MINUTE).await;
+    acme.replace(Some(world.prepared("a")));
+    sleep(MINUTE).await;
+    assert_eq!(world.orders().len(), 1);
+    acme.replace(Some(world.prepared("b")));
+    sleep(MINUTE).await;
+    assert_eq!(world.orders().len(), 2);
+    assert!(world.shown_end().is_some());
+    // The certificate that is there stays in force, also without any settings.
+    acme.replace(None);
+    sleep(80 * DAY).await;
+    acme.replace(Some(world.prepared("b")));
+    sleep(MINUTE).await;
+    assert_eq!(world.orders().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_kept_is_not_ordered() {
+    let world = World::new(&[]);
+    std::fs::write(world.folder.path().join("acme"), "no folder").expect("written");
+    let _running = world.start();
+    sleep(DAY).await;
+    assert_eq!(world.orders(), Vec::<Duration>::new());
+}

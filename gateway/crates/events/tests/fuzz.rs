@@ -1,0 +1,192 @@
+//! Fuzz targets of what reports changes: the records of MinIO, AWS, Ceph and EventBridge, and the signed messages of SNS.
+//!
+//! They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
+
+use std::sync::Arc;
+
+use bolero::check;
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use futures_util::FutureExt as _;
+use tidegate_events::record::{MAX_RECORDS, read};
+use tidegate_events::sns::{Fetch, FetchError, SnsError, SnsMessage, SnsVerifier};
+use tidegate_plan::{ChangeKind, key};
+
+/// The inputs of a target in a plain test run.
+const RUNS: usize = 5_000;
+
+/// Messages of each form, which the targets change.
+const MESSAGES: [&str; 5] = [
+    // MinIO.
+    r#"{"EventName":"s3:ObjectCreated:Put","Key":"media/a%2Fb.txt","Records":[{"eventVersion":"2.0","eventSource":"minio:s3","eventTime":"2026-11-20T08:00:00.123Z","eventName":"s3:ObjectCreated:Put","s3":{"bucket":{"name":"media","arn":"arn:aws:s3:::media"},"object":{"key":"a%2Fb.txt","size":5,"eTag":"5d41402abc4b2a76b9719d911017c592","sequencer":"17A0B1C2D3E4F500"}}}]}"#,
+    // AWS.
+    r#"{"Records":[{"eventVersion":"2.1","eventSource":"aws:s3","awsRegion":"eu-west-1","eventTime":"2026-11-20T08:00:00.000Z","eventName":"ObjectRemoved:Delete","s3":{"s3SchemaVersion":"1.0","bucket":{"name":"media"},"object":{"key":"a+b%C3%BC","sequencer":"0055AED6DCD90281E5"}}}]}"#,
+    // Ceph.
+    r#"{"Records":[{"eventVersion":"2.2","eventSource":"ceph:s3","eventTime":"2026-11-20T08:00:00.000000Z","eventName":"ObjectCreated:CompleteMultipartUpload","s3":{"bucket":{"name":"media"},"object":{"key":"a+b","size":0,"eTag":"x-2","versionId":"","sequencer":"F7E6D75DC742D108"}}}]}"#,
+    // EventBridge.
+    r#"{"version":"0","detail-type":"Object Created","source":"aws.s3","time":"2026-11-20T08:00:00Z","detail":{"version":"0","bucket":{"name":"media"},"object":{"key":"a b+c","size":5,"etag":"b1946ac92492d2347c6235b4d2611184","sequencer":"00617F08299329D189"},"reason":"PutObject"}}"#,
+    // A test of AWS.
+    r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2026-11-20T08:00:00.000Z","Bucket":"media"}"#,
+];
+
+const WORDS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\u0000",
+    "\\ud800",
+    "null",
+    "true",
+    "-1",
+    "1e999",
+    "18446744073709551616",
+    "\"Records\":[]",
+    "\"Records\":{}",
+    "\"s3\":null",
+    "\"key\":\"..%2F\"",
+    "%00",
+    "%2",
+    "+",
+    "ObjectRemoved:",
+    "s3:",
+    "ceph:s3",
+    "aws.s3",
+    "Object Deleted",
+    "é",
+    "\n",
+    "[[[[[[[[[[[[[[[[",
+    "{\"a\":",
+    "\"source\":\"aws.s3\",",
+    "\"detail\":{},",
+];
+
+/// Replaces parts of a text, each named by its place, its length and a word.
+fn changed(text: &str, changes: &[(u16, u8, u8)]) -> String {
+    let mut text: Vec<char> = text.chars().collect();
+    for (at, length, word) in changes.iter().take(6) {
+        let at = usize::from(*at) % (text.len() + 1);
+        let end = (at + usize::from(length % 30)).min(text.len());
+        let word = match WORDS.get(usize::from(*word) % (WORDS.len() * 3 / 2)) {
+            Some(word) => (*word).to_owned(),
+            None => char::from(*word).to_string(),
+        };
+        text.splice(at..end, word.chars());
+    }
+    text.into_iter().collect()
+}
+
+/// Reads a message, and checks what a sink relies on.
+fn check_sound(message: &[u8]) {
+    let Ok(events) = read(message) else { return };
+    let records = events.changes.len() as u64 + events.ignored + events.unknown + events.invalid;
+    // Ceph's keys may count twice.
+    assert!(records <= 2 * MAX_RECORDS as u64);
+    for change in &events.changes {
+        assert!((1..=key::MAX_KEY).contains(&change.key.as_str().len()));
+        assert!(!change.key.as_str().contains('\0'));
+        if change.kind == ChangeKind::Removed {
+            assert!(change.etag.is_none() && change.size.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_message_of_any_form_is_sound_or_refused() {
+    for message in MESSAGES {
+        let events = read(message.as_bytes()).expect("a known form");
+        assert_eq!(events.invalid + events.unknown, 0, "{message}");
+        assert!(!events.changes.is_empty() || events.ignored == 1);
+    }
+    check!()
+        .with_iterations(RUNS)
+        .with_type::<(u8, Vec<(u16, u8, u8)>)>()
+        .for_each(|(form, changes)| {
+            let message = MESSAGES[usize::from(*form) % MESSAGES.len()];
+            check_sound(changed(message, changes).as_bytes());
+        });
+}
+
+#[test]
+fn any_bytes_are_read_or_refused() {
+    check!().with_iterations(RUNS).for_each(|bytes| {
+        check_sound(bytes);
+        check_sound(&[b"{\"Records\":[", bytes, b"]}"].concat());
+    });
+}
+
+#[test]
+fn a_record_that_is_repeated_is_the_same_change_each_time() {
+    check!()
+        .with_iterations(RUNS / 10)
+        .with_type::<(u8, u8, Vec<(u16, u8, u8)>)>()
+        .for_each(|(form, times, changes)| {
+            let message = MESSAGES[usize::from(form % 3)];
+            let begin = message.find("\"Records\":[").expect("it has some") + "\"Records\":[".len();
+            let record = changed(&message[begin..message.len() - 2], changes);
+            // Text that ends the list is no record.
+            if serde_json::from_str::<serde::de::IgnoredAny>(&record).is_err() {
+                return;
+            }
+            let one = read(format!("{{\"Records\":[{record}]}}").as_bytes());
+            let times = usize::from(times % 8) + 1;
+            let list = vec![&*record; times].join(",");
+            let all = read(format!("{{\"Records\":[{list}]}}").as_bytes());
+            let (Ok(one), Ok(all)) = (&one, &all) else {
+                assert_eq!(one.is_ok(), all.is_ok(), "{record}");
+                return;
+            };
+            assert_eq!(all.changes.len(), one.changes.len() * times, "{record}");
+            let chunks = all.changes.chunks(one.changes.len().max(1));
+            assert!(
+                chunks.into_iter().all(|chunk| chunk == one.changes),
+                "{record}"
+            );
+            assert_eq!(all.invalid, one.invalid * times as u64, "{record}");
+        });
+}
+
+const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:media";
+const CERTIFICATE: &[u8] = include_bytes!("../fixtures/sns/certificate.pem");
+const SIGNED: [&str; 3] = [
+    include_str!("../fixtures/sns/notification-v1.json"),
+    include_str!("../fixtures/sns/notification-v2.json"),
+    include_str!("../fixtures/sns/confirmation.json"),
+];
+
+/// Answers for the SNS host of the topic, with its certificate.
+struct Sns;
+
+impl Fetch for Sns {
+    fn fetch<'a>(
+        &'a self,
+        url: &'a tidegate_events::sns::AwsUrl,
+    ) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        assert_eq!(url.host(), "sns.eu-west-1.amazonaws.com");
+        std::future::ready(Ok(Bytes::from_static(CERTIFICATE))).boxed()
+    }
+}
+
+fn verify(message: &str) -> Result<SnsMessage, SnsError> {
+    let verifier = SnsVerifier::new(vec![TOPIC.to_owned()], Arc::new(Sns));
+    let verified = verifier.verify(message.as_bytes()).now_or_never();
+    verified.expect("nothing waits")
+}
+
+#[test]
+fn a_changed_message_of_sns_says_nothing_else() {
+    let right = SIGNED.map(|message| verify(message).expect("it is signed"));
+    check!()
+        .with_iterations(RUNS / 10)
+        .with_type::<(u8, Vec<(u16, u8, u8)>)>()
+        .for_each(|(form, changes)| {
+            let form = usize::from(*form) % SIGNED.len();
+            let message = changed(SIGNED[form], changes);
+            if let Ok(verified) = verify(&message) {
+                assert_eq!(verified, right[form], "{message}");
+            }
+        });
+}

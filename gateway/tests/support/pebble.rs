@@ -1,0 +1,111 @@
+//! A real ACME authority, Pebble, started for one test and stopped with it, and the name server that it asks: every name
+//! leads to 127.0.0.1.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpStream;
+
+/// The name for which Pebble refuses orders.
+pub(crate) const REFUSED: &str = "refused.example";
+
+/// The settings of a Pebble.
+#[derive(Debug)]
+pub(crate) struct PebbleSettings<'a> {
+    /// The folder with `pebble.pem` and `pebble.key`, its certificate for `localhost`.
+    pub(crate) folder: &'a Path,
+    /// The address of its directory.
+    pub(crate) directory: SocketAddr,
+    /// The address at which its root can be had.
+    pub(crate) management: SocketAddr,
+    /// The port of each name on which it looks for the answer to a challenge.
+    pub(crate) tls_port: u16,
+    /// The lifetime of its certificates.
+    pub(crate) lifetime: Duration,
+    /// The share of requests that it refuses for their nonce, in percent.
+    pub(crate) bad_nonces: u32,
+}
+
+/// A running authority. It forgets its accounts when it ends, and has another root when it starts again.
+#[derive(Debug)]
+pub(crate) struct Pebble {
+    authority: Child,
+    names: Child,
+}
+
+impl Pebble {
+    /// Starts `pebble` and `pebble-challtestsrv` from the path, and waits until both listen. Panics without them: the
+    /// feature `real-parts` requires them.
+    pub(crate) async fn start(settings: &PebbleSettings<'_>, name_server: SocketAddr) -> Self {
+        let folder = settings.folder;
+        let config = json!({ "pebble": {
+            "listenAddress": settings.directory.to_string(),
+            "managementListenAddress": settings.management.to_string(),
+            "certificate": folder.join("pebble.pem"),
+            "privateKey": folder.join("pebble.key"),
+            "httpPort": 1,
+            "tlsPort": settings.tls_port,
+            "domainBlocklist": [REFUSED],
+            "retryAfter": { "authz": 1, "order": 1 },
+            "keyAlgorithm": "ecdsa",
+            "profiles": { "default": {
+                "description": "of the tests",
+                "validityPeriod": settings.lifetime.as_secs(),
+            } },
+        } });
+        let path = folder.join("pebble.json");
+        std::fs::write(&path, config.to_string()).expect("written");
+        let none = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""];
+        let mut names = Command::new("pebble-challtestsrv");
+        names
+            .args(none)
+            .args(["-management", "", "-defaultIPv6", "", "-dnsserver"])
+            .arg(name_server.to_string());
+        let mut authority = Command::new("pebble");
+        authority
+            .arg("-config")
+            .arg(&path)
+            .arg("-dnsserver")
+            .arg(name_server.to_string())
+            .env("PEBBLE_VA_NOSLEEP", "1")
+            .env("PEBBLE_AUTHZREUSE", "0")
+            .env("PEBBLE_WFE_NONCEREJECT", settings.bad_nonces.to_string());
+        let mut pebble = Self {
+            names: spawned(&mut names),
+            authority: spawned(&mut authority),
+        };
+        for _ in 0..600 {
+            for child in [&mut pebble.names, &mut pebble.authority] {
+                let ended = child.try_wait().expect("a child of ours");
+                assert!(ended.is_none(), "it ended at its start: {ended:?}");
+            }
+            let is_up = async |address| TcpStream::connect(address).await.is_ok();
+            if is_up(settings.directory).await && is_up(name_server).await {
+                return pebble;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("pebble does not listen");
+    }
+}
+
+fn spawned(command: &mut Command) -> Child {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = child.stderr(Stdio::null()).spawn();
+    child.unwrap_or_else(|error| {
+        panic!("`{name}` does not start ({error}): loadtest/setup --minimal")
+    })
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        for child in [&mut self.authority, &mut self.names] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
