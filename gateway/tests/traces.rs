@@ -180,6 +180,13 @@ async fn a_miss_and_a_hit_are_traced_step_by_step() {
     gateway.stop().await;
 
     let root = named(&miss, "GET")[0];
+    is_a_miss(root, &all);
+    is_a_hit(&root.trace_id, &all);
+    tells_no_secret(&collector);
+}
+
+/// Checks the steps of the request that fetched the object: its look-up, its first bytes, and the flight of the rest.
+fn is_a_miss(root: &Span, all: &[Span]) {
     let in_trace: Vec<_> = all
         .iter()
         .filter(|span| span.trace_id == TRACE.to_be_bytes())
@@ -226,10 +233,13 @@ async fn a_miss_and_a_hit_are_traced_step_by_step() {
     ] {
         assert_eq!(text(root, name), value, "{name}");
     }
+}
 
-    let hit = named(&all, "GET")
+/// Checks the steps of the request that found the object in memory.
+fn is_a_hit(miss: &[u8], all: &[Span]) {
+    let hit = named(all, "GET")
         .into_iter()
-        .find(|span| span.trace_id != root.trace_id);
+        .find(|span| span.trace_id != miss);
     let hit = hit.expect("a trace of its own");
     assert_eq!(
         (text(hit, "tidegate.cache"), &*hit.parent_span_id),
@@ -247,7 +257,6 @@ async fn a_miss_and_a_hit_are_traced_step_by_step() {
         "nothing was fetched"
     );
     assert_eq!(text(&of_hit[1], "tidegate.tier"), "memory");
-    tells_no_secret(&collector);
 }
 
 /// Checks that the collector got its own secret, and no other one.

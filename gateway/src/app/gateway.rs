@@ -128,23 +128,11 @@ impl Gateway {
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = admin_control(config, sockets.admin);
         let reloader = Arc::new(Reloader::new(loaded, env, &parts, (tls, &control, live)));
-        let GatewayParts {
-            engine,
-            write_path,
-            stores,
-            hooks,
-            locator,
-            mut registry,
-            client_memory,
-            background,
-            fleet,
-            traces,
-            ..
-        } = parts;
-        let served = ((engine.clone(), write_path), reloader.routes.clone());
-        let frontend = frontend(served, &control, client_memory, &mut registry);
+        let (engine, locator, traces) = (parts.engine, parts.locator, parts.traces);
+        let served = ((engine.clone(), parts.write_path), reloader.routes.clone());
+        let frontend = frontend(served, &control, parts.client_memory, &mut parts.registry);
         let frontend = frontend.with_tracer(traces.tracer.clone());
-        let (tiers, pins) = tiers_and_pins(stores, (&engine, fleet.as_ref()), &locator);
+        let (tiers, pins) = tiers_and_pins(parts.stores, (&engine, parts.fleet.as_ref()), &locator);
         let admin = Admin {
             control: engine_control(&engine, &locator, writers.clone(), &mounts),
             routes: locator.clone(),
@@ -155,7 +143,7 @@ impl Gateway {
             locate: locator,
             engine: engine.clone(),
             writers: writers.clone(),
-            metrics: metrics(&engine, registry),
+            metrics: metrics(&engine, parts.registry),
             hosts: hosts(&config.admin.hosts),
             token,
             draining: draining.clone(),
@@ -166,7 +154,7 @@ impl Gateway {
             engine,
             mounts,
             writers,
-            hooks,
+            hooks: parts.hooks,
             public: tokio::spawn(frontend.serve_controlled(changes, draining.clone())),
             private: tokio::spawn(private),
             draining,
@@ -174,9 +162,9 @@ impl Gateway {
             control,
             reloader,
             events: events.start(),
-            fleet,
+            fleet: parts.fleet,
             traces,
-            _background: background,
+            _background: parts.background,
         })
     }
 

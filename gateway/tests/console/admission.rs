@@ -80,14 +80,8 @@ async fn nothing_is_read_or_changed_without_the_token() {
     let wrong = post(&gateway, "/console/login", "", "token=t0ken-of-the-test").await;
     assert_eq!(wrong.status, 401);
     assert_eq!(wrong.header("set-cookie"), "");
-    assert_eq!(
-        gateway
-            .get("/o/1.png", &[])
-            .await
-            .header("cache-status")
-            .contains("hit"),
-        true
-    );
+    let image = gateway.get("/o/1.png", &[]).await;
+    assert!(image.header("cache-status").contains("hit"));
     gateway.stop().await;
 }
 

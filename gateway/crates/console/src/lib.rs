@@ -108,7 +108,7 @@ impl Console {
     /// Returns the page and the API.
     pub fn router(self) -> Router {
         let api = middleware::from_fn_with_state(self.clone(), access::require_api);
-        let pages = middleware::from_fn_with_state(self.clone(), access::require_page);
+        let pages_access = middleware::from_fn_with_state(self.clone(), access::require_page);
         let api = Router::new()
             .route("/now", get(api::now::now))
             .route("/history", get(api::now::history))
@@ -127,41 +127,9 @@ impl Console {
             .route("/sessions/{id}", delete(api::access::end))
             .route("/openapi.json", get(api::openapi::show))
             .route_layer(api);
-        let pages = Router::new()
-            .route("/", get(page::now::page))
-            .route(
-                "/console/streams",
-                get(page::streams::page).post(page::streams::act),
-            )
-            .route(
-                "/console/objects",
-                get(page::objects::page).post(page::objects::act),
-            )
-            .route("/console/preview", get(page::preview::page))
-            .route("/console/preview/bytes", get(page::preview::bytes))
-            .route("/console/tiers", get(page::tiers::page))
-            .route(
-                "/console/writes",
-                get(page::writes::page).post(page::writes::act),
-            )
-            .route("/console/events", get(page::events::page))
-            .route(
-                "/console/settings",
-                get(page::settings::page).post(page::settings::act),
-            )
-            .route(
-                "/console/doctor",
-                get(page::doctor::page).post(page::doctor::act),
-            )
-            .route(
-                "/console/sessions",
-                get(page::login::sessions).post(page::login::end),
-            )
-            .route("/console/live", get(live::events))
-            .route_layer(pages);
         Router::new()
             .nest("/api/v1", api)
-            .merge(pages)
+            .merge(pages().route_layer(pages_access))
             .route(
                 "/console/login",
                 get(page::login::page).post(page::login::log_in),
@@ -172,4 +140,39 @@ impl Console {
             .route("/console/icon.svg", get(page::assets::icon))
             .with_state(self)
     }
+}
+
+/// Returns the pages that ask for a session, unless the console is open to read.
+fn pages() -> Router<Console> {
+    Router::new()
+        .route("/", get(page::now::page))
+        .route(
+            "/console/streams",
+            get(page::streams::page).post(page::streams::act),
+        )
+        .route(
+            "/console/objects",
+            get(page::objects::page).post(page::objects::act),
+        )
+        .route("/console/preview", get(page::preview::page))
+        .route("/console/preview/bytes", get(page::preview::bytes))
+        .route("/console/tiers", get(page::tiers::page))
+        .route(
+            "/console/writes",
+            get(page::writes::page).post(page::writes::act),
+        )
+        .route("/console/events", get(page::events::page))
+        .route(
+            "/console/settings",
+            get(page::settings::page).post(page::settings::act),
+        )
+        .route(
+            "/console/doctor",
+            get(page::doctor::page).post(page::doctor::act),
+        )
+        .route(
+            "/console/sessions",
+            get(page::login::sessions).post(page::login::end),
+        )
+        .route("/console/live", get(live::events))
 }

@@ -164,12 +164,12 @@ pub(crate) fn failure(
 pub(crate) fn check_form<'a>(
     admitted: &'a Admitted,
     csrf: &str,
-) -> Result<&'a crate::sessions::OwnSession, Response> {
+) -> Result<&'a crate::sessions::OwnSession, Box<Response>> {
     match admitted.session() {
         Some(own) if own.is_shown(csrf) => Ok(own),
         _ => {
             let body = "this form is not of your session: load the page again\n";
-            Err((StatusCode::FORBIDDEN, body).into_response())
+            Err(Box::new((StatusCode::FORBIDDEN, body).into_response()))
         }
     }
 }

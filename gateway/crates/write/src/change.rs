@@ -137,16 +137,7 @@ impl Writers {
             .note_copied(source, &new, made, answered, moved)
             .await;
         let moved = version.etag.clone();
-        match source.origin.head(from).await {
-            Ok(now) if now.etag == moved => delete_object(&self.0, source, &old).await?,
-            Err(OriginError::NotFound) => note_deleted(&self.0, &old).await,
-            // A version that another process wrote meanwhile was not copied, and stays. So does one
-            // that may be such a version.
-            now => {
-                supersede(&self.0.core, &old, ChangedKey::Unknown);
-                return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
-            }
-        }
+        delete_moved(&self.0, source, &old, &moved).await?;
         if let Some(writing) = open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
@@ -287,6 +278,28 @@ pub(crate) async fn delete_object(
         }
     }
     Ok(deleted?)
+}
+
+/// Deletes an object that was copied to another key, unless it has another version than the copied one by now.
+async fn delete_moved(
+    inner: &Drafts,
+    source: &ReadContext,
+    old: &ObjectId,
+    copied: &ETag,
+) -> Result<(), WriteError> {
+    match source.origin.head(&old.key).await {
+        Ok(now) if now.etag == *copied => delete_object(inner, source, old).await,
+        Err(OriginError::NotFound) => {
+            note_deleted(inner, old).await;
+            Ok(())
+        }
+        // A version that another process wrote meanwhile was not copied, and stays. So does one
+        // that may be such a version.
+        now => {
+            supersede(&inner.core, old, ChangedKey::Unknown);
+            Err(now.map_or_else(WriteError::from, |_| WriteError::Changed))
+        }
+    }
 }
 
 /// Records that the object no longer exists.

@@ -168,15 +168,7 @@ fn now(now: &Value) -> Table {
         ),
         ("memory", bytes(&now["memory"])),
     ];
-    for cause in now["errors_by_cause"].as_array().into_iter().flatten() {
-        lines.push((
-            "error",
-            format!("{} ({})", text(&cause["cause"]), number(&cause["count"])),
-        ));
-    }
-    for note in now["notes"].as_array().into_iter().flatten() {
-        lines.push(("note", text(note)));
-    }
+    lines.extend(troubles(now));
     let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
     Table {
         title: format!(
@@ -187,6 +179,21 @@ fn now(now: &Value) -> Table {
         columns: vec![left("", 15), left("", 0)],
         rows: lines.into_iter().map(row).collect(),
     }
+}
+
+/// Returns a line for each cause of errors, and for each note of the gateway.
+fn troubles(now: &Value) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for cause in now["errors_by_cause"].as_array().into_iter().flatten() {
+        lines.push((
+            "error",
+            format!("{} ({})", text(&cause["cause"]), number(&cause["count"])),
+        ));
+    }
+    for note in now["notes"].as_array().into_iter().flatten() {
+        lines.push(("note", text(note)));
+    }
+    lines
 }
 
 fn streams(list: &Value) -> Table {

@@ -154,7 +154,7 @@ pub(crate) async fn act(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own.id,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     if !console.doctor.begin() {
         return done(&console, own, PATH, Err("It runs already.".to_owned()));

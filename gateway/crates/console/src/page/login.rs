@@ -178,7 +178,7 @@ pub(crate) async fn end(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let result = match console.sessions.end(form.end) {
         true => Ok("The session has ended.".to_owned()),

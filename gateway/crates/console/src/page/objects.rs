@@ -275,7 +275,7 @@ pub(crate) async fn act(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own.id,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let host = form.host.filter(|host| !host.is_empty());
     let view = View {

@@ -222,7 +222,7 @@ pub(crate) async fn act(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own.id,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let reload = console.admin.reload.clone();
     let key = form.key.unwrap_or_default();

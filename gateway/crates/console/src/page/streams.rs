@@ -129,7 +129,7 @@ pub(crate) async fn act(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let stopped = stop_one(&console, form.stop);
     let result = stopped.map(|()| "The stream is stopped.".to_owned());

@@ -188,7 +188,7 @@ pub(crate) async fn act(
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
         Ok(own) => own,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let result = match read(&form.decide) {
         None => Err("this choice is not known".to_owned()),

@@ -1,6 +1,6 @@
 //! The handles of open files: each on a version, or on the draft that it follows.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use fuser::FopenFlags;

@@ -88,7 +88,7 @@ impl Files {
         if let Some(target) = link_target(&object.version().headers) {
             return Ok(target.into_bytes());
         }
-        let read = self.read_version(&object, 0, MAX_LINK).await;
+        let read = self.read_version(None, &object, 0..MAX_LINK).await;
         let read = read.map_err(|error| errno::logged(&error, &node.key()))?;
         let target = match &read {
             ReadData::Shared(bytes) => bytes.as_ref(),

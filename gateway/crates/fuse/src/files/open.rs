@@ -76,7 +76,7 @@ impl Files {
         let opened = async {
             match self.open_to_follow(&node, flags).await? {
                 Some(opened) => Ok(opened),
-                None => self.open_to_read(&node, flags, thread).await,
+                None => self.open_to_read(&node, flags, caller.0).await,
             }
         };
         let (handle, reply) = self.bounded(opened).await?;
@@ -252,7 +252,7 @@ impl Files {
         };
         let object = now()?;
         let told = |error| errno::logged(&error, &node.key());
-        match self.read_version(handle, &object, offset..end).await {
+        match self.read_version(Some(handle), &object, offset..end).await {
             Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
                 // It may be in the middle of a rename; its bytes are under the other name.
                 let _named = node.naming.read().await;
@@ -260,16 +260,17 @@ impl Files {
                 if moved.id() == object.id() {
                     return Err(told(error));
                 }
-                let read = self.read_version(handle, &moved, offset..end);
+                let read = self.read_version(Some(handle), &moved, offset..end);
                 read.await.map_err(told)
             }
             read => read.map_err(told),
         }
     }
 
+    /// Reads bytes of a version. A `handle` reports them as a stream.
     pub(super) async fn read_version(
         &self,
-        handle: &Handle,
+        handle: Option<&Handle>,
         object: &Object,
         range: Range<u64>,
     ) -> Result<ReadData, Error> {
@@ -283,7 +284,7 @@ impl Files {
                 .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
-        if let Some(stream) = handle.stream(object) {
+        if let Some(stream) = handle.and_then(|handle| handle.stream(object)) {
             reader.report_to(stream);
         }
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);

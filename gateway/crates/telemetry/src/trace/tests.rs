@@ -80,9 +80,8 @@ async fn drained(exporter: Exporter, kept: &Kept) {
     exporter.run(resource(), kept.clone(), async {}).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn steps_are_below_the_step_that_they_run_in() {
-    let (tracer, exporter) = Tracer::new(1.0, false);
+/// Runs a request with four steps, one of them in a task of its own.
+async fn request_with_steps(tracer: &Arc<Tracer>) {
     let mut root = tracer.begin("GET", Some(PARENT)).expect("traced");
     root.set("http.response.status_code", 206_u64);
     root.set("url.path", "/a".to_owned());
@@ -108,7 +107,12 @@ async fn steps_are_below_the_step_that_they_run_in() {
     })
     .await;
     call_within(&root, || drop(span("wait", Kind::Internal)));
-    drop(root);
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_are_below_the_step_that_they_run_in() {
+    let (tracer, exporter) = Tracer::new(1.0, false);
+    request_with_steps(&tracer).await;
     let kept = Kept::default();
     drained(exporter, &kept).await;
 

@@ -4,6 +4,7 @@ use rustix::fs::FallocateFlags;
 
 use super::*;
 use crate::files::CopyEnd;
+use tidegate_plan::attributes::UnixTime;
 
 impl World {
     async fn nlink_and_size(&self, ino: u64) -> (u32, u64) {
@@ -45,8 +46,8 @@ async fn a_file_that_is_removed_or_replaced_lives_on() {
         assert_eq!(world.text(reader).await, "written on");
         let set = SetAttr {
             size: Some(4),
-            modified: Some(SystemTime::now()),
-            handle: None,
+            modified: Some(UnixTime::new(1_700_000_000, 5)),
+            ..SetAttr::default()
         };
         let (attr, _) = world.files.setattr(ino, set).await.expect("it has a draft");
         assert_eq!((attr.nlink, attr.size), (0, 4));
