@@ -2,7 +2,7 @@
 
 use super::{Gateway, Sockets};
 use crate::demo;
-use tidegate_config::{Config, Environment, Loaded, Overrides, Secret, WrittenKeys};
+use tidegate_config::{Config, ConsoleAccess, Environment, Loaded, Overrides, Secret, WrittenKeys};
 use tidegate_plan::ByteSize;
 use tidegate_socket::Listener;
 
@@ -17,6 +17,7 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
     let config = Config {
         admin: tidegate_config::Admin {
             token: Some(Secret::File(launch.token_file)),
+            console: ConsoleAccess::Read,
             ..tidegate_config::Admin::default()
         },
         cache: tidegate_config::Cache {

@@ -44,7 +44,7 @@ impl Guide {
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let samples = ALL.iter().map(|sample| self.url(sample));
-        samples.chain([self.metrics()]).collect()
+        samples.chain([self.metrics(), self.console()]).collect()
     }
 
     /// Returns the URL of the console.
@@ -117,7 +117,10 @@ impl Guide {
         writeln!(f, "    curl {note}")?;
         entry(f, "What it counted meanwhile")?;
         writeln!(f, "    curl -s {} | grep '^tidegate_'", self.metrics())?;
-        entry(f, "The same as a page: log in with the token")?;
+        entry(
+            f,
+            "The same as a page; to change something there, log in with the token",
+        )?;
         writeln!(f, "    {}", self.console())?;
         writeln!(f, "    cat {token}")
     }

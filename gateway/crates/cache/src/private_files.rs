@@ -96,7 +96,8 @@ fn holds_only_ours(dir: &Path) -> io::Result<bool> {
 /// Returns whether the gateway creates files of this name in a cache or state directory, or in one inside
 /// (`00000001.data`); `lost+found` belongs to the file system.
 fn is_ours(name: &str) -> bool {
-    const OWN_NAMES: [&str; 7] = [
+    const OWN_NAMES: [&str; 9] = [
+        "acme",
         "clean",
         "lock",
         "speed",
@@ -104,8 +105,9 @@ fn is_ours(name: &str) -> bool {
         "spool",
         "plain",
         "lost+found",
+        "overrides.toml",
     ];
-    const OWN_PREFIXES: [&str; 3] = ["log-v", "chunks-", "meta-v"];
+    const OWN_PREFIXES: [&str; 4] = ["log-v", "chunks-", "console-history.json", "meta-v"];
     OWN_NAMES.contains(&name)
         || OWN_PREFIXES.iter().any(|start| name.starts_with(start))
         || (name.starts_with(|first: char| first.is_ascii_digit())

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,10 @@ impl History {
     /// Those of the system. The file is as it was then.
     pub(crate) fn write(&self, state: &Path) -> io::Result<()> {
         let (file, fresh) = (state.join(FILE_NAME), fresh_name(state));
-        fs::create_dir_all(state)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(state)?;
         let mut options = fs::OpenOptions::new();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
         let mut new = options.open(&fresh)?;

@@ -6,10 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use fuser::{
@@ -18,17 +15,18 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use tokio::runtime::Handle;
 
-use crate::files::{Files, SetAttr};
+use crate::files::SetAttr;
 use crate::metrics::Operation;
 use tidegate_plan::folder::MAX_NAME;
 
+mod adapter;
 mod listing;
 mod notifier;
 mod reply;
 mod writing;
 
+pub(crate) use adapter::Adapter;
 use listing::{fill, fill_plus, names};
 pub(crate) use notifier::KernelNotifier;
 use reply::{creator, send};
@@ -48,75 +46,6 @@ const STATFS_BLOCK_SIZE: u32 = 4096;
 
 /// The numbers of files that `statfs` reports: a bucket has no limit.
 const STATFS_FILES: u64 = 1 << 32;
-
-/// Files as the kernel sees them.
-#[derive(Debug)]
-pub(crate) struct Adapter {
-    files: Arc<Files>,
-    runtime: Handle,
-}
-
-impl Adapter {
-    pub(crate) fn new(files: Arc<Files>, runtime: Handle) -> Self {
-        Self { files, runtime }
-    }
-
-    /// Answers within the deadline.
-    fn answer<T: Send + 'static>(
-        &self,
-        operation: Operation,
-        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
-        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
-    ) {
-        let files = self.files.clone();
-        let work = async move { files.bounded(work).await };
-        self.counted(operation, work, reply);
-    }
-
-    /// Answers when `work` is done, which bounds itself, or when the mount goes.
-    fn answer_long<T: Send + 'static>(
-        &self,
-        operation: Operation,
-        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
-        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
-    ) {
-        let files = self.files.clone();
-        let work = async move { files.until_stopped(work).await };
-        self.counted(operation, work, reply);
-    }
-
-    fn counted<T: Send + 'static>(
-        &self,
-        operation: Operation,
-        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
-        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
-    ) {
-        let files = self.files.clone();
-        let work = async move {
-            let done = work.await;
-            files.metrics.done(operation, done.is_err());
-            done
-        };
-        self.carry_out(work, reply);
-    }
-
-    /// Begins `work` here, continues it in a task if it has to wait, and replies.
-    fn carry_out<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-        reply: impl FnOnce(T) + Send + 'static,
-    ) {
-        let mut work = Box::pin(work);
-        let _entered = self.runtime.enter();
-        let mut cx = Context::from_waker(Waker::noop());
-        match Pin::as_mut(&mut work).poll(&mut cx) {
-            Poll::Ready(done) => reply(done),
-            Poll::Pending => {
-                self.runtime.spawn(async move { reply(work.await) });
-            }
-        }
-    }
-}
 
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
