@@ -8,8 +8,6 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::known::{KNOWN, Known};
-
 /// What of a file may differ from that of a local folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribute {
@@ -27,8 +25,8 @@ struct Entry {
     modified: SystemTime,
 }
 
-/// Checks that two folders have the same names, types and bytes after a step, and differ in attributes only as `known`
-/// says. A time counts as set by a program if it is before `begun`.
+/// Checks that two folders have the same names, types, bytes, modes and set times after a step. A time counts as set by a
+/// program if it is before `begun`.
 pub(crate) fn same(step: &str, local: &Path, mount: &Path, begun: SystemTime) -> Result<()> {
     let (ours, theirs) = (entries(local)?, entries(mount)?);
     let names = |all: &BTreeMap<String, Entry>| -> BTreeSet<String> {
@@ -52,23 +50,7 @@ pub(crate) fn same(step: &str, local: &Path, mount: &Path, begun: SystemTime) ->
         let other = &theirs[name];
         found.extend(differing(one, other, begun).map(|attribute| (name.clone(), attribute)));
     }
-    let listed: Vec<_> = KNOWN.iter().filter(|known| known.step == step).collect();
-    let covers = |known: &Known, (path, attribute): &(String, Attribute)| {
-        path.starts_with(known.path) && *attribute == known.attribute
-    };
-    let new = found
-        .iter()
-        .filter(|one| !listed.iter().any(|known| covers(known, one)));
-    let new: Vec<_> = new.collect();
-    ensure!(new.is_empty(), "{step}: attributes differ: {new:?}");
-    for known in listed {
-        ensure!(
-            found.iter().any(|one| covers(known, one)),
-            "{step}: {}: {:?} is listed as differing, and does not",
-            known.path,
-            known.attribute
-        );
-    }
+    ensure!(found.is_empty(), "{step}: attributes differ: {found:?}");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The calls of library servers and of programs that back up, on writable mounts by the recipes of `config/`.
 //!
 //! The servers themselves come from no package registry. Each step here makes the calls that the named source file of a
-//! server makes, first in a local folder, then in the mount, and compares: content, type, output, exit code, and but for
-//! the differences that `known` lists, mode and times. The tests need a real MinIO, root and /dev/fuse; each prints the
+//! server makes, first in a local folder, then in the mount, and compares: content, type, output, exit code, mode and set
+//! times. The tests need a real MinIO, root and /dev/fuse; each prints the
 //! requests that its steps cost.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
@@ -11,7 +11,6 @@ mod backups;
 mod compare;
 mod databases;
 mod jellyfin;
-mod known;
 mod media;
 mod navidrome;
 mod numbers;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::attributes::Change;
 use crate::change::change_mark::change_key;
-use crate::change::markers::put_marker;
+use crate::change::markers::make_marker;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
@@ -69,7 +69,7 @@ impl Writers {
         let id = source.object(key);
         let _hold = self.0.path.lock_key(&id).await;
         self.check_no_folder(source, key)?;
-        Ok(put_marker(&self.0, source, &id, attributes).await?)
+        make_marker(&self.0, source, &id, attributes).await
     }
 
     /// Gives an object another key: a copy on the server, then a deletion. This is not atomic:

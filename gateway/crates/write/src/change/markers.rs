@@ -76,8 +76,7 @@ impl Writers {
         let lock = self.0.path.lock_key(&id).await;
         self.check_no_folder(source, key)?;
         if markers.failing.load(Ordering::Relaxed) {
-            let put = put_marker(&self.0, source, &id, attributes).await;
-            return put.map_err(Into::into);
+            return make_marker(&self.0, source, &id, attributes).await;
         }
         // Before this returns: creating files in it needs no request.
         note_folder(&self.0, &id, attributes);
@@ -85,7 +84,11 @@ impl Writers {
         let (inner, source) = (self.0.clone(), source.clone());
         self.0.core.spawn(async move {
             let _held = (turn, lock, held);
+            // Its attributes may have been changed meanwhile: they are noted already.
             let made = put_marker(&inner, &source, &id, attributes).await;
+            if made.is_ok() {
+                inner.core.folder_made(&id);
+            }
             if let Err(error) = made {
                 let key = id.key.as_str();
                 tracing::warn!(%error, key, "a new folder is not in the bucket; it is there as long as files in it are");
@@ -125,7 +128,19 @@ impl Writers {
 }
 
 /// Puts the marker of a folder whose key is held, and records the folder.
-pub(crate) async fn put_marker(
+pub(crate) async fn make_marker(
+    inner: &Drafts,
+    source: &ReadContext,
+    id: &ObjectId,
+    attributes: Option<Attributes>,
+) -> Result<(), WriteError> {
+    put_marker(inner, source, id, attributes).await?;
+    note_folder(inner, id, attributes);
+    inner.core.times.write_out().await;
+    Ok(())
+}
+
+async fn put_marker(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
@@ -145,10 +160,7 @@ pub(crate) async fn put_marker(
         .markers
         .failing
         .store(made.is_err(), Ordering::Relaxed);
-    made?;
-    note_folder(inner, id, attributes);
-    inner.core.times.write_out().await;
-    Ok(())
+    made.map(drop)
 }
 
 /// Records a new folder and its attributes.
