@@ -100,6 +100,16 @@ impl Bucket {
         Ok(answer.body.collect().await?.into_bytes())
     }
 
+    /// Copies an object on the server; both keys need no escaping.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let copy = self.client.copy_object().bucket(&self.name).key(to);
+        let copy = copy.copy_source(format!("{}/{from}", self.name));
+        copy.send().await.map_err(plainly).map(drop)
+    }
+
     /// Writes many objects, several at once.
     ///
     /// # Errors

@@ -84,6 +84,12 @@ impl Context {
         Ok(dir)
     }
 
+    /// Returns the directory of MinIO's drive.
+    #[must_use]
+    pub fn drive(&self) -> &Path {
+        self.minio.drive()
+    }
+
     /// Returns the bucket, with nothing in between.
     #[must_use]
     pub fn origin(&self) -> Origin {

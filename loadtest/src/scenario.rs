@@ -16,6 +16,7 @@ pub mod first_byte;
 pub mod first_second;
 pub mod herd;
 pub mod hot;
+pub mod library;
 pub mod many;
 pub mod mixed;
 pub mod mount_folder;
@@ -289,6 +290,12 @@ pub const ALL: &[Scenario] = &[
         about: "what the bucket is asked for uploads, a library's day and a scan, by kind, beside other mounts (root)",
         count: "photos (20); 20 times as many files are scanned",
         run: |context| Box::pin(requests::run(context)),
+    },
+    Scenario {
+        name: "library",
+        about: "a library on mounts: scans of books, a renamed folder, restic, git, beside local and other mounts (root)",
+        count: "books (1,000)",
+        run: |context| Box::pin(library::run(context)),
     },
     Scenario {
         name: "disk-faults",

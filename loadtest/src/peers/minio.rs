@@ -69,6 +69,12 @@ impl Minio {
         Ok(())
     }
 
+    /// Returns the directory of its drive.
+    #[must_use]
+    pub fn drive(&self) -> &Path {
+        &self.drive
+    }
+
     /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
