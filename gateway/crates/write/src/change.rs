@@ -2,6 +2,7 @@
 
 pub(crate) mod change_mark;
 pub(crate) mod folder;
+pub(crate) mod markers;
 pub(crate) mod supersede;
 pub(crate) mod unsent;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::change::change_mark::change_key;
+use crate::change::markers::put_marker;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
@@ -17,11 +19,10 @@ use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use tidegate_engine::names::NameKind;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::write::{Headers, MAX_COPY};
-use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
+use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Written};
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.
@@ -62,22 +63,10 @@ impl Writers {
         source: &ReadContext,
         key: &ObjectKey,
     ) -> Result<(), WriteError> {
-        let empty = Payload::pieces(Vec::new());
-        let origin = source.origin.writing();
         let id = source.object(key);
         let _hold = self.0.path.lock_key(&id).await;
-        // Both callers may have found nothing there before either of them held the key.
-        let known = self
-            .0
-            .engine
-            .known(source, key.as_str().trim_end_matches('/'));
-        if known.is_some_and(|known| known.entry != NameKind::Missing) {
-            return Err(WriteError::Exists);
-        }
-        let put = origin.put(key, Headers::new(), empty, Guard::None);
-        let made = change_key(&self.0.core, (&id, ChangeKind::Created), put).await;
-        supersede(&self.0.core, &id, ChangedKey::Unknown);
-        made?;
+        self.check_no_folder(source, key)?;
+        put_marker(&self.0, source, &id).await?;
         self.0.core.folder_made(&id);
         Ok(())
     }

@@ -71,6 +71,7 @@ pub use path::WritePath;
 pub use publish::queue::{Pending, Stage};
 pub use spool::SpoolError;
 
+use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
@@ -155,6 +156,7 @@ pub(crate) struct Drafts {
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
     folders: FolderLocks,
+    markers: FolderMarkers,
     metrics: Metrics,
 }
 
@@ -228,6 +230,7 @@ impl Writers {
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             commits: Arc::new(Semaphore::new(MAX_COMMITS)),
             folders: FolderLocks::default(),
+            markers: FolderMarkers::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

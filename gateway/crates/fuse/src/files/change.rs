@@ -13,8 +13,7 @@ use crate::errno;
 use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
-use tidegate_write::PathLock;
-use tidegate_write::Writers;
+use tidegate_write::{Commit, PathLock, Writers};
 
 impl Files {
     pub(crate) fn writers(&self) -> Result<Writers, Errno> {
@@ -64,9 +63,18 @@ impl Files {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
+        let is_behind = self
+            .writable
+            .as_ref()
+            .is_some_and(|writable| writable.commit == Commit::Background);
         let work = async move {
-            let _used = used;
-            let made = writers.make_folder(&source, &key).await;
+            let made = match is_behind {
+                true => writers.make_folder_behind(&source, &key, used).await,
+                false => {
+                    let _used = used;
+                    writers.make_folder(&source, &key).await
+                }
+            };
             made.map_err(|error| errno::written(&error, key.as_str()))
         };
         run_to_end(work).await?;
@@ -80,7 +88,9 @@ impl Files {
         let writers = self.writers()?;
         let (_, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
-        if !writers.snapshots_below(&self.source, &prefix).is_empty() {
+        let markers = writers.markers_below(&self.source, &prefix);
+        let holds_folder = markers.iter().any(|key| key.as_str() != prefix);
+        if holds_folder || !writers.snapshots_below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
         let empty = self.engine.is_empty(&self.source, &prefix).await;

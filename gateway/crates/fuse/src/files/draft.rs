@@ -67,24 +67,30 @@ impl Files {
         })
     }
 
-    /// Returns whether a draft exists below a path.
+    /// Returns whether a draft exists below a path, or the path is a new folder on its way into the bucket.
     pub(crate) fn draft_below(&self, path: &str) -> Option<Answer> {
-        let writable = self.writable.as_ref()?;
-        let below = writable
-            .writers
-            .snapshots_below(&self.source, &format!("{path}/"));
-        (!below.is_empty()).then_some(Answer {
+        let (writers, prefix) = (&self.writable.as_ref()?.writers, format!("{path}/"));
+        let is_there = !writers.markers_below(&self.source, &prefix).is_empty()
+            || !writers.snapshots_below(&self.source, &prefix).is_empty();
+        is_there.then_some(Answer {
             entry: NameKind::Folder,
             fresh: PINNED_ATTR_TTL,
         })
     }
 
-    /// Returns the names of drafts in a folder.
+    /// Returns the names of drafts in a folder, and of folders on their way into the bucket.
     pub(crate) fn drafts_in(&self, folder: &str) -> Vec<(String, NameKind)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };
         let mut names: Vec<(String, NameKind)> = Vec::new();
+        for key in writable.writers.markers_below(&self.source, folder) {
+            let name = key.as_str()[folder.len()..].split('/').next();
+            let name = name.unwrap_or_default().to_owned();
+            if !name.is_empty() && !names.iter().any(|(known, _)| *known == name) {
+                names.push((name, NameKind::Folder));
+            }
+        }
         for (key, drafted) in writable.writers.snapshots_below(&self.source, folder) {
             let rest = &key.as_str()[folder.len()..];
             let (name, entry) = match rest.split_once('/') {

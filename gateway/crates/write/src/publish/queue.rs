@@ -85,7 +85,8 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones.
+    /// Returns when no draft waits for a background commit any more, except refused ones, and no folder's marker is on
+    /// its way.
     pub async fn settled(&self) {
         loop {
             let waiting = self
@@ -94,7 +95,9 @@ impl Writers {
                 .values()
                 .find(|it| it.state().phase.is_queued())
                 .cloned();
-            let Some(writing) = waiting else { return };
+            let Some(writing) = waiting else {
+                return self.0.markers.settled().await;
+            };
             let mut progress = writing.progress.subscribe();
             if writing.state().phase.is_queued() {
                 let _ = progress.changed().await;

@@ -4,6 +4,7 @@ mod engine;
 mod events;
 mod folders;
 mod lost;
+mod markers;
 mod marks;
 mod model;
 mod near;

@@ -1,0 +1,146 @@
+//! Markers of new folders that are put behind the program's back.
+//!
+//! A marker is an empty object whose key ends in `/`. Programs make folders one after the other (restic 256 of them, git
+//! one for each object's first byte), and each would wait for the bucket. Where closes do not wait for it, `mkdir` does not
+//! either: this process sees the folder at once, and the marker follows. POSIX promises no new folder before an `fsync` of
+//! its parent, so a crash may lose one that is empty. While markers fail, `mkdir` waits again, and says so.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Semaphore;
+
+use crate::change::change_mark::change_key;
+use crate::change::supersede::{ChangedKey, supersede};
+use crate::{Drafts, WriteError, Writers};
+use tidegate_engine::ReadContext;
+use tidegate_engine::names::NameKind;
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, OriginError, Payload};
+use tidegate_plan::{ChangeKind, ObjectId, ObjectKey};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The markers on their way at once; a further `mkdir` waits.
+const MAX_MARKERS: u32 = 32;
+
+/// The markers on their way.
+#[derive(Debug)]
+pub(crate) struct FolderMarkers {
+    pending: Mutex<HashSet<ObjectId>>,
+    turns: Arc<Semaphore>,
+    /// Whether the last one failed.
+    failing: AtomicBool,
+}
+
+impl Default for FolderMarkers {
+    fn default() -> Self {
+        Self {
+            pending: Mutex::default(),
+            turns: Arc::new(Semaphore::new(MAX_MARKERS as usize)),
+            failing: AtomicBool::new(false),
+        }
+    }
+}
+
+impl FolderMarkers {
+    fn pending(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+        self.pending.lock().recover()
+    }
+
+    /// Returns once no marker is on its way.
+    pub(crate) async fn settled(&self) {
+        let _all = self.turns.acquire_many(MAX_MARKERS).await;
+    }
+}
+
+impl Writers {
+    /// Creates an empty folder, as [`Writers::make_folder`] does, and does not wait for the bucket, unless the last such
+    /// request failed. `held` is dropped once the request is answered.
+    ///
+    /// # Errors
+    /// As for [`Writers::make_folder`].
+    pub async fn make_folder_behind<T: Send + 'static>(
+        &self,
+        source: &Arc<ReadContext>,
+        key: &ObjectKey,
+        held: T,
+    ) -> Result<(), WriteError> {
+        let (id, markers) = (source.object(key), &self.0.markers);
+        let turn = markers.turns.clone().acquire_owned().await;
+        let lock = self.0.path.lock_key(&id).await;
+        self.check_no_folder(source, key)?;
+        if markers.failing.load(Ordering::Relaxed) {
+            put_marker(&self.0, source, &id).await?;
+            self.0.core.folder_made(&id);
+            return Ok(());
+        }
+        // Before this returns: creating files in it needs no request.
+        self.0.core.folder_made(&id);
+        markers.pending().insert(id.clone());
+        let (inner, source) = (self.0.clone(), source.clone());
+        self.0.core.spawn(async move {
+            let _held = (turn, lock, held);
+            let made = put_marker(&inner, &source, &id).await;
+            match made {
+                // A listing under way may have been asked for before the marker was there.
+                Ok(()) => inner.core.folder_confirmed(&id),
+                Err(error) => {
+                    let (error, key) = (WriteError::from(error), id.key.as_str());
+                    tracing::warn!(%error, key, "a new folder is not in the bucket; it is there as long as files in it are");
+                    // While the bucket is down, programs go on to write into it.
+                    if !error.is_passing() {
+                        let path = key.trim_end_matches('/');
+                        inner.core.forget_name(id.origin, path);
+                    }
+                }
+            }
+            // After the bucket was told: until then listings do not have it.
+            inner.markers.pending().remove(&id);
+        });
+        Ok(())
+    }
+
+    /// Returns the folders below a prefix whose markers are on their way.
+    #[must_use]
+    pub fn markers_below(&self, source: &ReadContext, prefix: &str) -> Vec<ObjectKey> {
+        let origin = source.origin.id();
+        let pending = self.0.markers.pending();
+        let below = pending
+            .iter()
+            .filter(|id| id.origin == origin && id.key.as_str().starts_with(prefix));
+        below.map(|id| id.key.clone()).collect()
+    }
+
+    /// Fails if the name is known to be there: of two callers both may have found nothing before either held the key.
+    pub(crate) fn check_no_folder(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+    ) -> Result<(), WriteError> {
+        let name = key.as_str().trim_end_matches('/');
+        let known = self.0.engine.known(source, name);
+        match known.is_some_and(|known| known.entry != NameKind::Missing) {
+            true => Err(WriteError::Exists),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Puts the marker of a folder whose key is held.
+pub(crate) async fn put_marker(
+    inner: &Drafts,
+    source: &ReadContext,
+    id: &ObjectId,
+) -> Result<(), OriginError> {
+    let origin = source.origin.writing();
+    let empty = Payload::pieces(Vec::new());
+    let put = origin.put(&id.key, Headers::new(), empty, Guard::None);
+    let made = change_key(&inner.core, (id, ChangeKind::Created), put).await;
+    supersede(&inner.core, id, ChangedKey::Unknown);
+    inner
+        .markers
+        .failing
+        .store(made.is_err(), Ordering::Relaxed);
+    made.map(drop)
+}

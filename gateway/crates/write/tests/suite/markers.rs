@@ -1,0 +1,88 @@
+//! Folders whose markers follow behind.
+
+use tidegate_engine::names::NameKind;
+use tidegate_origin::fake::Fault;
+use tidegate_write::WriteError;
+
+use crate::support::engine::{pass, secs, settle, valid};
+use crate::support::spool::{Desk, Terms, down, source};
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_is_there_before_the_bucket_has_answered() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([Fault::Latency(secs(5))]);
+    let begun = tokio::time::Instant::now();
+    for n in 0..20 {
+        let key = valid(&format!("folder/{n}/"));
+        let made = desk.writers.make_folder_behind(source(&desk), &key, ());
+        made.await.expect("made");
+    }
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+    settle().await;
+    assert!(desk.bucket().keys().is_empty());
+    // Listings do not have them yet.
+    let below = desk.writers.markers_below(source(&desk), "folder/1");
+    assert_eq!(below.len(), 11);
+    let other = valid("other/");
+    let made = desk.writers.make_folder_behind(source(&desk), &other, ());
+    made.await.expect("made");
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys().len(), 21);
+    assert!(desk.writers.markers_below(source(&desk), "").is_empty());
+}
+
+/// A file that is in the bucket before the marker of its folder stays known, and costs no request.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_into_a_new_folder_stays_known() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().fail_next([Fault::Latency(secs(5))]);
+    let folder = valid("folder/");
+    let made = desk.writers.make_folder_behind(source(&desk), &folder, ());
+    made.await.expect("made");
+    settle().await;
+    desk.write("folder/file", &"bytes".into()).await;
+    pass(secs(1)).await;
+    assert_eq!(desk.object("folder/file"), Some("bytes".into()));
+    assert_eq!(desk.object("folder/"), None, "it is on its way");
+    desk.writers.settled().await;
+    assert_eq!(desk.object("folder/"), Some("".into()));
+    let known = |path| desk.world.engine.known(source(&desk), path);
+    let file = known("folder/file").expect("known").entry;
+    assert!(matches!(file, NameKind::File(_)), "{file:?}");
+    let other = known("folder/other").expect("known").entry;
+    assert_eq!(other, NameKind::Missing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_it_one_finds_it_made_and_a_removal_waits_for_it() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([Fault::Latency(secs(1))]);
+    let key = valid("folder/");
+    let make = || desk.writers.make_folder_behind(source(&desk), &key, ());
+    make().await.expect("made");
+    assert_eq!(make().await, Err(WriteError::Exists));
+    let removed = desk.writers.remove(source(&desk), &key).await;
+    removed.expect("removed");
+    desk.writers.settled().await;
+    assert!(desk.bucket().keys().is_empty());
+}
+
+/// The first one that fails is lost; while they fail, the caller is told.
+#[tokio::test(start_paused = true)]
+async fn while_markers_fail_the_caller_waits_and_is_told() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([down()]);
+    let make = |key: &str| {
+        let (writers, key) = (desk.writers.clone(), valid(key));
+        let source = source(&desk).clone();
+        async move { writers.make_folder_behind(&source, &key, ()).await }
+    };
+    make("one/").await.expect("the bucket was well");
+    desk.writers.settled().await;
+    assert!(make("two/").await.expect_err("it is down").is_passing());
+    desk.bucket().set_faults([]);
+    make("two/").await.expect("made");
+    assert_eq!(desk.bucket().keys(), ["two/"]);
+    // Programs may have begun to write into the first one.
+    assert_eq!(make("one/").await, Err(WriteError::Exists));
+}
