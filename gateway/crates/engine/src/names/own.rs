@@ -28,6 +28,12 @@ impl Core {
         self.names.record_made_folder(id.origin, path, self.now());
     }
 
+    /// Records that a folder is there whose creation was recorded earlier; its contents stay known.
+    pub fn folder_confirmed(&self, id: &ObjectId) {
+        let path = id.key.as_str().trim_end_matches('/');
+        self.names.record_folder(id.origin, path, self.now());
+    }
+
     /// Records a folder that exists since just now.
     pub fn folder_written(&self, id: &ObjectId) {
         self.name(id, Meaning::Folder);

@@ -194,6 +194,13 @@ impl Table {
         names.folders.record_made(origin, path, at, epoch);
     }
 
+    /// Records that a folder is there, later than every request under way. What is known of its contents stays.
+    pub(super) fn record_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        names.set((origin, path), Meaning::Folder, at, epoch);
+    }
+
     /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
     /// stays known.
     pub(crate) fn forget_key(&self, origin: OriginId, key: &str) {

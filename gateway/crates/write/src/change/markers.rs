@@ -85,15 +85,18 @@ impl Writers {
         self.0.core.spawn(async move {
             let _held = (turn, lock, held);
             // Its attributes may have been changed meanwhile: they are noted already.
-            let made = put_marker(&inner, &source, &id, attributes).await;
-            if made.is_ok() {
-                inner.core.folder_made(&id);
-            }
-            if let Err(error) = made {
-                let key = id.key.as_str();
-                tracing::warn!(%error, key, "a new folder is not in the bucket; it is there as long as files in it are");
-                let path = key.trim_end_matches('/');
-                inner.core.forget_name(id.origin, path);
+            match put_marker(&inner, &source, &id, attributes).await {
+                // A listing under way may have been asked for before the marker was there.
+                Ok(()) => inner.core.folder_confirmed(&id),
+                Err(error) => {
+                    let (error, key) = (WriteError::from(error), id.key.as_str());
+                    tracing::warn!(%error, key, "a new folder is not in the bucket; it is there as long as files in it are");
+                    // While the bucket is down, programs go on to write into it.
+                    if !error.is_passing() {
+                        let path = key.trim_end_matches('/');
+                        inner.core.forget_name(id.origin, path);
+                    }
+                }
             }
             // After the bucket was told: until then listings do not have it.
             inner.markers.pending().remove(&id);
