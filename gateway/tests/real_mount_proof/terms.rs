@@ -25,7 +25,8 @@ async fn nobody_reads(desk: &Desk) -> Result<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owners_permissions_and_space_are_as_configured() {
-    let desk = Desk::start("uid = 1234\ngid = 4321\numask = \"027\"\n").await;
+    let desk =
+        Desk::start("attributes = \"none\"\nuid = 1234\ngid = 4321\numask = \"027\"\n").await;
     // The spool, of which nothing is used yet: 16 GiB in blocks of 4 KiB.
     let space = desk
         .mounted

@@ -82,6 +82,8 @@ impl Metrics {
     pub(super) fn waited(&self, (frontend, profile): (&'static str, &'static str), time: Duration) {
         let labels = [("frontend", frontend), ("profile", profile)];
         self.waits.0.get_or_create(&labels).observe(time);
+        // It begins at 0, so that the first gap counts as a rise.
+        let _ = self.gaps.get_or_create(&labels);
     }
 
     /// Counts a wait that a player or a viewer may notice.

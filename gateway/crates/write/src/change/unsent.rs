@@ -79,6 +79,7 @@ async fn publish_under(
     let guard = {
         let mut state = writing.state();
         state.id = new.clone();
+        state.note_name(inner.core.next_time(new));
         // A rename replaces what is there.
         std::mem::replace(&mut state.guard, Guard::None)
     };

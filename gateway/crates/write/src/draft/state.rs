@@ -161,6 +161,11 @@ impl DraftState {
         self.completing = None;
     }
 
+    /// Notes another name: the content's time stays.
+    pub(crate) fn note_name(&mut self, now: Timestamp) {
+        self.times.changed = following(now, self.times.changed, true);
+    }
+
     /// Has the headers sent, which were changed before: no time moves.
     pub(crate) fn send_headers(&mut self) {
         self.revision += 1;
