@@ -22,7 +22,7 @@ use tidegate_engine::names::Facts;
 use tidegate_engine::times::{KnownAttributes, Times};
 use tidegate_engine::{Core, ReadContext};
 use tidegate_plan::attributes::{Attributes, UnixTime};
-use tidegate_plan::{ETag, ObjectId, ObjectKey};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time without another change after which a change is sent.
@@ -116,6 +116,16 @@ impl AttributeChanges {
     /// Returns the change of an object, if it waits.
     pub(crate) fn get(&self, id: &ObjectId) -> Option<Change> {
         self.lock().changes.get(id).cloned()
+    }
+
+    /// Returns the folders below a prefix whose markers are to be put.
+    pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
+        let table = self.lock();
+        let folders = table.changes.iter().filter(|(id, change)| {
+            let is_below = id.origin == origin && id.key.as_str().starts_with(prefix);
+            is_below && change.etag.is_none()
+        });
+        folders.map(|(id, _)| id.key.clone()).collect()
     }
 
     /// Returns the change of a version, if it waits.

@@ -3,7 +3,8 @@
 //! A marker is an empty object whose key ends in `/`. Programs make folders one after the other (restic 256 of them, git
 //! one for each object's first byte), and each would wait for the bucket. Where closes do not wait for it, `mkdir` does not
 //! either: this process sees the folder at once, and the marker follows. POSIX promises no new folder before an `fsync` of
-//! its parent, so a crash may lose one that is empty. While markers fail, `mkdir` waits again, and says so.
+//! its parent, so a crash may lose one that is empty. If an outage takes the request, the marker waits durably, as a change
+//! of attributes does, and is put once the bucket is back. While markers fail, `mkdir` waits again, and says so.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,9 +91,11 @@ impl Writers {
                 Ok(()) => inner.core.folder_confirmed(&id),
                 Err(error) => {
                     let (error, key) = (WriteError::from(error), id.key.as_str());
-                    tracing::warn!(%error, key, "a new folder is not in the bucket; it is there as long as files in it are");
-                    // While the bucket is down, programs go on to write into it.
-                    if !error.is_passing() {
+                    if error.is_passing() {
+                        tracing::warn!(%error, key, "a new folder is not in the bucket yet");
+                        put_later(&inner, &source, &id, attributes).await;
+                    } else {
+                        tracing::warn!(%error, key, "a new folder was refused; it is there as long as files in it are");
                         let path = key.trim_end_matches('/');
                         inner.core.forget_name(id.origin, path);
                     }
@@ -112,7 +115,14 @@ impl Writers {
         let below = pending
             .iter()
             .filter(|id| id.origin == origin && id.key.as_str().starts_with(prefix));
-        below.map(|id| id.key.clone()).collect()
+        let mut keys: Vec<_> = below.map(|id| id.key.clone()).collect();
+        drop(pending);
+        for key in self.0.attributes.folders_below(origin, prefix) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// Fails if the name is known to be there: of two callers both may have found nothing before either held the key.
@@ -164,6 +174,19 @@ async fn put_marker(
         .failing
         .store(made.is_err(), Ordering::Relaxed);
     made.map(drop)
+}
+
+/// Leaves the marker of a new folder to the queue of changed attributes, unless it is there already.
+async fn put_later(
+    inner: &Arc<Drafts>,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+    attributes: Option<Attributes>,
+) {
+    if inner.attributes.get(id).is_none() {
+        inner.put_change(source, id, None, attributes.unwrap_or_default());
+        inner.attributes.write_out().await;
+    }
 }
 
 /// Records a new folder and its attributes.
