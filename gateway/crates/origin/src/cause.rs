@@ -1,7 +1,7 @@
 //! The cause of a request to an origin, for its metrics.
 //!
 //! Most causes follow from the request itself. Those that do not are carried by the task, as the client is
-//! ([`client`](crate::client)): the cause changes neither the request nor its answer.
+//! ([`client`]): the cause changes neither the request nor its answer.
 
 use tidegate_plan::Client;
 

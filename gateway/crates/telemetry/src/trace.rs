@@ -1,7 +1,7 @@
 //! Traces: the steps of one request, as spans that a collector shows.
 //!
 //! A frontend begins a trace for some of its requests ([`Tracer::begin`]). The task that carries the request knows its
-//! present span ([`current`]); each step that is worth a line makes a child of it ([`span`]) and runs within it
+//! present span ([`current`]); each step that is worth a line makes a child of it ([`span()`]) and runs within it
 //! ([`within`]). A task that is spawned knows nothing of it unless [`carry`] hands it over. Without a trace, a step makes
 //! no span and reads no clock.
 //!
