@@ -42,8 +42,14 @@ impl Writers {
         key: &ObjectKey,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let hold = self.0.hold_publishing(&id).await;
-        let lock = self.0.path.lock_key(&id).await;
+        let (hold, lock) = loop {
+            let hold = self.0.hold_publishing(&id).await;
+            let lock = self.0.path.lock_key(&id).await;
+            // A change of attributes may have begun a draft meanwhile.
+            if hold.is_some() || !self.0.writings().contains_key(&id) {
+                break (hold, lock);
+            }
+        };
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
             let _lock = lock;

@@ -155,13 +155,19 @@ impl Drafts {
         }
     }
 
-    /// Begins a draft of the object's version; `None` if it has another one by now.
+    /// Begins a draft of the object's version; `None` if it has another one by now, or the change is gone. It holds the
+    /// key meanwhile, so that no draft of a removed object appears.
     async fn open_to_send(
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         id: &ObjectId,
         change: &Change,
     ) -> Result<Option<Writer>, WriteError> {
+        let _held = self.path.lock_key(id).await;
+        let now = self.attributes.get(id);
+        if now.is_none_or(|now| now.revision != change.revision) {
+            return Ok(None);
+        }
         let how = Open {
             bare: true,
             ..Open::default()
