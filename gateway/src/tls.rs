@@ -51,7 +51,7 @@ pub(crate) fn acme_settings(config: &Config) -> Option<AcmeSettings> {
     })
 }
 
-/// What the TLS of a configuration is made of: the certificates, and the orders of others.
+/// The parts of a configuration's TLS: the certificates, and the orders of others.
 #[derive(Debug)]
 pub(crate) struct PreparedTls {
     certificates: Prepared,

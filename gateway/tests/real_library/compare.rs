@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What of a file may differ from that of a local folder.
+/// A property of a file that is compared with the local folder's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribute {
     /// The permission bits.

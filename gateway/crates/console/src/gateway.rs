@@ -62,7 +62,7 @@ pub struct Setting {
     pub source: SettingSource,
     /// The file and line, the variable, or the key of the override.
     pub place: Option<String>,
-    /// What a change of it needs.
+    /// The step that puts a change of it in force.
     pub needs: ChangeNeeds,
 }
 
@@ -80,7 +80,7 @@ pub enum SettingSource {
     Environment,
 }
 
-/// What a change of a key needs to be in force.
+/// The step that puts a change of a key in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeNeeds {

@@ -49,6 +49,7 @@ pub mod object;
 mod open;
 pub mod read_context;
 mod ready;
+pub mod table_log;
 pub mod times;
 pub mod variant;
 pub mod warm;

@@ -13,13 +13,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use self::log::Log;
+use self::log::TimeRow;
 use self::packed::PackedAttributes;
 use super::invalidate::identities::Identities;
 use super::names::Facts;
+use super::table_log::TableLog;
+use super::table_log::rows::RowFile;
 use super::{Engine, Object};
 use tidegate_plan::attributes::{Attributes, MAX_LINK};
 use tidegate_plan::{ETag, Generations, ObjectId, OriginId, Timestamp, Version};
@@ -33,9 +34,6 @@ mod versions;
 /// The maximum number of versions in a generation; there are two. The oldest versions beyond that
 /// are forgotten, and get the bucket's time.
 const MAX_GENERATION: usize = 1 << 17;
-
-/// The longest wait of a commit for the file. The next commit writes the rest.
-const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The smallest step of a time.
 const MIN_STEP: Duration = Duration::from_millis(1);
@@ -124,16 +122,13 @@ const NO_ETAG: u64 = 0;
 pub struct TimeTable {
     identities: Arc<Identities>,
     state: Mutex<TimeTableState>,
-    log: Arc<AsyncMutex<Option<Log>>>,
 }
 
 #[derive(Debug)]
 struct TimeTableState {
     entries: Generations<Address, TimeEntry>,
     latest: Timestamp,
-    /// Whether there is a file, to which these are to be written.
-    logged: bool,
-    unwritten: Vec<(Address, TimeEntry)>,
+    log: TableLog<RowFile<TimeRow>>,
 }
 
 impl Default for TimeTableState {
@@ -141,8 +136,9 @@ impl Default for TimeTableState {
         Self {
             entries: Generations::new(MAX_GENERATION),
             latest: Timestamp::default(),
-            logged: false,
-            unwritten: Vec::new(),
+            log: TableLog::new(
+                "the times of files that are written here do not outlive this process",
+            ),
         }
     }
 }
@@ -159,15 +155,11 @@ impl TimeTableState {
 
     fn keep(&mut self, address: Address, kept: TimeEntry) {
         self.insert(address, kept);
-        if self.logged {
-            // More entries wait only if the disk hangs.
-            self.unwritten.truncate(MAX_GENERATION);
-            self.unwritten.push((address, kept));
-        }
+        self.log.push((address, kept));
     }
 
     /// Returns all entries, the oldest first.
-    fn all(&self) -> Vec<(Address, TimeEntry)> {
+    fn all(&self) -> Vec<TimeRow> {
         let all = self.entries.iter();
         all.map(|(address, kept)| (*address, *kept)).collect()
     }
@@ -199,20 +191,11 @@ impl TimeTable {
     /// Reads the entries of an earlier process in `directory`, and keeps all new ones there. If
     /// that fails, times are kept in memory only. Blocks.
     pub fn attach(&self, directory: &Path) {
-        let opened = Log::open(directory, |address, kept| {
-            self.lock().insert(address, kept);
+        let opened = log::open(directory, |(address, kept)| {
+            self.lock().insert(address, kept)
         });
-        match opened {
-            Ok(log) => {
-                self.lock().logged = true;
-                if let Ok(mut held) = self.log.try_lock() {
-                    *held = Some(log);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the times of files that are written here do not outlive this process");
-            }
-        }
+        let log = self.lock().log.clone();
+        log.attach(opened);
     }
 
     /// Keeps the times and attributes of a version that was written just now. They are in the file after
@@ -334,26 +317,10 @@ impl TimeTable {
         }
     }
 
-    /// Writes new entries to the file, and waits for at most [`WRITE_TIMEOUT`].
+    /// Writes new entries to the file, and waits for that a bounded time.
     pub async fn write_out(self: &Arc<Self>) {
-        if self.lock().unwritten.is_empty() {
-            return;
-        }
-        let table = self.clone();
-        let out = async move {
-            let mut held = table.log.clone().lock_owned().await;
-            let written = tokio::task::spawn_blocking(move || {
-                let Some(log) = held.as_mut() else { return };
-                let records = std::mem::take(&mut table.lock().unwritten);
-                if let Err(error) = log.append(&records, || table.lock().all()) {
-                    tracing::warn!(%error, "the times of files that are written here do not outlive this process");
-                    *held = None;
-                    table.lock().logged = false;
-                }
-            });
-            let _ = written.await;
-        };
-        let _ = tokio::time::timeout(WRITE_TIMEOUT, out).await;
+        let (log, table) = (self.lock().log.clone(), self.clone());
+        log.write_out(move || table.lock().all()).await;
     }
 }
 

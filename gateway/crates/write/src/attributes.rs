@@ -13,12 +13,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use self::log::{Log, Record};
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::names::Facts;
+use tidegate_engine::table_log::TableLog;
 use tidegate_engine::times::{KnownAttributes, Times};
 use tidegate_engine::{Core, ReadContext};
 use tidegate_plan::attributes::{Attributes, UnixTime};
@@ -36,9 +37,6 @@ const MAX_CHANGES: usize = 1 << 14;
 
 /// The changes that are sent at once.
 const MAX_SENDS: usize = 8;
-
-/// The longest wait for the file.
-const LOG_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A change that is not in the bucket yet.
 #[derive(Debug, Clone)]
@@ -59,7 +57,7 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(crate) struct AttributeChanges {
     table: Mutex<ChangeTable>,
-    log: Arc<AsyncMutex<Option<Log>>>,
+    log: TableLog<Log>,
     /// Whether all changes are due at once, because the process ends.
     draining: watch::Sender<bool>,
     /// Changes with every change that leaves the table.
@@ -71,14 +69,15 @@ pub(crate) struct AttributeChanges {
 struct ChangeTable {
     changes: HashMap<ObjectId, Change>,
     revision: u64,
-    unwritten: Vec<Record>,
 }
 
 impl Default for AttributeChanges {
     fn default() -> Self {
         Self {
             table: Mutex::default(),
-            log: Arc::default(),
+            log: TableLog::new(
+                "changes of attributes that are not in the bucket do not outlive this process",
+            ),
             draining: watch::Sender::new(false),
             left: watch::Sender::new(()),
             sends: Semaphore::new(MAX_SENDS),
@@ -94,18 +93,12 @@ impl AttributeChanges {
     /// Opens the file in the spool's directory; returns the changes that an earlier process left. Without the file,
     /// changes do not outlive this process. Blocks.
     pub(crate) fn attach(&self, directory: &Path) -> Vec<Record> {
-        match Log::open(directory) {
-            Ok((log, found)) => {
-                if let Ok(mut held) = self.log.try_lock() {
-                    *held = Some(log);
-                }
-                found
-            }
-            Err(error) => {
-                tracing::warn!(%error, "changes of attributes that are not in the bucket do not outlive this process");
-                Vec::new()
-            }
-        }
+        let (opened, found) = match Log::open(directory) {
+            Ok((log, found)) => (Ok(log), found),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        self.log.attach(opened);
+        found
     }
 
     /// Returns the number of changes that are not in the bucket yet.
@@ -156,7 +149,7 @@ impl AttributeChanges {
             since,
             due: (now + QUIET_TIME).min(since + MAX_WAIT),
         };
-        table.unwritten.push(Record::of(id, &change));
+        self.log.push(Record::of(id, &change));
         let is_new = table.changes.insert(id.clone(), change).is_none();
         is_new.then_some(task)
     }
@@ -175,7 +168,7 @@ impl AttributeChanges {
         let is_same = |change: &Change| revision.is_none_or(|it| it == change.revision);
         if table.changes.get(id).is_some_and(is_same) {
             table.changes.remove(id);
-            table.unwritten.push(Record::gone(id));
+            self.log.push(Record::gone(id));
             drop(table);
             self.left.send_replace(());
         }
@@ -187,37 +180,19 @@ impl AttributeChanges {
         let change = table.changes.get_mut(id)?;
         change.etag = Some(etag.clone());
         let (change, record) = (change.clone(), Record::of(id, change));
-        table.unwritten.push(record);
+        self.log.push(record);
         Some(change)
     }
 
-    /// Writes new records to the file, for at most [`LOG_TIMEOUT`].
+    /// Writes new records to the file, and waits for that a bounded time.
     pub(crate) async fn write_out(self: &Arc<Self>) {
-        if self.lock().unwritten.is_empty() {
-            return;
-        }
         let changes = self.clone();
-        let out = async move {
-            let mut held = changes.log.clone().lock_owned().await;
-            let written = tokio::task::spawn_blocking(move || {
-                let Some(log) = held.as_mut() else { return };
-                let (records, all) = {
-                    let mut table = changes.lock();
-                    let all: Vec<_> = table
-                        .changes
-                        .iter()
-                        .map(|(id, it)| Record::of(id, it))
-                        .collect();
-                    (std::mem::take(&mut table.unwritten), all)
-                };
-                if let Err(error) = log.append(&records, &all) {
-                    tracing::warn!(%error, "changes of attributes that are not in the bucket do not outlive this process");
-                    *held = None;
-                }
-            });
-            let _ = written.await;
+        let all = move || {
+            let table = changes.lock();
+            let all = table.changes.iter();
+            all.map(|(id, change)| Record::of(id, change)).collect()
         };
-        let _ = tokio::time::timeout(LOG_TIMEOUT, out).await;
+        self.log.write_out(all).await;
     }
 
     /// Returns once a change has room in the table, or after `patience` without any.

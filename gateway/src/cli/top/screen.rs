@@ -41,7 +41,7 @@ pub(super) struct Screen {
     trouble: Option<String>,
 }
 
-/// What a key asks for beyond another look of the screen.
+/// The effect of a key beyond another look of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Stay,

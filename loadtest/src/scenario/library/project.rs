@@ -23,7 +23,7 @@ const CLONE: &str = "
     for n in 1 2 3; do echo more >> \"text $n.txt\"; done
     git -c user.name=A -c user.email=a@example.org commit -qam more";
 
-/// What the clone must be.
+/// The checks of the clone.
 const CHECK: &str = "
     export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
     cd work; git fsck; git log --format=%s | grep -q more; cd ..; rm -r work";

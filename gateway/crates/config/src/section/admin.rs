@@ -29,7 +29,7 @@ pub struct Admin {
 pub enum ConsoleAccess {
     /// There is no console, and no `/api/v1`.
     Off,
-    /// Who shows the token.
+    /// Clients that show the token.
     #[default]
     Login,
     /// All who reach the listener; a change asks for the token.

@@ -35,7 +35,7 @@ pub struct Now {
     pub streams: u64,
     /// Memory of the process, in bytes.
     pub memory: u64,
-    /// What is missing, as `/readyz` says it; empty: nothing is. `null` until it was looked at.
+    /// The missing parts, as `/readyz` names them; empty: none is missing. `null` before the first check.
     pub missing: Option<Vec<String>>,
     /// Problems that do not prevent answers, in words.
     pub notes: Vec<String>,

@@ -78,7 +78,7 @@ pub struct Name {
     pub size: Option<u64>,
     /// The time of its last change, in seconds since 1970.
     pub modified: Option<f64>,
-    /// What is cached of it; `null` if nothing is known of it.
+    /// Its cached chunks; `null` if nothing is known of it.
     pub cached: Option<Cached>,
     /// The state of a draft that is not in the bucket yet: see `writes`.
     pub draft: Option<String>,

@@ -84,7 +84,9 @@ async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
     }
     table.write_out().await;
     drop(table);
-    let path = folder.path().join(log::FILE_NAME);
+    let path = folder
+        .path()
+        .join(<TimeRow as crate::table_log::rows::Row>::FILE_NAME);
     let mut bytes = std::fs::read(&path).expect("there");
     let whole = bytes.len();
     // A flipped bit in the last row, and half of another row after it.

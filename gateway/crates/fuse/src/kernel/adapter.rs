@@ -1,4 +1,4 @@
-//! How a request of the kernel is carried out: begun on the thread that took it, continued in a task if it has to wait.
+//! Carries out a request of the kernel: begins it on the thread that took it, and continues in a task if it has to wait.
 
 use std::pin::Pin;
 use std::sync::Arc;

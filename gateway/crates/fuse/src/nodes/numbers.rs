@@ -2,29 +2,23 @@
 //!
 //! A number follows from bucket and key, so that a restart and a replaced object keep it. A file that is renamed would
 //! get another number as soon as the kernel forgets it. Library servers find a moved book by its number, hours later or
-//! after a restart. So the table keeps the number of each renamed key, and a file (`log`) keeps the table across
+//! after a restart. So the table keeps the number of each renamed key, and a file keeps the table across
 //! restarts. A number that the table has given to one key is never given to another. ADR 0053 has the reasons.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
-use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use self::log::NumberLog;
+use tidegate_engine::table_log::TableLog;
+use tidegate_engine::table_log::rows::{Row, RowFile};
 use tidegate_plan::OriginId;
 use tidegate_telemetry::locks::Recover as _;
-
-mod log;
 
 /// The maximum number of keys in a generation; there are two. The keys that were renamed longest ago are forgotten, and
 /// get the number of their key.
 const MAX_GENERATION: usize = 1 << 17;
-
-/// The longest wait of a rename for the file. The next rename writes the rest.
-const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The hash by which the table knows a key.
 type Address = u128;
@@ -36,16 +30,52 @@ const NO_NUMBER: u64 = 0;
 #[derive(Debug, Default)]
 pub struct NumberTable {
     state: Mutex<TableState>,
-    log: Arc<AsyncMutex<Option<NumberLog>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TableState {
     young: Generation,
     old: Generation,
-    /// Whether there is a file, to which these are to be written.
-    logged: bool,
-    unwritten: Vec<(Address, u64)>,
+    log: TableLog<RowFile<NumberRow>>,
+}
+
+impl Default for TableState {
+    fn default() -> Self {
+        Self {
+            young: Generation::default(),
+            old: Generation::default(),
+            log: TableLog::new(
+                "the inode numbers of files that are renamed here do not outlive this process",
+            ),
+        }
+    }
+}
+
+/// The number of a key, as the file has it.
+#[derive(Debug, Clone, Copy)]
+struct NumberRow {
+    address: Address,
+    number: u64,
+}
+
+impl Row for NumberRow {
+    const FILE_NAME: &'static str = "numbers-1";
+    const BYTES: usize = 16 + 8;
+    const MAX_ROWS: u64 = 4 * MAX_GENERATION as u64;
+    const SEED: u64 = 0x6e75_6d62;
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.address.to_le_bytes());
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (address, number) = bytes.split_first_chunk()?;
+        Some(Self {
+            address: u128::from_le_bytes(*address),
+            number: u64::from_le_bytes(number.try_into().ok()?),
+        })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -96,17 +126,14 @@ impl TableState {
 
     fn keep(&mut self, address: Address, number: u64) {
         self.insert(address, number);
-        if self.logged {
-            // More rows wait only if the disk hangs.
-            self.unwritten.truncate(MAX_GENERATION);
-            self.unwritten.push((address, number));
-        }
+        self.log.push(NumberRow { address, number });
     }
 
     /// Returns all numbers, the oldest first.
-    fn all(&self) -> Vec<(Address, u64)> {
+    fn all(&self) -> Vec<NumberRow> {
         let all = self.old.numbers.iter().chain(&self.young.numbers);
-        all.map(|(address, number)| (*address, *number)).collect()
+        let row = |(&address, &number)| NumberRow { address, number };
+        all.map(row).collect()
     }
 }
 
@@ -116,12 +143,12 @@ impl NumberTable {
     #[must_use]
     pub fn open(directory: &Path) -> Self {
         let mut state = TableState::default();
-        let opened = NumberLog::open(directory, |address, number| state.insert(address, number));
-        let log = opened.map_err(|error| warn(&error)).ok();
-        state.logged = log.is_some();
+        let opened = RowFile::open(directory, |row: NumberRow| {
+            state.insert(row.address, row.number);
+        });
+        state.log.attach(opened);
         Self {
             state: Mutex::new(state),
-            log: Arc::new(AsyncMutex::new(log)),
         }
     }
 
@@ -153,35 +180,15 @@ impl NumberTable {
         }
     }
 
-    /// Writes new rows to the file, and waits for at most [`WRITE_TIMEOUT`].
+    /// Writes new rows to the file, and waits for that a bounded time.
     pub(crate) async fn write_out(self: &Arc<Self>) {
-        if self.lock().unwritten.is_empty() {
-            return;
-        }
-        let table = self.clone();
-        let out = async move {
-            let mut held = table.log.clone().lock_owned().await;
-            let written = tokio::task::spawn_blocking(move || {
-                let Some(log) = held.as_mut() else { return };
-                let rows = std::mem::take(&mut table.lock().unwritten);
-                if let Err(error) = log.append(&rows, || table.lock().all()) {
-                    warn(&error);
-                    *held = None;
-                    table.lock().logged = false;
-                }
-            });
-            let _ = written.await;
-        };
-        let _ = tokio::time::timeout(WRITE_TIMEOUT, out).await;
+        let (log, table) = (self.lock().log.clone(), self.clone());
+        log.write_out(move || table.lock().all()).await;
     }
 }
 
 fn address(origin: OriginId, key: &str) -> Address {
     xxh3_128_with_seed(key.as_bytes(), origin.0)
-}
-
-fn warn(error: &std::io::Error) {
-    tracing::warn!(%error, "the inode numbers of files that are renamed here do not outlive this process");
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub struct FinishedSpan {
     pub began: Duration,
     /// Its length.
     pub took: Duration,
-    /// What is known of it.
+    /// The known attributes of the step.
     pub attributes: Vec<(&'static str, Value)>,
     /// Whether it has failed.
     pub failed: bool,

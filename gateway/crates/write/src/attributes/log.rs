@@ -5,9 +5,8 @@
 //! outlive the process; they are synced within a second, as a local disk does it with attributes.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +16,12 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Change, MAX_CHANGES};
+use tidegate_engine::table_log::{self, TableFile};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
 
 /// The file's name. Its number is the version of the format.
 pub(super) const FILE_NAME: &str = "attributes-1";
-
-/// The name of a new file, which will replace it.
-const NEW_FILE_NAME: &str = "attributes-1.new";
 
 /// Bytes of a frame before its record.
 const HEAD_BYTES: usize = 12;
@@ -103,8 +100,7 @@ pub(super) struct Log {
 impl Log {
     /// Opens the file in a directory, creates it if it is missing, and returns the changes in it.
     pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<Record>)> {
-        let path = directory.join(FILE_NAME);
-        let mut file = options().append(true).read(true).open(&path)?;
+        let mut file = table_log::open(directory, FILE_NAME)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let (mut at, mut changes) = (0, HashMap::new());
@@ -126,32 +122,9 @@ impl Log {
         Ok((log, changes.into_values().collect()))
     }
 
-    /// Appends records. `all` are those of the table, for a new file.
-    pub(super) fn append(&mut self, records: &[Record], all: &[Record]) -> io::Result<()> {
-        if all.is_empty() && self.length > 0 {
-            self.file.set_len(0)?;
-            self.length = 0;
-            return Ok(());
-        }
-        let bytes = frames(records);
-        if self.length + bytes.len() as u64 > MAX_FILE_BYTES {
-            return self.renew(all);
-        }
-        (&*self.file).write_all(&bytes)?;
-        self.length += bytes.len() as u64;
-        self.sync_soon();
-        Ok(())
-    }
-
     fn renew(&mut self, all: &[Record]) -> io::Result<()> {
-        let new = self.directory.join(NEW_FILE_NAME);
-        let _ = fs::remove_file(&new);
-        let mut file = options().append(true).open(&new)?;
         let bytes = frames(all);
-        file.write_all(&bytes)?;
-        // A name that is durable before the bytes would leave an empty file.
-        file.sync_data()?;
-        fs::rename(&new, self.directory.join(FILE_NAME))?;
+        let file = table_log::replace(&self.directory, FILE_NAME, &bytes)?;
         (self.file, self.length) = (Arc::new(file), bytes.len() as u64);
         Ok(())
     }
@@ -176,11 +149,25 @@ impl Log {
     }
 }
 
-/// Returns options that keep other users from reading the file, because it has keys.
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true).mode(0o600);
-    options
+impl TableFile for Log {
+    type Row = Record;
+
+    fn append(&mut self, records: &[Record], all: &dyn Fn() -> Vec<Record>) -> io::Result<()> {
+        let is_end = records.iter().any(|record| record.headers.is_none());
+        if is_end && self.length > 0 && all().is_empty() {
+            self.file.set_len(0)?;
+            self.length = 0;
+            return Ok(());
+        }
+        let bytes = frames(records);
+        if self.length + bytes.len() as u64 > MAX_FILE_BYTES {
+            return self.renew(&all());
+        }
+        (&*self.file).write_all(&bytes)?;
+        self.length += bytes.len() as u64;
+        self.sync_soon();
+        Ok(())
+    }
 }
 
 fn frames(records: &[Record]) -> Vec<u8> {
@@ -209,6 +196,7 @@ fn read(bytes: &[u8]) -> Option<(Record, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn record(key: &str, mode: Option<u32>) -> Record {
         Record {
@@ -235,8 +223,8 @@ mod tests {
             record("b", Some(0o644)),
             record("a", Some(0o700)),
         ];
-        log.append(&all, &all).expect("written");
-        log.append(&[record("b", None)], &all[2..])
+        log.append(&all, &|| all.to_vec()).expect("written");
+        log.append(&[record("b", None)], &|| all[2..].to_vec())
             .expect("written");
         let path = folder.path().join(FILE_NAME);
         let mut bytes = fs::read(&path).expect("there");
@@ -257,9 +245,10 @@ mod tests {
         let (mut log, _) = Log::open(folder.path()).expect("opened");
         log.length = MAX_FILE_BYTES;
         let all = [record("a", Some(1)), record("b", Some(2))];
-        log.append(&all[1..], &all).expect("written");
+        log.append(&all[1..], &|| all.to_vec()).expect("written");
         assert_eq!(left(folder.path()), all);
-        log.append(&[record("a", None)], &[]).expect("written");
+        log.append(&[record("a", None)], &Vec::new)
+            .expect("written");
         assert!(left(folder.path()).is_empty());
         assert_eq!(log.length, 0, "without changes it is empty");
     }

@@ -1,7 +1,7 @@
 //! The way of a change of attributes into the bucket.
 //!
 //! A change of an object becomes a draft of which no byte is written. Its publish is a copy of the object onto itself
-//! with new metadata, by parts if it is too large for one request; whoever opens the object meanwhile joins the draft.
+//! with new metadata, by parts if it is too large for one request; a writer who opens the object meanwhile joins the draft.
 
 use std::sync::Arc;
 

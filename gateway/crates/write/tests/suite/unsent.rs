@@ -139,7 +139,7 @@ async fn a_large_file_is_published_first() {
     assert_eq!(desk.object(KEY), None);
 }
 
-/// What is not renamed reaches the bucket a moment after its close.
+/// A new file that no program renames reaches the bucket a moment after its close.
 #[tokio::test(start_paused = true)]
 async fn a_closed_file_waits_for_a_rename_only_a_moment() {
     let begun = tokio::time::Instant::now();

@@ -1,6 +1,5 @@
 //! The table of numbers by itself, and its file.
 
-use super::log::{FILE_NAME, MAX_ROWS, NumberLog};
 use super::*;
 
 const ORIGIN: OriginId = OriginId(7);
@@ -48,7 +47,7 @@ async fn numbers_are_there_after_a_restart_and_a_torn_end_is_nothing() {
     table.keep(ORIGIN, "last", 300);
     table.write_out().await;
     drop(table);
-    let path = folder.path().join(FILE_NAME);
+    let path = folder.path().join(NumberRow::FILE_NAME);
     let mut bytes = std::fs::read(&path).expect("there");
     let whole = bytes.len();
     // A flipped bit in the last row, and half of another row after it.
@@ -63,21 +62,4 @@ async fn numbers_are_there_after_a_restart_and_a_torn_end_is_nothing() {
     table.write_out().await;
     let last = open().get(ORIGIN, "last");
     assert_eq!(last, Some(300), "rows behind a torn end are read");
-}
-
-#[test]
-fn the_file_is_written_anew_before_it_grows_without_end() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut log = NumberLog::open(folder.path(), |_, _| ()).expect("opened");
-    log.rows = MAX_ROWS;
-    log.append(&[(1, 1)], || vec![(1, 1), (2, 2)])
-        .expect("written");
-    log.append(&[(3, 3)], || panic!("there is room"))
-        .expect("written");
-    let mut found = Vec::new();
-    let log = NumberLog::open(folder.path(), |address, number| {
-        found.push((address, number))
-    });
-    assert_eq!(log.expect("opened").rows, 3);
-    assert_eq!(found, [(1, 1), (2, 2), (3, 3)]);
 }
