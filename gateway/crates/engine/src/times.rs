@@ -232,6 +232,11 @@ impl TimeTable {
         let mut state = self.lock();
         let known = state.get(address);
         let same = known.filter(|known| known.etag == etag);
+        let now = same.map(|known| KnownAttributes::from(known.attributes));
+        if matches!(now, Some(KnownAttributes::Pending(_))) {
+            // They were changed since.
+            return;
+        }
         let changed = known.map(|known| known.times.changed);
         let Some(stored) = version.last_modified.max(changed) else {
             return;

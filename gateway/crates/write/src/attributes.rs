@@ -8,7 +8,7 @@
 pub(crate) mod log;
 pub(crate) mod send;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use self::log::{Log, Record};
 use crate::{Drafts, WriteError, Writers};
+use tidegate_engine::ReadContext;
 use tidegate_engine::names::Facts;
 use tidegate_engine::table_log::TableLog;
 use tidegate_engine::times::{KnownAttributes, Times};
-use tidegate_engine::{Core, ReadContext};
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
@@ -67,7 +67,8 @@ pub(crate) struct AttributeChanges {
 
 #[derive(Debug, Default)]
 struct ChangeTable {
-    changes: HashMap<ObjectId, Change>,
+    /// In the order of their keys, so that those below a folder are found.
+    changes: BTreeMap<ObjectId, Change>,
     revision: u64,
 }
 
@@ -114,10 +115,17 @@ impl AttributeChanges {
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
         let table = self.lock();
-        let folders = table.changes.iter().filter(|(id, change)| {
-            let is_below = id.origin == origin && id.key.as_str().starts_with(prefix);
-            is_below && change.etag.is_none()
-        });
+        let is_below = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
+        let first = ObjectKey::new(prefix).map(|key| ObjectId { origin, key });
+        let rest = match first {
+            Ok(first) => table.changes.range(first..),
+            // The bucket's root is no key.
+            Err(_) => table.changes.range::<ObjectId, _>(..),
+        };
+        let below = rest
+            .skip_while(|(id, _)| id.origin < origin)
+            .take_while(|(id, _)| is_below(id));
+        let folders = below.filter(|(_, change)| change.etag.is_none());
         folders.map(|(id, _)| id.key.clone()).collect()
     }
 
@@ -335,18 +343,12 @@ impl Drafts {
 
     /// Notes that the draft of an object is published as this version, with the attributes of the change of this
     /// revision. A later change waits on for the new version.
-    pub(crate) fn attributes_published(
-        &self,
-        core: &Core,
-        id: &ObjectId,
-        etag: &ETag,
-        taken: Option<u64>,
-    ) {
+    pub(crate) fn attributes_published(&self, id: &ObjectId, etag: &ETag, taken: Option<u64>) {
         if taken.is_some() {
             self.attributes.remove(id, taken);
         }
         if let Some(change) = self.attributes.rebase(id, etag) {
-            core.keep_pending(id, etag, change.attributes);
+            self.core.keep_pending(id, etag, change.attributes);
         }
     }
 }

@@ -121,14 +121,18 @@ impl Files {
     /// changed come with its version.
     pub(super) async fn attributes_of_replaced(
         &self,
-        path: &str,
+        (path, entry): (&str, Option<NameKind>),
         uid: u32,
         how: OpenMode,
     ) -> Result<Attributes, Errno> {
         if !self.keeps_attributes() || how == OpenMode::Change {
             return Ok(Attributes::default());
         }
-        let stored = match self.bounded(self.resolve(path)).await?.entry {
+        let entry = match entry {
+            Some(entry) => entry,
+            None => self.bounded(self.resolve(path)).await?.entry,
+        };
+        let stored = match entry {
             NameKind::File(facts) => self.stored_attributes(path, facts).await?,
             NameKind::Folder | NameKind::Missing => Attributes::default(),
         };

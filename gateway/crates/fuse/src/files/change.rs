@@ -54,6 +54,7 @@ impl Files {
             removed.map_err(|error| errno::written(&error, &path))?;
             files.tell_others(key);
             files.nodes.unlink(&path);
+            files.settings.numbers.write_out().await;
             Ok(())
         };
         run_to_end(work).await
@@ -103,9 +104,7 @@ impl Files {
         let writers = self.writers()?;
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
-        let markers = writers.markers_below(&self.source, &prefix);
-        let holds_folder = markers.iter().any(|key| key.as_str() != prefix);
-        if holds_folder || !writers.snapshots_below(&self.source, &prefix).is_empty() {
+        if writers.holds_below(&self.source, &prefix) {
             return Err(Errno::ENOTEMPTY);
         }
         let empty = self.engine.is_empty(&self.source, &prefix).await;

@@ -1,8 +1,6 @@
 //! Copies inside a mount (copy_file_range(2)): on the server where the source is published, else from the cache or the
 //! spool.
 
-use std::sync::atomic::Ordering;
-
 use bytes::Bytes;
 use fuser::Errno;
 
@@ -46,8 +44,7 @@ impl Files {
         if range.is_empty() {
             return Ok(0);
         }
-        write_handle.users.add(thread);
-        write_handle.idle.store(false, Ordering::Relaxed);
+        write_handle.writes(thread);
         if range.start == to.offset
             && let Some(published) = published(&source).await
         {

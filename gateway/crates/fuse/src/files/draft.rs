@@ -3,6 +3,7 @@
 //! The order matters. A node first holds its draft, so that all later reads are of the draft; then the kernel drops
 //! pages of any other version. All of this, and the end, is done under the node's `turn`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Files {
     pub(crate) fn draft_below(&self, path: &str) -> Option<Answer> {
         let (writers, prefix) = (&self.writable.as_ref()?.writers, format!("{path}/"));
         let is_there = !writers.markers_below(&self.source, &prefix).is_empty()
-            || !writers.snapshots_below(&self.source, &prefix).is_empty();
+            || writers.has_draft_below(&self.source, &prefix);
         is_there.then_some(Answer {
             entry: NameKind::Folder,
             fresh: PINNED_ATTR_TTL,
@@ -87,12 +88,12 @@ impl Files {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };
-        let mut names: Vec<(String, NameKind)> = Vec::new();
+        let mut names = BTreeMap::new();
         for key in writable.writers.markers_below(&self.source, folder) {
             let name = key.as_str()[folder.len()..].split('/').next();
-            let name = name.unwrap_or_default().to_owned();
-            if !name.is_empty() && !names.iter().any(|(known, _)| *known == name) {
-                names.push((name, NameKind::Folder));
+            let name = name.unwrap_or_default();
+            if !name.is_empty() {
+                names.insert(name.to_owned(), NameKind::Folder);
             }
         }
         for (key, drafted) in writable.writers.snapshots_below(&self.source, folder) {
@@ -101,14 +102,15 @@ impl Files {
                 Some((name, _)) => (name, NameKind::Folder),
                 None => (rest, NameKind::File(facts(&drafted))),
             };
-            match names.iter_mut().find(|(known, _)| known == name) {
-                // If a file and a folder have one name, the folder wins.
-                Some(known) if entry == NameKind::Folder => known.1 = entry,
-                Some(_) => {}
-                None => names.push((name.to_owned(), entry)),
+            // If a file and a folder have one name, the folder wins.
+            let known = names
+                .entry(name.to_owned())
+                .or_insert_with(|| entry.clone());
+            if entry == NameKind::Folder {
+                *known = entry;
             }
         }
-        names
+        names.into_iter().collect()
     }
 
     /// Returns the attributes that `stat` shows of a file that is being written.

@@ -103,8 +103,10 @@ impl Files {
             NameKind::Missing => {}
             NameKind::File(_) => return Err(Errno::ENOTDIR),
             NameKind::Folder if keep => return Err(Errno::EEXIST),
-            NameKind::Folder if writers.snapshots_below(&self.source, &new).is_empty() => {}
-            NameKind::Folder => return Err(Errno::ENOTEMPTY),
+            NameKind::Folder if writers.holds_below(&self.source, &new) => {
+                return Err(Errno::ENOTEMPTY);
+            }
+            NameKind::Folder => {}
         }
         let named = async { Ok(self.nodes.hold_folder(&old).await) };
         let named = self.bounded(named).await?;

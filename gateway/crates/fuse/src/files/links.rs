@@ -9,7 +9,6 @@ use fuser::Errno;
 use super::attributes::Creator;
 use super::change::{key, run_to_end};
 use super::draft::headers_of;
-use super::open::ReadData;
 use super::{Files, TimedAttr};
 use crate::errno;
 use tidegate_engine::Open;
@@ -54,8 +53,12 @@ impl Files {
             let told = |error| errno::written(&error, of.as_str());
             let opened = writers.open(&source, &of, OpenMode::CreateNew, headers);
             let writer = opened.await.map_err(told)?;
-            let written = writer.write_at(0, Bytes::from(target)).await;
-            written.map_err(told)?;
+            if let Err(error) = writer.write_at(0, Bytes::from(target)).await {
+                drop(writer);
+                // Else the draft would become a link without a target.
+                let _ = writers.remove(&source, &of).await;
+                return Err(told(error));
+            }
             writer.commit(commit).await.map_err(told)
         };
         run_to_end(work).await?;
@@ -90,11 +93,7 @@ impl Files {
         }
         let read = self.read_version(None, &object, 0..MAX_LINK).await;
         let read = read.map_err(|error| errno::logged(&error, &node.key()))?;
-        let target = match &read {
-            ReadData::Shared(bytes) => bytes.as_ref(),
-            ReadData::Joined(bytes) => bytes.as_slice(),
-        };
-        match target.trim_ascii() {
+        match read.as_ref().trim_ascii() {
             [] => Err(Errno::EIO),
             target => Ok(target.to_vec()),
         }

@@ -45,16 +45,21 @@ impl Files {
             NameKind::Missing if exclusive => OpenMode::CreateNew,
             NameKind::File(_) | NameKind::Missing => OpenMode::Create,
         };
-        let attributes = match &meaning.entry {
-            NameKind::Missing => self.new_attributes(&creator, folder, REGULAR),
-            _ => self.attributes_of_replaced(&path, creator.uid, how).await?,
+        let is_new = meaning.entry == NameKind::Missing;
+        let attributes = match is_new {
+            true => self.new_attributes(&creator, folder, REGULAR),
+            false => {
+                let replaced = (&*path, Some(meaning.entry));
+                self.attributes_of_replaced(replaced, creator.uid, how)
+                    .await?
+            }
         };
         let node = self.nodes.tell(folder, &path, false);
         let idle = how == OpenMode::Change && self.is_unfinished(&node);
         let entered = self.enter(&node, (how, attributes), self.may_pass(flags));
         match entered.await {
             Ok(writing) => {
-                if meaning.entry == NameKind::Missing {
+                if is_new {
                     self.touch_folder(folder);
                 }
                 let (handle, reply) = self.open_writing(writing, creator.thread, idle);
@@ -81,7 +86,9 @@ impl Files {
         };
         let _used = self.use_node(node).await?;
         let idle = how == OpenMode::Change && self.is_unfinished(node);
-        let attributes = self.attributes_of_replaced(&node.key(), uid, how).await?;
+        let attributes = self
+            .attributes_of_replaced((&node.key(), None), uid, how)
+            .await?;
         let entered = self.enter(node, (how, attributes), self.may_pass(flags.0));
         let writing = entered.await?;
         Ok(self.open_writing(writing, thread, idle))
@@ -217,7 +224,9 @@ impl Files {
         };
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
-        let attributes = self.attributes_of_replaced(&node.key(), uid, how).await?;
+        let attributes = self
+            .attributes_of_replaced((&node.key(), None), uid, how)
+            .await?;
         let writing = self.enter(node, (how, attributes), false).await?;
         drop(used);
         let mut done = self.cut(&writing.writer, size).await;

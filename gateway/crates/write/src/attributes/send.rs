@@ -190,7 +190,7 @@ impl Drafts {
     fn give_up(&self, writer: &Writer) {
         let mut writings = self.writings();
         let mut state = writer.writing.state();
-        if state.handles == 1 && state.draft.local().bytes() == 0 {
+        if state.handles == 1 && state.draft.local().bytes() == 0 && !state.is_promised() {
             state.phase.discard();
             let id = state.id.clone();
             drop(state);

@@ -6,7 +6,7 @@
 //! its parent, so a crash may lose one that is empty. If an outage takes the request, the marker waits durably, as a change
 //! of attributes does, and is put once the bucket is back. While markers fail, `mkdir` waits again, and says so.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -107,22 +107,24 @@ impl Writers {
         Ok(())
     }
 
-    /// Returns the folders below a prefix whose markers are on their way.
+    /// Returns the folders below a prefix whose markers are on their way, in order.
     #[must_use]
-    pub fn markers_below(&self, source: &ReadContext, prefix: &str) -> Vec<ObjectKey> {
+    pub fn markers_below(&self, source: &ReadContext, prefix: &str) -> BTreeSet<ObjectKey> {
         let origin = source.origin.id();
+        let mut keys = BTreeSet::from_iter(self.0.attributes.folders_below(origin, prefix));
         let pending = self.0.markers.pending();
         let below = pending
             .iter()
             .filter(|id| id.origin == origin && id.key.as_str().starts_with(prefix));
-        let mut keys: Vec<_> = below.map(|id| id.key.clone()).collect();
-        drop(pending);
-        for key in self.0.attributes.folders_below(origin, prefix) {
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
+        keys.extend(below.map(|id| id.key.clone()));
         keys
+    }
+
+    /// Returns whether a draft, or a new folder that is not in the bucket yet, is below a folder's prefix.
+    #[must_use]
+    pub fn holds_below(&self, source: &ReadContext, prefix: &str) -> bool {
+        let markers = self.markers_below(source, prefix);
+        markers.iter().any(|key| key.as_str() != prefix) || self.has_draft_below(source, prefix)
     }
 
     /// Fails if the name is known to be there: of two callers both may have found nothing before either held the key.

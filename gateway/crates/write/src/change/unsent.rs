@@ -76,17 +76,19 @@ async fn publish_under(
     (old, new): (&ObjectId, &ObjectId),
 ) -> Result<ETag, WriteError> {
     let writing = &hold.writing;
-    let guard = {
+    let (guard, taken) = {
         let mut state = writing.state();
         state.id = new.clone();
         state.note_name(inner.core.next_time(new));
-        // A rename replaces what is there.
-        std::mem::replace(&mut state.guard, Guard::None)
+        // A rename replaces what is there, with the attributes that wait for it.
+        let waiting = inner.attributes.get(new).map(|change| change.revision);
+        let taken = std::mem::replace(&mut state.attributes_of, waiting);
+        (std::mem::replace(&mut state.guard, Guard::None), taken)
     };
     if let Err(error) = writing.commit_locked().await {
         let mut state = writing.state();
         state.id = old.clone();
-        state.guard = guard;
+        (state.guard, state.attributes_of) = (guard, taken);
         drop(state);
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);

@@ -51,7 +51,9 @@ async fn join(
     let Some(writing) = inner.writings().get(id).cloned() else {
         return Ok(None);
     };
-    let Some(writer) = Writer::join(inner, writing) else {
+    let Some(writer) = Writer::join(inner, writing.clone()) else {
+        // It is leaving the table, or is published under another name.
+        drop(writing.gate.read().await);
         return Ok(None);
     };
     match how {

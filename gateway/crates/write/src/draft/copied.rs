@@ -17,6 +17,7 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::publish::send::is_staging_key;
 use crate::spool::data::FRAME_BYTES;
+use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::parts::MAX_OBJECT;
@@ -109,28 +110,33 @@ async fn exclusive(lock: &Arc<RwLock<()>>) -> OwnedRwLockWriteGuard<()> {
 impl Drafts {
     /// Makes the drafts that began as copies of an object independent of it, because it is about to change.
     pub(crate) async fn detach_copies_of(&self, id: &ObjectId) {
-        // A draft that takes a copy after it was looked at sets this again.
-        if !self.has_copies.swap(false, Ordering::SeqCst) {
-            return;
-        }
-        let all: Vec<_> = self.writings().values().cloned().collect();
-        let mut copies = Vec::new();
-        for writing in all {
-            let state = writing.state();
-            let Some(base) = state.copied_base() else {
-                continue;
-            };
-            self.has_copies.store(true, Ordering::SeqCst);
-            let is_of_it = base.key == id.key && state.id.origin == id.origin;
-            drop(state);
-            copies.extend(is_of_it.then_some(writing));
-        }
-        for copy in copies {
+        for copy in self.copies_of(id) {
             if let Err(error) = copy.detach_base().await {
                 let key = copy.id().key;
                 tracing::warn!(%error, key = key.as_str(), "a copy could not be made independent of its source, which changes");
             }
         }
+    }
+}
+
+impl Drafts {
+    /// Returns the drafts that began as copies of an object.
+    fn copies_of(&self, id: &ObjectId) -> Vec<Arc<SharedDraft>> {
+        // Held throughout: another caller must not find the flag cleared before all drafts were looked at.
+        let writings = self.writings();
+        // A draft that takes a copy after it was looked at sets this again.
+        if !self.has_copies.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let is_of_it = |writing: &&Arc<SharedDraft>| {
+            let state = writing.state();
+            let Some(base) = state.copied_base() else {
+                return false;
+            };
+            self.has_copies.store(true, Ordering::SeqCst);
+            base.key == id.key && state.id.origin == id.origin
+        };
+        writings.values().filter(is_of_it).cloned().collect()
     }
 }
 
@@ -150,7 +156,10 @@ impl SharedDraft {
                     writing.forget_copied_base();
                     continue;
                 };
-                writing.keep_piece(&base, piece).await?;
+                // A write to the disk that outlives its caller must keep the lock of the pages.
+                let (draft, inner) = (writing.clone(), writing.inner.clone());
+                let kept = async move { draft.keep_piece(&base, piece).await };
+                run_to_completion(&inner.core, kept).await?;
             }
             Ok(())
         })
@@ -198,8 +207,8 @@ impl SharedDraft {
             }
             read => read?,
         };
-        self.inner.reserve(piece.len()).await?;
-        let (file, space) = (self.file(), &self.inner.spool.space);
+        let room = self.reserve_room(piece.len()).await?;
+        let file = self.file();
         let _page = self.page.write().await;
         loop {
             let gap = {
@@ -209,17 +218,12 @@ impl SharedDraft {
             };
             let Some(gap) = gap else { break };
             let bytes = bytes.slice(gap.within(piece.start));
-            let written = file
-                .blocking(move |file| file.write(gap.start, bytes))
-                .await;
-            if let Err(error) = written {
-                space.give(piece.len());
-                return Err(error.into());
-            }
-            let mut state = self.state();
-            space.take(state.draft.record_fill(gap));
+            file.blocking(move |file| file.write(gap.start, bytes))
+                .await?;
+            let filled = self.state().draft.record_fill(gap);
+            self.inner.spool.space.take(filled);
         }
-        space.give(piece.len());
+        drop(room);
         self.progress.send_replace(());
         Ok(())
     }

@@ -56,6 +56,18 @@ impl Writers {
             .then(|| DraftSnapshot::of(&state))
     }
 
+    /// Returns whether a draft whose key begins with `prefix` differs from the bucket's version.
+    #[must_use]
+    pub fn has_draft_below(&self, source: &ReadContext, prefix: &str) -> bool {
+        let origin = source.origin.id();
+        let writings = self.0.writings();
+        let mut all = writings.iter();
+        all.any(|(id, writing)| {
+            let is_below = id.origin == origin && id.key.as_str().starts_with(prefix);
+            is_below && writing.state().phase.is_unpublished()
+        })
+    }
+
     /// Returns the same for every key that begins with `prefix`, in order of keys.
     #[must_use]
     pub fn snapshots_below(

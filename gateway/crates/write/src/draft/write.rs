@@ -62,17 +62,24 @@ impl SharedDraft {
             let growth = state.draft.growth(range);
             (growth, state.use_set_aside(growth), files)
         };
-        if let Err(error) = self.inner.reserve(needed + files).await {
-            self.inner.spool.space.give(growth - needed);
-            return Err(error);
-        }
-        // The files are counted when they are created.
-        self.inner.spool.space.give(files);
         let space = &self.inner.spool.space;
-        Ok(ReservedRoom {
+        // Released if the caller gives up while it waits for the rest.
+        let mut room = ReservedRoom {
             space,
-            bytes: growth,
-        })
+            bytes: growth - needed,
+        };
+        self.inner.reserve(needed + files).await?;
+        // The files are counted when they are created.
+        space.give(files);
+        room.bytes = growth;
+        Ok(room)
+    }
+
+    /// Reserves room in the spool, for as long as the result is held.
+    pub(crate) async fn reserve_room(&self, bytes: u64) -> Result<ReservedRoom<'_>, WriteError> {
+        self.inner.reserve(bytes).await?;
+        let space = &self.inner.spool.space;
+        Ok(ReservedRoom { space, bytes })
     }
 
     /// Writes bytes into the spool at their offset.

@@ -249,8 +249,7 @@ impl SharedDraft {
         let kept = &self.inner.core.times;
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
         kept.keep(&id, &version.etag, times, attributes);
-        self.inner
-            .attributes_published(&self.inner.core, &id, &version.etag, taken);
+        self.inner.attributes_published(&id, &version.etag, taken);
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;

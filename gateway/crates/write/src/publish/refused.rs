@@ -7,11 +7,9 @@
 use std::sync::Arc;
 
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::Error;
 use tidegate_origin::{Guard, OriginError};
-use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
 
 /// The bytes that are copied at a time.
@@ -124,10 +122,14 @@ impl Writers {
 impl Writer {
     /// Makes every byte that the draft has of its base its own, and drops the condition on the base.
     async fn own_all(&self) -> Result<(), WriteError> {
+        let attributes = self.snapshot().attributes;
+        let from_base = |at| {
+            let rest = ByteRange::new(at, u64::MAX);
+            self.writing.state().draft.first_of_base(rest)
+        };
         let mut at = 0;
-        loop {
-            let next = next_of_base(&self.writing.state(), at);
-            let Some(range) = next else { break };
+        while let Some(gap) = from_base(at) {
+            let range = ByteRange::new(gap.start, gap.end.min(gap.start + PIECE));
             let bytes = self.read_at(range).await?;
             if bytes.len() as u64 != range.len() {
                 return Err(Error::Changed.into());
@@ -135,9 +137,12 @@ impl Writer {
             self.write_at(range.start, bytes).await?;
             at = range.end;
         }
+        // A write makes a set time void, but these are no new bytes.
+        self.set_attributes(|kept| *kept = attributes).await;
         let mut state = self.writing.state();
         // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.
-        if next_of_base(&state, 0).is_some() {
+        let all = ByteRange::new(0, u64::MAX);
+        if state.draft.first_of_base(all).is_some() {
             return Err(WriteError::Changed);
         }
         state.guard = Guard::None;
@@ -158,19 +163,8 @@ impl Writer {
             other.write_at(at, bytes).await?;
             at += length;
         }
+        let attributes = self.snapshot().attributes;
+        other.set_attributes(|kept| *kept = attributes).await;
         other.publish().await
     }
-}
-
-/// Returns the first bytes from `at` on that are the base's, at most a piece.
-fn next_of_base(state: &DraftState, at: u64) -> Option<ByteRange> {
-    let size = state.draft.size();
-    if at >= size {
-        return None;
-    }
-    let sources = state.draft.sources(ByteRange::new(at, size));
-    let is_base = |(_, source): &&(ByteRange, ByteSource)| *source == ByteSource::Base;
-    let (range, _) = sources.iter().find(is_base)?;
-    let end = range.end.min(range.start + PIECE);
-    Some(ByteRange::new(range.start, end))
 }

@@ -89,7 +89,7 @@ async fn while_markers_fail_the_caller_waits_and_is_told() {
     make("one/").await.expect("the bucket was well");
     pass(secs(1)).await;
     let below = || desk.writers.markers_below(source(&desk), "");
-    assert_eq!(below(), [valid("one/")]);
+    assert_eq!(below(), [valid("one/")].into());
     assert!(make("two/").await.expect_err("it is down").is_passing());
     assert_eq!(make("one/").await, Err(WriteError::Exists));
     desk.bucket().set_faults([]);

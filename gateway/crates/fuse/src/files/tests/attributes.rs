@@ -181,6 +181,45 @@ async fn a_rename_takes_a_change_along_and_a_deletion_drops_it() {
     assert_eq!(world.attributes("p/file").mode, Some(0o100_600));
 }
 
+/// A file that is renamed over another one before it was sent has its own attributes, whatever waits for the other.
+#[tokio::test]
+async fn a_renamed_file_does_not_take_the_change_of_the_one_that_it_replaces() {
+    let world = World::keeping();
+    let ino = world.filled("file", "old").await;
+    world.set(ino, mode(0o600)).await;
+    world.set(ino, dated(1_000, 0)).await;
+    let created = world.files.create(ROOT_INO, "new".into(), 0, CLERK).await;
+    let (_, handle, _) = created.expect("created");
+    let written = world.files.write((handle, 0), 0, "new".into(), false);
+    written.await.expect("written");
+    let names = ((ROOT_INO, "new".into()), (ROOT_INO, "file".into()));
+    let renamed = world.files.rename(names.0, names.1, false).await;
+    assert_eq!(renamed, Ok(()));
+    world.files.close(handle).await;
+    world.all_sent().await;
+    assert_eq!(world.stored("p/file").as_deref(), Some(&b"new"[..]));
+    let stored = world.attributes("p/file");
+    assert_eq!(stored.mode, Some(0o100_750));
+    assert!(stored.modified.expect("dated").secs() > 1_000_000_000);
+    assert_eq!(world.walk("file").await.perm, 0o750);
+}
+
+/// A folder that another program's tree has without a marker takes a change along that waits for it.
+#[tokio::test]
+async fn a_folder_without_a_marker_takes_its_change_along() {
+    let world = World::keeping();
+    world.bucket.put("p/old/file", "bytes");
+    let ino = world.walk("old").await.ino.0;
+    world.set(ino, mode(0o700)).await;
+    let names = ((ROOT_INO, "old".into()), (ROOT_INO, "new".into()));
+    let renamed = world.files.rename(names.0, names.1, false).await;
+    assert_eq!(renamed, Ok(()));
+    world.all_sent().await;
+    assert_eq!(world.bucket.keys(), ["p/new/", "p/new/file"]);
+    assert_eq!(world.attributes("p/new/").mode, Some(0o40_700));
+    assert_eq!(world.walk("new").await.perm, 0o700);
+}
+
 #[tokio::test]
 async fn a_write_takes_a_change_along() {
     let world = World::keeping();
