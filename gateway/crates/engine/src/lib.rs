@@ -41,7 +41,6 @@ use tidegate_telemetry::locks::Recover as _;
 pub mod budget;
 pub mod error;
 mod fetch;
-mod folder_prefetch;
 mod invalidate;
 mod metrics;
 pub mod names;
@@ -74,7 +73,6 @@ pub use variant::{Variant, VariantReader, VariantState};
 use fetch::Assembly;
 use fetch::origin_rate::OriginRate;
 use fetch::version_fetches::VersionFetches;
-use folder_prefetch::FolderReaders;
 use invalidate::change_observer::Observers;
 use invalidate::doubt::DoubtMark;
 use invalidate::identities::Identities;
@@ -87,6 +85,7 @@ use open::unconfirmed::Unconfirmed;
 use ready::Readiness;
 use times::TimeTable;
 use variant::Variants;
+use warm::folder_prefetch::FolderReaders;
 
 /// The engine: shared by every frontend of the process.
 #[derive(Debug, Clone)]

@@ -22,6 +22,7 @@ use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 use tidegate_telemetry::locks::Recover as _;
 
+pub(crate) mod folder_prefetch;
 pub mod keys;
 
 /// The largest piece: half of the largest part, so that several fit a disk's queue.

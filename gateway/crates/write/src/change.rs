@@ -42,14 +42,7 @@ impl Writers {
         key: &ObjectKey,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let (hold, lock) = loop {
-            let hold = self.0.hold_publishing(&id).await;
-            let lock = self.0.path.lock_key(&id).await;
-            // A change of attributes may have begun a draft meanwhile.
-            if hold.is_some() || !self.0.writings().contains_key(&id) {
-                break (hold, lock);
-            }
-        };
+        let (hold, lock) = self.0.hold_and_lock(&id).await;
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
             let _lock = lock;
@@ -95,8 +88,8 @@ impl Writers {
         if from == to {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
-        if let Some(published) = self.rename_unsent(source, from, to).await? {
-            return Ok(published);
+        if let Some(renamed) = self.rename_unsent(source, from, to).await? {
+            return renamed.left.map_or(Ok(renamed.etag), Err);
         }
         let (old, new) = (source.object(from), source.object(to));
         let (open, over) = self.0.publish_and_hold(&old, &new).await?;

@@ -63,6 +63,7 @@ mod spool;
 mod task;
 
 pub use change::folder::{CopiedFolder, FolderRename, MovedObject};
+pub use change::unsent::RenamedDraft;
 pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
 pub use draft::snapshot::DraftSnapshot;
 pub use draft::writer::Writer;

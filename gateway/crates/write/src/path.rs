@@ -88,14 +88,13 @@ impl WritePath {
     ) -> Result<(Option<PublishHold>, KeyLock), Error> {
         let held = async {
             let drafts = self.drafts.get().and_then(Weak::upgrade);
-            let hold = match drafts {
+            match drafts {
                 Some(drafts) => {
                     drafts.detach_copies_of(id).await;
-                    drafts.hold_publishing(id).await
+                    drafts.hold_and_lock(id).await
                 }
-                None => None,
-            };
-            (hold, self.lock_key(id).await)
+                None => (None, self.lock_key(id).await),
+            }
         };
         let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;
         held.map_err(|_| Error::Overloaded {

@@ -168,12 +168,13 @@ impl Files {
             let _held = (named, used);
             let unsent = writers.rename_unsent(&files.source, &old, &new).await;
             let unsent = unsent.map_err(|error| errno::written(&error, &from))?;
-            if unsent.is_some() {
+            if let Some(renamed) = unsent {
                 files.tell_others(old);
                 files.tell_others(new);
                 files.moved(&from, (folder, &to), None).await;
                 files.settings.numbers.write_out().await;
-                return Ok(());
+                let left = renamed.left.map(|error| errno::written(&error, &from));
+                return left.map_or(Ok(()), Err);
             }
             let before = files.current_version(&old, is_open).await;
             let renamed = writers.rename(&files.source, &old, &new).await;

@@ -36,7 +36,7 @@ impl Handle {
         share: HandleShare,
         object: Option<Object>,
         write_handle: Option<WriteHandle>,
-        past: bool,
+        (past, opener): (bool, u32),
     ) -> (Self, FopenFlags) {
         let past = past || share.entry.past;
         let paged = PageUse::following(&share.node);
@@ -49,7 +49,7 @@ impl Handle {
             share,
             object,
             write_handle,
-            opener: 0,
+            opener,
             stream: OnceLock::new(),
             _paged: paged,
         };

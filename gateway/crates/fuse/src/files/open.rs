@@ -74,7 +74,7 @@ impl Files {
             return self.open_to_write(&node, flags, caller).await;
         }
         let opened = async {
-            match self.open_to_follow(&node, flags).await? {
+            match self.open_to_follow(&node, flags, caller.0).await? {
                 Some(opened) => Ok(opened),
                 None => self.open_to_read(&node, flags, caller.0).await,
             }
@@ -116,7 +116,7 @@ impl Files {
         let share = HandleShare::new(node, Purpose::Read, follows);
         let (handle, reply) = if follows {
             // A writer began meanwhile.
-            Handle::following(share, Some(object), None, past)
+            Handle::following(share, Some(object), None, (past, thread))
         } else {
             let (paged, reply) = self.prepare_pages(node, &object).await?;
             (Handle::on(share, object, paged, thread), reply)
@@ -134,6 +134,7 @@ impl Files {
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
+        thread: u32,
     ) -> Result<Option<(u64, FopenFlags)>, Errno> {
         let Some(writable) = &self.writable else {
             return Ok(None);
@@ -152,8 +153,8 @@ impl Files {
             self.begin(node, &Arc::new(writer), Purpose::Read).await?
         };
         self.metrics.handles.inc();
-        let (handle, reply) =
-            Handle::following(share, None, None, has_flag(flags.0, OFlags::DIRECT));
+        let past = has_flag(flags.0, OFlags::DIRECT);
+        let (handle, reply) = Handle::following(share, None, None, (past, thread));
         Ok(Some((self.open.open(handle), reply)))
     }
 

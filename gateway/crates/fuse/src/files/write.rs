@@ -110,7 +110,8 @@ impl Files {
             users,
             idle: AtomicBool::new(idle),
         };
-        let (handle, reply) = Handle::following(writing.share, None, Some(write_handle), false);
+        let (handle, reply) =
+            Handle::following(writing.share, None, Some(write_handle), (false, thread));
         (self.open.open(handle), reply)
     }
 

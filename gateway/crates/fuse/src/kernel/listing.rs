@@ -27,12 +27,15 @@ pub(crate) async fn names(
     let names = folder.at(offset.saturating_sub(DOT_ENTRIES)).await;
     let key = folder.node.key();
     let page = names.map_err(|error| errno::logged(&error, &key))?;
-    if offset == 0 {
-        files.read_marker(&folder.node).await;
-    }
-    page.types
-        .get_or_init(|| files.learn_types(&key, &page))
-        .await;
+    let learn = async {
+        if offset == 0 {
+            files.read_marker(&folder.node).await;
+        }
+        let learned = page.types.get_or_init(|| files.learn_types(&key, &page));
+        learned.await;
+    };
+    // A listing that is here is not lost because a bucket does not tell the types of its names.
+    let _ = tokio::time::timeout(files.settings.deadline / 2, learn).await;
     Ok(page)
 }
 

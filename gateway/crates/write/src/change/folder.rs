@@ -24,6 +24,7 @@ use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
 
 mod listing;
+mod unmarked;
 
 use listing::{check_unchanged, list};
 
@@ -303,30 +304,6 @@ impl Drafts {
         if left > 0 {
             tracing::warn!(left, "copies of a folder that was not renamed may be left");
         }
-    }
-
-    /// Moves the changes that wait for folders whose marker is not in the bucket, so that no listing has them.
-    async fn move_folder_changes(
-        self: &Arc<Self>,
-        source: &Arc<ReadContext>,
-        (from, to): (&str, &str),
-    ) {
-        for key in self.attributes.folders_below(source.origin.id(), from) {
-            let rest = key.as_str().get(from.len()..).unwrap_or_default();
-            let Ok(new) = ObjectKey::new(&format!("{to}{rest}")) else {
-                continue;
-            };
-            let (old, new) = (source.object(&key), source.object(&new));
-            let Some(change) = self.attributes.get(&old) else {
-                continue;
-            };
-            self.attributes.remove(&old, None);
-            let known = KnownAttributes::Pending(change.attributes);
-            let place = (new.origin, new.key.as_str());
-            self.core.keep_folder(place, known);
-            self.put_change(source, &new, None, change.attributes);
-        }
-        self.attributes.write_out().await;
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.

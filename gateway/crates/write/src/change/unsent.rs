@@ -17,6 +17,15 @@ use tidegate_engine::ReadContext;
 use tidegate_origin::Guard;
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
 
+/// A draft that was published under another key.
+#[derive(Debug)]
+pub struct RenamedDraft {
+    /// The tag of the published version.
+    pub etag: ETag,
+    /// The error of the deletion of an object under the old key. It is still there then.
+    pub left: Option<WriteError>,
+}
+
 impl DraftState {
     /// Returns whether it is a new object of one part for which no request was sent yet.
     pub(crate) fn is_unsent(&self) -> bool {
@@ -38,17 +47,17 @@ impl Writers {
     }
 
     /// Publishes a draft under another key, if no request for it was sent yet; its handles continue there. Discards the
-    /// draft of the new key. Returns the tag of the published version; `None`: there is no such draft, and nothing was
-    /// done. Runs to its end, also if the caller stops waiting.
+    /// draft of the new key. `None`: there is no such draft, and nothing was done. Runs to its end, also if the caller
+    /// stops waiting.
     ///
     /// # Errors
-    /// The origin's. The draft then stays under its old key, unless only the deletion of an object there failed.
+    /// The origin's. The draft then stays under its old key.
     pub async fn rename_unsent(
         &self,
         source: &Arc<ReadContext>,
         from: &ObjectKey,
         to: &ObjectKey,
-    ) -> Result<Option<ETag>, WriteError> {
+    ) -> Result<Option<RenamedDraft>, WriteError> {
         let (old, new) = (source.object(from), source.object(to));
         if old == new || !self.is_unsent(source, from) {
             return Ok(None);
@@ -74,7 +83,7 @@ async fn publish_under(
     source: &Arc<ReadContext>,
     (hold, over): (&PublishHold, Option<PublishHold>),
     (old, new): (&ObjectId, &ObjectId),
-) -> Result<ETag, WriteError> {
+) -> Result<RenamedDraft, WriteError> {
     let writing = &hold.writing;
     let (guard, taken) = {
         let mut state = writing.state();
@@ -118,9 +127,9 @@ async fn publish_under(
     // Its last handle may have gone meanwhile.
     writing.leave_if_done();
     let committed = writing.state().committed.clone();
-    gone.and(
-        committed
-            .map(|it| it.etag.clone())
-            .ok_or(WriteError::Changed),
-    )
+    let committed = committed.ok_or(WriteError::Changed)?;
+    Ok(RenamedDraft {
+        etag: committed.etag.clone(),
+        left: gone.err(),
+    })
 }

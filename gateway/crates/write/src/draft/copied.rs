@@ -150,12 +150,15 @@ impl SharedDraft {
         let writing = self.clone();
         // Boxed, because it may wait for room, and another draft that leaves the spool is synced first.
         Box::pin(async move {
-            while let Some(base) = writing.next_copied() {
+            let mut at = 0;
+            while let Some(base) = writing.next_copied(at) {
                 let Some((base, piece)) = base else {
                     let _page = writing.page.write().await;
                     writing.forget_copied_base();
+                    at = 0;
                     continue;
                 };
+                at = piece.end;
                 // A write to the disk that outlives its caller must keep the lock of the pages.
                 let (draft, inner) = (writing.clone(), writing.inner.clone());
                 let kept = async move { draft.keep_piece(&base, piece).await };
@@ -165,12 +168,12 @@ impl SharedDraft {
         })
     }
 
-    /// Returns a copied base with a range that only it has. `None`: there is no such base; `Some(None)`: the spool has
-    /// all of it.
-    fn next_copied(&self) -> Option<Option<(Pinned, ByteRange)>> {
+    /// Returns a copied base with a range from `at` on that only it has. `None`: there is no such base; `Some(None)`: the
+    /// spool has the rest.
+    fn next_copied(&self, at: u64) -> Option<Option<(Pinned, ByteRange)>> {
         let state = self.state();
         let base = state.copied_base()?;
-        let gap = state.draft.first_of_base(ByteRange::new(0, u64::MAX));
+        let gap = state.draft.first_of_base(ByteRange::new(at, u64::MAX));
         let piece =
             |gap: ByteRange| ByteRange::new(gap.start, gap.end.min(gap.start + FRAME_BYTES));
         Some(gap.map(|gap| (base.clone(), piece(gap))))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::draft::shared_draft::SharedDraft;
+use crate::locks::key_locks::KeyLock;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError};
 use tidegate_plan::ObjectId;
@@ -31,6 +32,18 @@ impl Drafts {
                     writing,
                     _gate: gate,
                 });
+            }
+        }
+    }
+
+    /// Does the same, and keeps other writers of this process from changing the object. Without a draft there is none
+    /// either while the key is held: a change of attributes begins its draft under that lock.
+    pub(crate) async fn hold_and_lock(&self, id: &ObjectId) -> (Option<PublishHold>, KeyLock) {
+        loop {
+            let hold = self.hold_publishing(id).await;
+            let lock = self.path.lock_key(id).await;
+            if hold.is_some() || !self.writings().contains_key(id) {
+                return (hold, lock);
             }
         }
     }
