@@ -61,6 +61,12 @@ impl Console {
             None => self.open_to_read.then_some(Admitted::Reader),
         }
     }
+
+    /// Returns the answer to a request that is not admitted. A wrong token is counted, logged and delayed.
+    async fn refuse(&self, path: &str, headers: &HeaderMap) -> Response {
+        let needed = "this needs the admin token\n";
+        self.guesses.refuse(path, headers, needed).await
+    }
 }
 
 /// Lets requests of the API pass: reads by token, session or for all; changes by token or session with its CSRF token.
@@ -70,9 +76,8 @@ pub(crate) async fn require_api(
     next: Next,
 ) -> Response {
     let Some(admitted) = console.admit(request.headers()) else {
-        let needed = "this needs the admin token\n";
         let (path, headers) = (request.uri().path(), request.headers());
-        return console.guesses.refuse(path, headers, needed).await;
+        return console.refuse(path, headers).await;
     };
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads && !admitted.may_change(request.headers()) {
@@ -83,7 +88,8 @@ pub(crate) async fn require_api(
     next.run(request).await
 }
 
-/// Lets requests for pages pass; others are sent to the login. A form is checked where its fields are read.
+/// Lets requests for pages pass; others are sent to the login, but those that guess at the token. A form is checked where
+/// its fields are read.
 pub(crate) async fn require_page(
     State(console): State<Console>,
     mut request: Request,
@@ -98,6 +104,10 @@ pub(crate) async fn require_page(
         Some(_) => {
             let body = "a change of a page needs a session: log in\n";
             (StatusCode::FORBIDDEN, body).into_response()
+        }
+        None if request.headers().contains_key(header::AUTHORIZATION) => {
+            let (path, headers) = (request.uri().path(), request.headers());
+            console.refuse(path, headers).await
         }
         None if reads => Redirect::to("/console/login").into_response(),
         None => (StatusCode::UNAUTHORIZED, "log in\n").into_response(),
