@@ -148,6 +148,11 @@ impl Reloader {
         self.present.lock().await.loaded.clone()
     }
 
+    /// Returns whether the admin listener speaks TLS.
+    pub(super) fn admin_has_tls(&self) -> bool {
+        self.admin.has_tls()
+    }
+
     /// Returns the configuration in force, and its origins, to be measured.
     pub(super) async fn measured(&self) -> (Config, Origins) {
         let present = self.present.lock().await;

@@ -7,13 +7,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::admission::log_in;
-use super::{Whole, World, started};
+use super::{LONG, Whole, World, started};
 
 /// Readers at once.
 const MAX_READERS: usize = 32;
-
-/// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
 
 /// Asks for a live part; returns the connection and the status.
 async fn listen(gateway: &Whole, cookie: &str) -> (TcpStream, u16) {

@@ -12,6 +12,9 @@ pub trait Gateway: Send + Sync + 'static {
     /// Returns the configuration in force, as far as the console shows it.
     fn overview(&self) -> BoxFuture<'_, Overview>;
 
+    /// Returns whether the admin listener speaks TLS now: cookies are sent over TLS alone then.
+    fn has_tls(&self) -> bool;
+
     /// Measures memory, disks and buckets, and judges them. Each line of `progress` is one measurement. Measuring takes
     /// from what readers have. Dropping the future stops it.
     ///

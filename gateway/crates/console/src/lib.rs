@@ -53,8 +53,6 @@ pub struct ConsoleParts {
     pub state: Option<PathBuf>,
     /// Whether those who reach the listener may read without the token.
     pub open_to_read: bool,
-    /// Whether the listener is encrypted: cookies are sent over TLS alone then.
-    pub secure: bool,
 }
 
 /// The console.
@@ -71,7 +69,6 @@ pub struct Console {
     live: Arc<Live>,
     guesses: Guesses,
     open_to_read: bool,
-    secure: bool,
 }
 
 impl fmt::Debug for Console {
@@ -96,7 +93,6 @@ impl Console {
             live: Arc::default(),
             guesses,
             open_to_read: parts.open_to_read,
-            secure: parts.secure,
         }
     }
 

@@ -45,7 +45,6 @@ pub(in crate::app) fn endpoints(
         gateway: Arc::new(ConsoleGateway(reloader.clone())),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
-        secure: config.admin.listen.tls,
     };
     let console = Console::new(parts, guesses.clone());
     tokio::spawn(console.clone().run(admin.draining.clone()));
@@ -55,6 +54,10 @@ pub(in crate::app) fn endpoints(
 impl Gateway for ConsoleGateway {
     fn overview(&self) -> BoxFuture<'_, Overview> {
         Box::pin(async { overview(&self.0.loaded().await) })
+    }
+
+    fn has_tls(&self) -> bool {
+        self.0.admin_has_tls()
     }
 
     fn examine(
