@@ -15,8 +15,6 @@ mod authority;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
-#[path = "console/encrypted.rs"]
-mod encrypted;
 #[path = "console/figures.rs"]
 mod figures;
 #[path = "support/gateway.rs"]
@@ -31,6 +29,8 @@ mod mount;
 mod pages;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "console/reload.rs"]
+mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;

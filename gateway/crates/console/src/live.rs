@@ -49,9 +49,9 @@ async fn render(section: Section, console: &Console) -> String {
     let markup = match section {
         Section::Now => page::now::live(console),
         Section::Streams => page::streams::live(console),
-        Section::Tiers => page::tiers::live(console).await,
+        Section::Tiers => page::tiers::live(console),
         Section::Writes => page::writes::live(console).await,
-        Section::Events => page::events::live(console).await,
+        Section::Events => page::events::live(console),
         Section::Doctor => page::doctor::live(console),
     };
     markup.into_string()

@@ -11,7 +11,7 @@ use crate::app::reload::{Reloader, is_live};
 use crate::doctor::{self, DoctorOptions, Progress};
 use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
-use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation};
+use tidegate_config::{Config, ConsoleAccess, EventsKind, ValueLocation};
 use tidegate_console::gateway::{
     ChangeNeeds, HookInfo, OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource,
     StageRate, SubscriptionInfo, Verdict,
@@ -52,8 +52,12 @@ pub(in crate::app) fn endpoints(
 }
 
 impl Gateway for ConsoleGateway {
-    fn overview(&self) -> BoxFuture<'_, Overview> {
-        Box::pin(async { overview(&self.0.loaded().await) })
+    fn overview(&self) -> Overview {
+        overview(&self.0.loaded().config)
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        self.0.loaded().settings.iter().map(setting).collect()
     }
 
     fn has_tls(&self) -> bool {
@@ -151,8 +155,7 @@ fn verdict(report: &doctor::Report) -> Verdict {
     }
 }
 
-fn overview(loaded: &Loaded) -> Overview {
-    let config = &loaded.config;
+fn overview(config: &Config) -> Overview {
     let origins = config.origin.iter().map(|origin| OriginInfo {
         name: origin.name.clone(),
         bucket: origin.bucket.clone(),
@@ -181,7 +184,6 @@ fn overview(loaded: &Loaded) -> Overview {
         prefix: hook.prefix.clone(),
     });
     Overview {
-        settings: loaded.settings.iter().map(setting).collect(),
         origins: origins.collect(),
         routes: routes.collect(),
         subscriptions: subscriptions.collect(),

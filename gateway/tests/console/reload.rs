@@ -1,9 +1,14 @@
-//! The cookie of a session goes over TLS alone once the listener speaks TLS, also if a reload has encrypted it.
+//! The console while the configuration is reloaded, and after that.
+
+use std::io::Write as _;
+use std::process::Command;
 
 use http::Method;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::authority::Authority;
@@ -76,5 +81,40 @@ async fn a_reload_that_encrypts_the_listener_makes_cookies_secure() {
     assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
     let set = answer.lines().find(|line| line.starts_with("set-cookie: "));
     assert!(set.is_some_and(|set| set.ends_with("; Secure")), "{answer}");
+    serving.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configuration_is_shown_while_a_reload_waits() {
+    let world = World::new().await;
+    let mut serving = Serving::configured(&configuration(&world));
+    serving.start().await;
+    let file = serving.config();
+    let text = std::fs::read_to_string(&file).expect("written");
+    std::fs::remove_file(&file).expect("removed");
+    let made = Command::new("mkfifo").arg(&file).status().expect("it runs");
+    assert!(made.success());
+    let admin = serving.admin;
+    let reload = tokio::spawn(async move { ask(admin, Method::POST, "/reload", &[AUTH]).await });
+    // Opened once the reload reads: from here on it waits for the text.
+    let open = spawn_blocking(move || std::fs::File::options().write(true).open(file));
+    let opened = timeout(super::LONG, open).await.expect("in time");
+    let mut pipe = opened.expect("no panic").expect("a pipe");
+    for path in [
+        "/api/v1/settings",
+        "/api/v1/routes",
+        "/api/v1/origins",
+        "/api/v1/hooks",
+        "/console/events",
+    ] {
+        let got = ask(admin, Method::GET, path, &[AUTH]).await;
+        assert_eq!(got.status, 200, "{path}");
+    }
+    assert!(!reload.is_finished(), "it was to wait");
+    pipe.write_all(text.as_bytes()).expect("read");
+    drop(pipe);
+    let got = timeout(super::LONG, reload).await.expect("in time");
+    let got = got.expect("no panic");
+    assert_eq!(got.status, 200, "{}", got.text());
     serving.end().await;
 }
