@@ -50,7 +50,7 @@ async fn render(section: Section, console: &Console) -> String {
         Section::Now => page::now::live(console),
         Section::Streams => page::streams::live(console),
         Section::Tiers => page::tiers::live(console),
-        Section::Writes => page::writes::live(console).await,
+        Section::Writes => page::writes::live(console),
         Section::Events => page::events::live(console),
         Section::Doctor => page::doctor::live(console),
     };
