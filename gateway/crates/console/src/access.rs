@@ -6,6 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::Console;
+use crate::live;
 use crate::sessions::OwnSession;
 
 /// The header in which a script shows the CSRF token of its session.
@@ -47,8 +48,9 @@ impl Admitted {
 }
 
 impl Console {
-    /// Returns the way in which a request is admitted, by its headers.
-    fn admit(&self, headers: &HeaderMap) -> Option<Admitted> {
+    /// Returns the way in which a request is admitted, by its headers. A live part is asked for by a page that is left open,
+    /// and so does not count as a use of its session.
+    fn admit(&self, path: &str, headers: &HeaderMap) -> Option<Admitted> {
         let shows_token = |token: &tidegate_plan::Token| token.is_shown_by(headers);
         if self.admin.token.as_deref().is_some_and(shows_token) {
             return Some(Admitted::Token);
@@ -56,7 +58,11 @@ impl Console {
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
         }
-        match self.sessions.find(headers) {
+        let own = match path == live::PATH {
+            true => self.sessions.look_up(headers),
+            false => self.sessions.find(headers),
+        };
+        match own {
             Some(own) => Some(Admitted::Session(own)),
             None => self.open_to_read.then_some(Admitted::Reader),
         }
@@ -75,7 +81,7 @@ pub(crate) async fn require_api(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(admitted) = console.admit(request.headers()) else {
+    let Some(admitted) = console.admit(request.uri().path(), request.headers()) else {
         let (path, headers) = (request.uri().path(), request.headers());
         return console.refuse(path, headers).await;
     };
@@ -96,7 +102,7 @@ pub(crate) async fn require_page(
     next: Next,
 ) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    match console.admit(request.headers()) {
+    match console.admit(request.uri().path(), request.headers()) {
         Some(admitted) if reads || admitted.session().is_some() => {
             request.extensions_mut().insert(admitted);
             next.run(request).await

@@ -170,5 +170,5 @@ fn pages() -> Router<Console> {
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),
         )
-        .route("/console/live", get(live::events))
+        .route(live::PATH, get(live::events))
 }

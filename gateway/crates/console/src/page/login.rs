@@ -145,7 +145,8 @@ pub(crate) async fn sessions(
         }
     };
     let content = html! {
-        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process." }
+        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process. A page that is left open does "
+            "not keep it." }
         table.cards {
             thead {
                 tr {
