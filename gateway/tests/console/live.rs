@@ -30,8 +30,8 @@ async fn listen_to(gateway: &Whole, section: &str, cookie: &str) -> (TcpStream, 
     (io, status.parse().expect("a status"))
 }
 
-/// Reads until `text` has come.
-async fn read_until(io: &mut TcpStream, text: &str) {
+/// Reads until `text` has come; returns all that came.
+async fn read_until(io: &mut TcpStream, text: &str) -> String {
     let mut all = Vec::new();
     let read = async {
         while !String::from_utf8_lossy(&all).contains(text) {
@@ -40,6 +40,7 @@ async fn read_until(io: &mut TcpStream, text: &str) {
         }
     };
     timeout(LONG, read).await.expect("in time");
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,6 +93,21 @@ async fn a_reader_gets_at_once_what_others_know_already() {
     drop((first, second));
     let (mut again, _) = listen_to(&gateway, "events", &cookie).await;
     read_until(&mut again, "not proven").await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_an_event_of_their_own() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    let (mut io, _) = listen(&gateway, &cookie).await;
+    let text = read_until(&mut io, "The last day").await;
+    let (figures, charts) = text.split_once("event: charts\ndata: ").expect("both");
+    assert!(figures.contains("tiles") && charts.starts_with("<h2>The last hour"));
+    let more = read_until(&mut io, "tiles").await;
+    assert!(!more.contains("The last hour"), "{more}");
+    assert_eq!(listen_to(&gateway, "charts", &cookie).await.1, 400);
     gateway.stop().await;
 }
 

@@ -39,6 +39,7 @@ use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
 use page::doctor::DoctorRun;
+use page::now::DrawnCharts;
 use sampler::{Readiness, Sampler};
 use sessions::Sessions;
 
@@ -67,6 +68,7 @@ pub struct Console {
     versions: Arc<KnownVersions>,
     doctor: Arc<DoctorRun>,
     live: Arc<Live>,
+    charts: Arc<DrawnCharts>,
     guesses: Guesses,
     open_to_read: bool,
 }
@@ -91,6 +93,7 @@ impl Console {
             versions: Arc::default(),
             doctor: Arc::default(),
             live: Arc::default(),
+            charts: Arc::default(),
             guesses,
             open_to_read: parts.open_to_read,
         }

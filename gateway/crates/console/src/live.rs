@@ -16,6 +16,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::select_all;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -51,8 +52,8 @@ pub(crate) struct Live {
 /// One reader.
 struct Reader {
     console: Console,
-    section: Section,
-    receiver: watch::Receiver<String>,
+    /// Its sections.
+    sections: Vec<(Section, watch::Receiver<String>)>,
     /// Its session, if it has one.
     session: Option<u64>,
     /// Cancelled when the session has ended.
@@ -74,6 +75,7 @@ fn render(section: Section, console: &Console) -> String {
         Section::Writes => page::writes::live(console),
         Section::Events => page::events::live(console),
         Section::Doctor => page::doctor::live(console),
+        Section::Charts => page::now::charts(console),
     };
     markup.into_string()
 }
@@ -94,9 +96,9 @@ impl Live {
 
     /// Returns the number of readers.
     fn readers(&self) -> usize {
-        self.sections
-            .iter()
-            .map(watch::Sender::receiver_count)
+        let asked = ALL.iter().filter(|section| section.can_be_asked_for());
+        asked
+            .map(|section| self.sender(*section).receiver_count())
             .sum()
     }
 
@@ -120,10 +122,10 @@ impl Console {
             return None;
         }
         let session = admitted.session().map(|own| own.id);
+        let with_receiver = |section: &Section| (*section, self.live.sender(*section).subscribe());
         let reader = Reader {
             console: self.clone(),
-            section,
-            receiver: self.live.sender(section).subscribe(),
+            sections: section.parts().iter().map(with_receiver).collect(),
             session,
             ended: session.map_or_else(CancellationToken::new, |id| self.sessions.end_of(id)),
         };
@@ -159,11 +161,13 @@ impl Console {
 }
 
 impl Reader {
-    /// Marks its section as changed, as it is now.
+    /// Marks its sections as changed, as they are now.
     fn begin(&mut self) {
-        let text = render(self.section, &self.console);
-        self.console.live.publish(self.section, text);
-        self.receiver.mark_changed();
+        for (section, receiver) in &mut self.sections {
+            let text = render(*section, &self.console);
+            self.console.live.publish(*section, text);
+            receiver.mark_changed();
+        }
     }
 
     /// Returns the next event; `None`: its session or the gateway ends.
@@ -175,13 +179,18 @@ impl Reader {
         {
             return None;
         }
+        let changed = self.sections.iter_mut().map(|(section, receiver)| {
+            Box::pin(async {
+                receiver.changed().await.ok()?;
+                Some(event(*section, &receiver.borrow_and_update()))
+            })
+        });
         tokio::select! {
             biased;
             () = self.console.admin.draining.cancelled() => None,
             () = self.ended.cancelled() => None,
-            changed = timeout(KEEP_ALIVE, self.receiver.changed()) => match changed {
-                Ok(Ok(())) => Some(event(&self.receiver.borrow_and_update())),
-                Ok(Err(_)) => None,
+            changed = timeout(KEEP_ALIVE, select_all(changed)) => match changed {
+                Ok((event, ..)) => event,
                 Err(_) => Some(":\n\n".to_owned()),
             }
         }
@@ -215,9 +224,14 @@ pub(crate) async fn events(
         .into_response()
 }
 
-/// Returns an event with this text.
-fn event(text: &str) -> String {
-    let mut event = String::with_capacity(text.len() + 16);
+/// Returns an event with this text. That of a section which cannot be asked for by itself has its name.
+fn event(section: Section, text: &str) -> String {
+    let mut event = String::with_capacity(text.len() + 32);
+    if !section.can_be_asked_for() {
+        event.push_str("event: ");
+        event.push_str(section.name());
+        event.push('\n');
+    }
     // An empty text is one line too: without data there is no event.
     for line in text.split(['\n', '\r']) {
         event.push_str("data: ");
@@ -234,11 +248,12 @@ mod tests {
 
     #[test]
     fn an_event_has_data_whatever_its_text() {
-        assert_eq!(event(""), "data: \n\n");
+        assert_eq!(event(Section::Doctor, ""), "data: \n\n");
         assert_eq!(
-            event("<p>a\rb\n</p>"),
+            event(Section::Streams, "<p>a\rb\n</p>"),
             "data: <p>a\ndata: b\ndata: </p>\n\n"
         );
+        assert_eq!(event(Section::Charts, "x"), "event: charts\ndata: x\n\n");
     }
 
     #[test]
