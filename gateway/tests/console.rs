@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 
 #[path = "console/admission.rs"]
 mod admission;
+#[path = "tls/authority.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod authority;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
@@ -19,8 +22,18 @@ mod figures;
 mod gateway;
 #[path = "console/live.rs"]
 mod live;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites mount")]
+mod mount;
 #[path = "console/pages.rs"]
 mod pages;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "console/reload.rs"]
+mod reload;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites start it with a profile")]
 mod world;
@@ -29,6 +42,9 @@ use gateway::{Got, Whole, ask, send};
 use world::{World, sample};
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
+
+/// Timeout of a test's waits; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Paths that need a parameter, with one.
 const WITH_PARAMETERS: [(&str, &str); 1] = [("/api/v1/objects", "/api/v1/objects?path=/o/")];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
 use super::events::Proofs;
@@ -64,6 +64,8 @@ pub(super) struct Reloader {
     hooks: Arc<WrittenKeys>,
     /// Held during a reload.
     present: Mutex<InForce>,
+    /// The configuration in force, for those who only read it.
+    shown: watch::Sender<Arc<Loaded>>,
 }
 
 /// The parts of another configuration, not in force yet.
@@ -79,7 +81,7 @@ struct PreparedParts {
 /// The configuration in force.
 #[derive(Debug)]
 struct InForce {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     parts: RouteParts,
     origins: LiveOrigins,
 }
@@ -118,7 +120,7 @@ impl Reloader {
         parts: &GatewayParts,
         (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
     ) -> Self {
-        let routes = &parts.routes;
+        let (routes, loaded) = (&parts.routes, Arc::new(loaded));
         let mounts = loaded.config.mount.iter();
         let mounts = mounts.map(|mount| MountedRoute::new(&loaded.config, mount));
         let mounts: Vec<_> = mounts.collect();
@@ -135,6 +137,7 @@ impl Reloader {
             control: control.clone(),
             admin,
             hooks: parts.written_keys.clone(),
+            shown: watch::Sender::new(loaded.clone()),
             present: Mutex::new(InForce {
                 loaded,
                 parts: routes.clone(),
@@ -143,9 +146,14 @@ impl Reloader {
         }
     }
 
-    /// Returns the configuration in force, with the keys as they are written now.
-    pub(super) async fn loaded(&self) -> Loaded {
-        self.present.lock().await.loaded.clone()
+    /// Returns the configuration in force, with the keys as they are written now. Does not wait for a reload.
+    pub(super) fn loaded(&self) -> Arc<Loaded> {
+        self.shown.borrow().clone()
+    }
+
+    /// Returns whether the admin listener speaks TLS.
+    pub(super) fn admin_has_tls(&self) -> bool {
+        self.admin.has_tls()
     }
 
     /// Returns the configuration in force, and its origins, to be measured.
@@ -205,10 +213,11 @@ impl Reloader {
             "configuration reloaded"
         );
         *present = InForce {
-            loaded: in_force(old, loaded),
+            loaded: Arc::new(in_force(old, loaded)),
             parts,
             origins,
         };
+        self.shown.send_replace(present.loaded.clone());
         Ok(report)
     }
 

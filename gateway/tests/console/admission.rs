@@ -1,5 +1,7 @@
 //! No change without the token, or a session of it; also not for a page of another origin, nor under another host.
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::Method;
 
 use super::{AUTH, Whole, World, ask, post, send, started};
@@ -212,4 +214,31 @@ async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
         );
         gateway.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_no_way_to_guess_the_token() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let wrong = [("authorization", "Bearer t0ken-of-the-test")];
+    for (method, path) in [("GET", "/"), ("POST", "/console/objects")] {
+        let got = ask(gateway.admin, method.parse().expect("one"), path, &wrong).await;
+        assert_eq!(got.status, 401, "{method} {path}");
+        assert!(got.header("www-authenticate").starts_with("Bearer"));
+    }
+    // Each one waits longer than the one before, and only a few may wait at a time.
+    let guess = |_| status(&gateway, "GET", "/", &wrong);
+    let mut guesses = (0..20).map(guess).collect::<FuturesUnordered<_>>();
+    let mut is_counted = false;
+    while let Some(status) = guesses.next().await {
+        assert!([401, 429].contains(&status), "{status}");
+        is_counted = status == 429;
+        if is_counted {
+            break;
+        }
+    }
+    assert!(is_counted, "all were answered");
+    drop(guesses);
+    assert_eq!(status(&gateway, "GET", "/", &[AUTH]).await, 200);
+    gateway.stop().await;
 }

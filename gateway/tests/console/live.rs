@@ -7,19 +7,20 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::admission::log_in;
-use super::{Whole, World, started};
+use super::{LONG, Whole, World, post, started};
 
 /// Readers at once.
 const MAX_READERS: usize = 32;
 
-/// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
-
 /// Asks for a live part; returns the connection and the status.
 async fn listen(gateway: &Whole, cookie: &str) -> (TcpStream, u16) {
+    listen_to(gateway, "now", cookie).await
+}
+
+async fn listen_to(gateway: &Whole, section: &str, cookie: &str) -> (TcpStream, u16) {
     let mut io = TcpStream::connect(gateway.admin).await.expect("listening");
     let head = format!(
-        "GET /console/live?section=now HTTP/1.1\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n",
+        "GET /console/live?section={section} HTTP/1.1\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n",
         gateway.admin
     );
     io.write_all(head.as_bytes()).await.expect("sent");
@@ -29,8 +30,8 @@ async fn listen(gateway: &Whole, cookie: &str) -> (TcpStream, u16) {
     (io, status.parse().expect("a status"))
 }
 
-/// Reads until `text` has come.
-async fn read_until(io: &mut TcpStream, text: &str) {
+/// Reads until `text` has come; returns all that came.
+async fn read_until(io: &mut TcpStream, text: &str) -> String {
     let mut all = Vec::new();
     let read = async {
         while !String::from_utf8_lossy(&all).contains(text) {
@@ -39,6 +40,7 @@ async fn read_until(io: &mut TcpStream, text: &str) {
         }
     };
     timeout(LONG, read).await.expect("in time");
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,4 +78,53 @@ async fn read_until_end(io: &mut TcpStream) {
     let mut rest = Vec::new();
     let read = timeout(LONG, io.read_to_end(&mut rest)).await;
     let _ = read.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_gets_at_once_what_others_know_already() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    // Nothing of this section changes while the test runs.
+    let (mut first, _) = listen_to(&gateway, "events", &cookie).await;
+    read_until(&mut first, "not proven").await;
+    let (mut second, _) = listen_to(&gateway, "events", &cookie).await;
+    read_until(&mut second, "not proven").await;
+    drop((first, second));
+    let (mut again, _) = listen_to(&gateway, "events", &cookie).await;
+    read_until(&mut again, "not proven").await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_an_event_of_their_own() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    let (mut io, _) = listen(&gateway, &cookie).await;
+    let text = read_until(&mut io, "The last day").await;
+    let (figures, charts) = text.split_once("event: charts\ndata: ").expect("both");
+    assert!(figures.contains("tiles") && charts.starts_with("<h2>The last hour"));
+    let more = read_until(&mut io, "tiles").await;
+    assert!(!more.contains("The last hour"), "{more}");
+    assert_eq!(listen_to(&gateway, "charts", &cookie).await.1, 400);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_part_ends_with_its_session() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, csrf) = log_in(&gateway).await;
+    let (other, _) = log_in(&gateway).await;
+    let (mut io, _) = listen_to(&gateway, "events", &cookie).await;
+    let (mut stays, _) = listen_to(&gateway, "now", &other).await;
+    read_until(&mut io, "not proven").await;
+    let fields = format!("csrf={csrf}");
+    let got = post(&gateway, "/console/logout", &cookie, &fields).await;
+    assert_eq!(got.status, 303);
+    read_until(&mut io, "\r\n0\r\n\r\n").await;
+    read_until(&mut stays, "tiles").await;
+    read_until(&mut stays, "tiles").await;
+    gateway.stop().await;
 }

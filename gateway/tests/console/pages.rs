@@ -1,6 +1,9 @@
 //! The pages: whole without a script, and nothing in them from elsewhere.
 
+use std::time::SystemTime;
+
 use http::Method;
+use serde_json::{Value, json};
 
 use super::admission::log_in;
 use super::{World, ask, configuration, post, started};
@@ -18,9 +21,42 @@ const PAGES: [&str; 9] = [
     "/console/sessions",
 ];
 
+/// Writes a full history into the state folder: a point each 10 s for an hour, and each 5 minutes for a day.
+fn write_history(world: &World) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_secs_f64();
+    let points = |count: usize, period: usize| -> Vec<Value> {
+        let point = |n: usize| {
+            // Values that jump, as those of a busy gateway.
+            let value = |seed: usize| (n * 7919 + seed * 104_729) % 99_991;
+            let time = value(1) as f64 / 1e5;
+            json!({
+                "time": now - (period * (count - n)) as f64 + period as f64 / 2.0,
+                "figures": {
+                    "requests_per_second": value(2) as f64 / 7.0,
+                    "bytes_per_second": value(3) as f64 * 1e4,
+                    "fetched_bytes_per_second": value(4) as f64 * 1e3,
+                    "hit_share": { "memory": 0.5, "disk": 0.25, "origin": 0.25 },
+                    "amplification": 0.25,
+                    "first_byte": { "p50": time / 4.0, "p90": time / 2.0, "p99": time },
+                    "stalls": value(5),
+                    "errors": value(6),
+                },
+            })
+        };
+        (0..count).map(point).collect()
+    };
+    let history = json!({ "hour": points(360, 10), "day": points(288, 300) });
+    let state = world.folder.path().join("state");
+    std::fs::create_dir_all(&state).expect("made");
+    let file = state.join("console-history.json");
+    std::fs::write(file, history.to_string()).expect("written");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_page_keeps_to_its_policy_and_is_small() {
     let world = World::new().await;
+    write_history(&world);
     let gateway = started(&world).await;
     let (cookie, _) = log_in(&gateway).await;
     let session = [("cookie", cookie.as_str())];
@@ -60,6 +96,13 @@ async fn each_page_keeps_to_its_policy_and_is_small() {
         assert_eq!(text.matches("<script").count(), 1, "{path}");
         assert_eq!(text.matches("<h1").count(), 1, "{path}");
         let is_settings = path.starts_with("/console/settings");
+        if path == "/" {
+            let (live, charts) = text.split_once("<div id=\"charts\">").expect("both");
+            assert!(live.contains("tiles") && !live.contains("class=\"chart\""));
+            assert_eq!(charts.matches("class=\"chart\"").count(), 12, "{charts}");
+            let steps = charts.matches('l').count();
+            assert!(steps > 2 * 6 * (360 + 280), "the history is full: {steps}");
+        }
         let whole = text.len() + assets;
         assert!(whole < 100_000 || is_settings, "{path}: {whole} bytes");
     }

@@ -6,6 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::Console;
+use crate::live;
 use crate::sessions::OwnSession;
 
 /// The header in which a script shows the CSRF token of its session.
@@ -47,8 +48,9 @@ impl Admitted {
 }
 
 impl Console {
-    /// Returns the way in which a request is admitted, by its headers.
-    fn admit(&self, headers: &HeaderMap) -> Option<Admitted> {
+    /// Returns the way in which a request is admitted, by its headers. A live part is asked for by a page that is left open,
+    /// and so does not count as a use of its session.
+    fn admit(&self, path: &str, headers: &HeaderMap) -> Option<Admitted> {
         let shows_token = |token: &tidegate_plan::Token| token.is_shown_by(headers);
         if self.admin.token.as_deref().is_some_and(shows_token) {
             return Some(Admitted::Token);
@@ -56,10 +58,20 @@ impl Console {
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
         }
-        match self.sessions.find(headers) {
+        let own = match path == live::PATH {
+            true => self.sessions.look_up(headers),
+            false => self.sessions.find(headers),
+        };
+        match own {
             Some(own) => Some(Admitted::Session(own)),
             None => self.open_to_read.then_some(Admitted::Reader),
         }
+    }
+
+    /// Returns the answer to a request that is not admitted. A wrong token is counted, logged and delayed.
+    async fn refuse(&self, path: &str, headers: &HeaderMap) -> Response {
+        let needed = "this needs the admin token\n";
+        self.guesses.refuse(path, headers, needed).await
     }
 }
 
@@ -69,10 +81,9 @@ pub(crate) async fn require_api(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(admitted) = console.admit(request.headers()) else {
-        let needed = "this needs the admin token\n";
+    let Some(admitted) = console.admit(request.uri().path(), request.headers()) else {
         let (path, headers) = (request.uri().path(), request.headers());
-        return console.guesses.refuse(path, headers, needed).await;
+        return console.refuse(path, headers).await;
     };
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads && !admitted.may_change(request.headers()) {
@@ -83,14 +94,15 @@ pub(crate) async fn require_api(
     next.run(request).await
 }
 
-/// Lets requests for pages pass; others are sent to the login. A form is checked where its fields are read.
+/// Lets requests for pages pass; others are sent to the login, but those that guess at the token. A form is checked where
+/// its fields are read.
 pub(crate) async fn require_page(
     State(console): State<Console>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    match console.admit(request.headers()) {
+    match console.admit(request.uri().path(), request.headers()) {
         Some(admitted) if reads || admitted.session().is_some() => {
             request.extensions_mut().insert(admitted);
             next.run(request).await
@@ -98,6 +110,10 @@ pub(crate) async fn require_page(
         Some(_) => {
             let body = "a change of a page needs a session: log in\n";
             (StatusCode::FORBIDDEN, body).into_response()
+        }
+        None if request.headers().contains_key(header::AUTHORIZATION) => {
+            let (path, headers) = (request.uri().path(), request.headers());
+            console.refuse(path, headers).await
         }
         None if reads => Redirect::to("/console/login").into_response(),
         None => (StatusCode::UNAUTHORIZED, "log in\n").into_response(),

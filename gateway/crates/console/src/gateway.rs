@@ -9,8 +9,14 @@ use utoipa::ToSchema;
 
 /// The parts of the gateway that only the composition root knows.
 pub trait Gateway: Send + Sync + 'static {
-    /// Returns the configuration in force, as far as the console shows it.
-    fn overview(&self) -> BoxFuture<'_, Overview>;
+    /// Returns the configuration in force, as far as live parts show it. Waits for nothing, also not for a reload.
+    fn overview(&self) -> Overview;
+
+    /// Returns every key of the configuration in force. Waits for nothing.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Returns whether the admin listener speaks TLS now: cookies are sent over TLS alone then.
+    fn has_tls(&self) -> bool;
 
     /// Measures memory, disks and buckets, and judges them. Each line of `progress` is one measurement. Measuring takes
     /// from what readers have. Dropping the future stops it.
@@ -27,8 +33,6 @@ pub trait Gateway: Send + Sync + 'static {
 /// The configuration in force.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// Every key.
-    pub settings: Vec<Setting>,
     /// The origins.
     pub origins: Vec<OriginInfo>,
     /// The routes, in the order of the configuration.

@@ -39,6 +39,7 @@ use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
 use page::doctor::DoctorRun;
+use page::now::DrawnCharts;
 use sampler::{Readiness, Sampler};
 use sessions::Sessions;
 
@@ -53,8 +54,6 @@ pub struct ConsoleParts {
     pub state: Option<PathBuf>,
     /// Whether those who reach the listener may read without the token.
     pub open_to_read: bool,
-    /// Whether the listener is encrypted: cookies are sent over TLS alone then.
-    pub secure: bool,
 }
 
 /// The console.
@@ -69,9 +68,9 @@ pub struct Console {
     versions: Arc<KnownVersions>,
     doctor: Arc<DoctorRun>,
     live: Arc<Live>,
+    charts: Arc<DrawnCharts>,
     guesses: Guesses,
     open_to_read: bool,
-    secure: bool,
 }
 
 impl fmt::Debug for Console {
@@ -94,9 +93,9 @@ impl Console {
             versions: Arc::default(),
             doctor: Arc::default(),
             live: Arc::default(),
+            charts: Arc::default(),
             guesses,
             open_to_read: parts.open_to_read,
-            secure: parts.secure,
         }
     }
 
@@ -174,5 +173,5 @@ fn pages() -> Router<Console> {
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),
         )
-        .route("/console/live", get(live::events))
+        .route(live::PATH, get(live::events))
 }

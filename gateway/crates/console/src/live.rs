@@ -1,25 +1,36 @@
-//! Server-Sent Events: the live part of a page, once a second.
+//! Server-Sent Events: the live parts of a page, once a second.
 //!
 //! One task renders for all: each section that has a reader is rendered once a second, and sent to every reader of it if
-//! it has changed. The task ends with the last reader. Readers are bounded in number; a slow one misses what is between.
+//! it has changed. Rendering waits for nothing, so that no section holds up another. A reader gets the section at once as
+//! it is when it comes. The task ends with the last reader. Readers are bounded in number; a slow one misses what is
+//! between.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::mem;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::select_all;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::Console;
+use crate::access::Admitted;
 use crate::page;
 use crate::section::{ALL, Section};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The path of the live parts.
+pub(crate) const PATH: &str = "/console/live";
 
 /// The most readers at once; the listener has 64 connections in all.
 const MAX_READERS: usize = 32;
@@ -27,16 +38,27 @@ const MAX_READERS: usize = 32;
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// The time after which a reader without an event gets a comment, which keeps proxies from ending the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
 /// The readers of live parts.
 #[derive(Debug)]
 pub(crate) struct Live {
     sections: [watch::Sender<String>; ALL.len()],
-    readers: AtomicUsize,
-    runs: AtomicBool,
+    /// Whether the task runs. Held while a reader comes and while the task decides whether it ends.
+    runs: Mutex<bool>,
 }
 
-/// The place of one reader.
-struct Place(Console);
+/// One reader.
+struct Reader {
+    console: Console,
+    /// Its sections.
+    sections: Vec<(Section, watch::Receiver<String>)>,
+    /// Its session, if it has one.
+    session: Option<u64>,
+    /// Cancelled when the session has ended.
+    ended: CancellationToken,
+}
 
 /// The request of a live part.
 #[derive(Debug, Deserialize)]
@@ -45,14 +67,15 @@ pub(crate) struct LiveQuery {
 }
 
 /// Renders the live part of a section.
-async fn render(section: Section, console: &Console) -> String {
+fn render(section: Section, console: &Console) -> String {
     let markup = match section {
         Section::Now => page::now::live(console),
         Section::Streams => page::streams::live(console),
-        Section::Tiers => page::tiers::live(console).await,
-        Section::Writes => page::writes::live(console).await,
-        Section::Events => page::events::live(console).await,
+        Section::Tiers => page::tiers::live(console),
+        Section::Writes => page::writes::live(console),
+        Section::Events => page::events::live(console),
         Section::Doctor => page::doctor::live(console),
+        Section::Charts => page::now::charts(console),
     };
     markup.into_string()
 }
@@ -61,31 +84,55 @@ impl Default for Live {
     fn default() -> Self {
         Self {
             sections: std::array::from_fn(|_| watch::Sender::new(String::new())),
-            readers: AtomicUsize::new(0),
-            runs: AtomicBool::new(false),
+            runs: Mutex::default(),
         }
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.live.readers.fetch_sub(1, Ordering::AcqRel);
+impl Live {
+    fn sender(&self, section: Section) -> &watch::Sender<String> {
+        &self.sections[section as usize]
+    }
+
+    /// Returns the number of readers.
+    fn readers(&self) -> usize {
+        let asked = ALL.iter().filter(|section| section.can_be_asked_for());
+        asked
+            .map(|section| self.sender(*section).receiver_count())
+            .sum()
+    }
+
+    /// Sends a section to its readers if it has changed.
+    fn publish(&self, section: Section, text: String) {
+        self.sender(section).send_if_modified(|last| {
+            let is_new = *last != text;
+            if is_new {
+                *last = text;
+            }
+            is_new
+        });
     }
 }
 
 impl Console {
-    /// Takes a place among the readers; `None`: there are too many.
-    fn listen(&self) -> Option<Place> {
-        let readers = &self.live.readers;
-        if readers.fetch_add(1, Ordering::AcqRel) >= MAX_READERS {
-            readers.fetch_sub(1, Ordering::AcqRel);
+    /// Makes a reader of a section; `None`: there are too many.
+    fn listen(&self, section: Section, admitted: &Admitted) -> Option<Reader> {
+        let mut runs = self.live.runs.lock().recover();
+        if self.live.readers() >= MAX_READERS {
             return None;
         }
-        let place = Place(self.clone());
-        if !self.live.runs.swap(true, Ordering::AcqRel) {
+        let session = admitted.session().map(|own| own.id);
+        let with_receiver = |section: &Section| (*section, self.live.sender(*section).subscribe());
+        let reader = Reader {
+            console: self.clone(),
+            sections: section.parts().iter().map(with_receiver).collect(),
+            session,
+            ended: session.map_or_else(CancellationToken::new, |id| self.sessions.end_of(id)),
+        };
+        if !mem::replace(&mut *runs, true) {
             tokio::spawn(self.clone().render_while_read());
         }
-        Some(place)
+        Some(reader)
     }
 
     /// Renders once a second for as long as there is a reader.
@@ -94,29 +141,57 @@ impl Console {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if self.admin.draining.is_cancelled() || self.live.readers.load(Ordering::Acquire) == 0
-            {
-                self.live.runs.store(false, Ordering::Release);
-                // A reader that came just now has seen the task as running.
-                let missed = self.live.readers.load(Ordering::Acquire) > 0;
-                if self.admin.draining.is_cancelled()
-                    || !missed
-                    || self.live.runs.swap(true, Ordering::AcqRel)
-                {
-                    return;
+            if self.stops_rendering() {
+                return;
+            }
+            for section in ALL {
+                if self.live.sender(section).receiver_count() > 0 {
+                    self.live.publish(section, render(section, &self));
                 }
             }
-            for (section, sender) in ALL.iter().zip(&self.live.sections) {
-                if sender.receiver_count() > 0 {
-                    let text = render(*section, &self).await;
-                    sender.send_if_modified(|last| {
-                        let is_new = *last != text;
-                        if is_new {
-                            *last = text;
-                        }
-                        is_new
-                    });
-                }
+        }
+    }
+
+    /// Returns whether the task ends; the next reader begins another one then.
+    fn stops_rendering(&self) -> bool {
+        let mut runs = self.live.runs.lock().recover();
+        *runs = !self.admin.draining.is_cancelled() && self.live.readers() > 0;
+        !*runs
+    }
+}
+
+impl Reader {
+    /// Marks its sections as changed, as they are now.
+    fn begin(&mut self) {
+        for (section, receiver) in &mut self.sections {
+            let text = render(*section, &self.console);
+            self.console.live.publish(*section, text);
+            receiver.mark_changed();
+        }
+    }
+
+    /// Returns the next event; `None`: its session or the gateway ends.
+    async fn next(&mut self) -> Option<String> {
+        // A session that was idle for too long ends when it is looked for.
+        if self
+            .session
+            .is_some_and(|id| !self.console.sessions.lives(id))
+        {
+            return None;
+        }
+        let changed = self.sections.iter_mut().map(|(section, receiver)| {
+            Box::pin(async {
+                receiver.changed().await.ok()?;
+                Some(event(*section, &receiver.borrow_and_update()))
+            })
+        });
+        tokio::select! {
+            biased;
+            () = self.console.admin.draining.cancelled() => None,
+            () = self.ended.cancelled() => None,
+            changed = timeout(KEEP_ALIVE, select_all(changed)) => match changed {
+                Ok((event, ..)) => event,
+                Err(_) => Some(":\n\n".to_owned()),
             }
         }
     }
@@ -125,29 +200,17 @@ impl Console {
 /// Answers `GET /console/live?section=now`.
 pub(crate) async fn events(
     State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
     Query(query): Query<LiveQuery>,
 ) -> Response {
-    let Some(place) = console.listen() else {
+    let Some(mut reader) = console.listen(query.section, &admitted) else {
         let body = "too many pages are open\n";
         return (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
     };
-    let draining = console.admin.draining.clone();
-    let at = ALL
-        .iter()
-        .position(|section| *section == query.section)
-        .unwrap_or(0);
-    let mut receiver = console.live.sections[at].subscribe();
-    receiver.mark_unchanged();
-    let state = (receiver, place, draining);
-    let parts = stream::unfold(state, |(mut receiver, place, draining)| async move {
-        let changed = tokio::time::timeout(Duration::from_secs(15), receiver.changed());
-        let event = match draining.run_until_cancelled(changed).await? {
-            Ok(Ok(())) => event(&receiver.borrow_and_update()),
-            Ok(Err(_)) => return None,
-            // A comment keeps proxies from ending the connection.
-            Err(_) => ":\n\n".to_owned(),
-        };
-        Some((Ok::<_, Infallible>(event), (receiver, place, draining)))
+    reader.begin();
+    let parts = stream::unfold(reader, |mut reader| async {
+        let event = reader.next().await?;
+        Some((Ok::<_, Infallible>(event), reader))
     });
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
@@ -161,14 +224,50 @@ pub(crate) async fn events(
         .into_response()
 }
 
-/// Returns an event with this text.
-fn event(text: &str) -> String {
-    let mut event = String::with_capacity(text.len() + 16);
-    for line in text.lines() {
+/// Returns an event with this text. That of a section which cannot be asked for by itself has its name.
+fn event(section: Section, text: &str) -> String {
+    let mut event = String::with_capacity(text.len() + 32);
+    if !section.can_be_asked_for() {
+        event.push_str("event: ");
+        event.push_str(section.name());
+        event.push('\n');
+    }
+    // An empty text is one line too: without data there is no event.
+    for line in text.split(['\n', '\r']) {
         event.push_str("data: ");
         event.push_str(line);
         event.push('\n');
     }
     event.push('\n');
     event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_data_whatever_its_text() {
+        assert_eq!(event(Section::Doctor, ""), "data: \n\n");
+        assert_eq!(
+            event(Section::Streams, "<p>a\rb\n</p>"),
+            "data: <p>a\ndata: b\ndata: </p>\n\n"
+        );
+        assert_eq!(event(Section::Charts, "x"), "event: charts\ndata: x\n\n");
+    }
+
+    #[test]
+    fn each_section_has_its_own_place() {
+        let live = Live::default();
+        for (nth, section) in ALL.into_iter().enumerate() {
+            assert_eq!(section as usize, nth);
+            live.publish(section, section.name().to_owned());
+        }
+        let sent: Vec<_> = live
+            .sections
+            .iter()
+            .map(|one| one.borrow().clone())
+            .collect();
+        assert_eq!(sent, ALL.map(Section::name));
+    }
 }

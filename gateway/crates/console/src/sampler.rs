@@ -60,7 +60,7 @@ struct Seen {
     /// The last looks, the oldest first.
     recent: VecDeque<Arc<Snapshot>>,
     day_base: Option<Arc<Snapshot>>,
-    history: History,
+    history: Arc<History>,
     present: Option<(Instant, Arc<Present>)>,
     /// The state of each disk, and the time since which it is in it.
     disks: HashMap<PathBuf, (&'static str, f64)>,
@@ -93,7 +93,7 @@ impl Sampler {
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         if let Some(state) = self.state.clone() {
             let read = spawn_blocking(move || History::read(&state, unix_time())).await;
-            self.seen().history = read.unwrap_or_default();
+            self.seen().history = Arc::new(read.unwrap_or_default());
         }
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -139,7 +139,7 @@ impl Sampler {
         }
         if let Some(before) = seen.recent.back() {
             let figures = Figures::between(before, &snapshot);
-            seen.history.add_to_hour(Point { time, figures });
+            Arc::make_mut(&mut seen.history).add_to_hour(Point { time, figures });
         }
         seen.recent.push_back(snapshot.clone());
         if seen.recent.len() > 3 {
@@ -152,7 +152,7 @@ impl Sampler {
         let is_complete = seen.looks.is_multiple_of(PER_DAY_POINT);
         if is_complete {
             let figures = Figures::between(base, &snapshot);
-            seen.history.add_to_day(Point { time, figures });
+            Arc::make_mut(&mut seen.history).add_to_day(Point { time, figures });
             seen.day_base = Some(snapshot);
         }
         is_complete
@@ -195,8 +195,8 @@ impl Sampler {
         present
     }
 
-    /// Returns the last hour and day.
-    pub(crate) fn history(&self) -> History {
+    /// Returns the last hour and day: another pointer each time that they have changed.
+    pub(crate) fn history(&self) -> Arc<History> {
         self.seen().history.clone()
     }
 

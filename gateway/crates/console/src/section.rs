@@ -12,16 +12,20 @@ pub(crate) enum Section {
     Writes,
     Events,
     Doctor,
+    /// Sent with `Now`, and as a part of its own because it changes more rarely.
+    #[serde(skip)]
+    Charts,
 }
 
 /// All of them.
-pub(crate) const ALL: [Section; 6] = [
+pub(crate) const ALL: [Section; 7] = [
     Section::Now,
     Section::Streams,
     Section::Tiers,
     Section::Writes,
     Section::Events,
     Section::Doctor,
+    Section::Charts,
 ];
 
 impl Section {
@@ -34,6 +38,25 @@ impl Section {
             Self::Writes => "writes",
             Self::Events => "events",
             Self::Doctor => "doctor",
+            Self::Charts => "charts",
         }
+    }
+
+    /// Returns the sections that a reader of this one gets.
+    pub(crate) fn parts(self) -> &'static [Self] {
+        match self {
+            Self::Now => &[Self::Now, Self::Charts],
+            Self::Streams => &[Self::Streams],
+            Self::Tiers => &[Self::Tiers],
+            Self::Writes => &[Self::Writes],
+            Self::Events => &[Self::Events],
+            Self::Doctor => &[Self::Doctor],
+            Self::Charts => &[],
+        }
+    }
+
+    /// Returns whether a reader can ask for it by itself.
+    pub(crate) fn can_be_asked_for(self) -> bool {
+        !self.parts().is_empty()
     }
 }

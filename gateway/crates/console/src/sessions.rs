@@ -14,6 +14,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
 use crate::sampler::unix_time;
@@ -64,6 +65,8 @@ struct Session {
     used: Instant,
     /// The message for the next page.
     message: Option<Message>,
+    /// Cancelled when the session is removed.
+    ended: DropGuard,
 }
 
 /// A message on the next page of a session.
@@ -85,6 +88,23 @@ impl std::fmt::Debug for Session {
         f.debug_struct("Session")
             .field("id", &self.id)
             .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    fn by_cookie(&mut self, headers: &HeaderMap) -> Option<&mut Session> {
+        let hash = hash(cookie(headers)?);
+        let is_it = |one: &&mut Session| -> bool { one.hash.ct_eq(&hash).into() };
+        self.all.iter_mut().find(is_it)
+    }
+}
+
+impl Session {
+    fn own(&self) -> OwnSession {
+        OwnSession {
+            id: self.id,
+            csrf: self.csrf.clone(),
+        }
     }
 }
 
@@ -118,22 +138,35 @@ impl Sessions {
             began_at: unix_time(),
             used: Instant::now(),
             message: None,
+            ended: CancellationToken::new().drop_guard(),
         };
         table.all.push(session);
         Some(cookie)
     }
 
-    /// Returns the session whose cookie a request shows.
+    /// Returns the session whose cookie a request shows, and counts that as its use.
     pub(crate) fn find(&self, headers: &HeaderMap) -> Option<OwnSession> {
-        let hash = hash(cookie(headers)?);
-        let mut table = self.table();
-        let is_it = |one: &&mut Session| -> bool { one.hash.ct_eq(&hash).into() };
-        let found = table.all.iter_mut().find(is_it)?;
-        found.used = Instant::now();
-        Some(OwnSession {
-            id: found.id,
-            csrf: found.csrf.clone(),
+        self.table().by_cookie(headers).map(|found| {
+            found.used = Instant::now();
+            found.own()
         })
+    }
+
+    /// Returns the session whose cookie a request shows. That is no use of it.
+    pub(crate) fn look_up(&self, headers: &HeaderMap) -> Option<OwnSession> {
+        self.table().by_cookie(headers).map(|found| found.own())
+    }
+
+    /// Returns whether a session has not ended. One that was idle for too long, or is too old, ends by this look.
+    pub(crate) fn lives(&self, id: u64) -> bool {
+        self.table().all.iter().any(|one| one.id == id)
+    }
+
+    /// Returns a token that is cancelled when a session ends; it is cancelled already if there is no such session.
+    pub(crate) fn end_of(&self, id: u64) -> CancellationToken {
+        let table = self.table();
+        let found = table.all.iter().find(|one| one.id == id);
+        found.map_or_else(cancelled, |one| one.ended.token().clone())
     }
 
     /// Ends a session; returns whether there was one.
@@ -191,6 +224,13 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
+/// Returns a token that is cancelled.
+fn cancelled() -> CancellationToken {
+    let token = CancellationToken::new();
+    token.cancel();
+    token
+}
+
 fn hash(cookie: &str) -> Vec<u8> {
     digest(&SHA256, cookie.as_bytes()).as_ref().to_vec()
 }
@@ -224,11 +264,14 @@ mod tests {
         assert!(sessions.find(&shows("other")).is_none());
         assert!(sessions.find(&HeaderMap::new()).is_none());
         assert_eq!(sessions.list(Some(own.id))[0].browser, "Firefox");
-        for _ in 0..22 {
+        for round in 1..=21 {
             tokio::time::advance(MAX_IDLE - Duration::from_secs(1)).await;
-            let lives = sessions.find(&shows(&cookie)).is_some();
-            assert_eq!(lives, sessions.list(None).len() == 1);
+            let found = sessions.find(&shows(&cookie));
+            assert_eq!(found.as_ref(), Some(&own), "{round}");
+            assert_eq!(sessions.list(None).len(), 1);
         }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(sessions.list(None).len(), 0);
         assert!(
             sessions.find(&shows(&cookie)).is_none(),
             "seven days are over"
@@ -256,6 +299,23 @@ mod tests {
         let own = sessions.find(&shows(&first)).expect("it was used");
         assert!(sessions.end(own.id) && !sessions.end(own.id));
         assert!(sessions.find(&shows(&first)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_at_a_session_does_not_keep_it() {
+        let sessions = Sessions::default();
+        let cookie = sessions.begin("").expect("random numbers");
+        let own = sessions.look_up(&shows(&cookie)).expect("it is there");
+        let ended = sessions.end_of(own.id);
+        for _ in 0..7 {
+            tokio::time::advance(MAX_IDLE / 8).await;
+            assert!(sessions.look_up(&shows(&cookie)).is_some() && sessions.lives(own.id));
+        }
+        assert!(!ended.is_cancelled());
+        tokio::time::advance(MAX_IDLE / 8).await;
+        assert!(!sessions.lives(own.id) && ended.is_cancelled());
+        assert!(sessions.look_up(&shows(&cookie)).is_none());
+        assert!(sessions.end_of(own.id).is_cancelled(), "it is gone");
     }
 
     #[tokio::test(start_paused = true)]

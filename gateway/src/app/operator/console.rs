@@ -11,7 +11,7 @@ use crate::app::reload::{Reloader, is_live};
 use crate::doctor::{self, DoctorOptions, Progress};
 use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
-use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation};
+use tidegate_config::{Config, ConsoleAccess, EventsKind, ValueLocation};
 use tidegate_console::gateway::{
     ChangeNeeds, HookInfo, OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource,
     StageRate, SubscriptionInfo, Verdict,
@@ -45,7 +45,6 @@ pub(in crate::app) fn endpoints(
         gateway: Arc::new(ConsoleGateway(reloader.clone())),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
-        secure: config.admin.listen.tls,
     };
     let console = Console::new(parts, guesses.clone());
     tokio::spawn(console.clone().run(admin.draining.clone()));
@@ -53,8 +52,16 @@ pub(in crate::app) fn endpoints(
 }
 
 impl Gateway for ConsoleGateway {
-    fn overview(&self) -> BoxFuture<'_, Overview> {
-        Box::pin(async { overview(&self.0.loaded().await) })
+    fn overview(&self) -> Overview {
+        overview(&self.0.loaded().config)
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        self.0.loaded().settings.iter().map(setting).collect()
+    }
+
+    fn has_tls(&self) -> bool {
+        self.0.admin_has_tls()
     }
 
     fn examine(
@@ -148,8 +155,7 @@ fn verdict(report: &doctor::Report) -> Verdict {
     }
 }
 
-fn overview(loaded: &Loaded) -> Overview {
-    let config = &loaded.config;
+fn overview(config: &Config) -> Overview {
     let origins = config.origin.iter().map(|origin| OriginInfo {
         name: origin.name.clone(),
         bucket: origin.bucket.clone(),
@@ -178,7 +184,6 @@ fn overview(loaded: &Loaded) -> Overview {
         prefix: hook.prefix.clone(),
     });
     Overview {
-        settings: loaded.settings.iter().map(setting).collect(),
         origins: origins.collect(),
         routes: routes.collect(),
         subscriptions: subscriptions.collect(),

@@ -58,6 +58,12 @@ impl AdminControl {
         present.address == *address && present.has_tls == has_tls
     }
 
+    /// Returns whether the listener speaks TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.present.lock().recover().has_tls
+    }
+
     /// Returns another listener on the same socket, without TLS, if the listener has this address in the configuration.
     ///
     /// # Errors

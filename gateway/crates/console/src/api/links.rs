@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::Console;
 use crate::exposition::{Samples, label};
 use crate::figures::Quantiles;
+use crate::gateway::{HookInfo, Overview, SubscriptionInfo};
 
 /// The subscriptions to events of buckets.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -91,58 +92,52 @@ fn by(samples: &Samples, name: &str, having: &[(&str, &str)], key: &str) -> BTre
 }
 
 /// Returns the subscriptions.
-pub(crate) async fn collect_events(console: &Console) -> EventList {
+pub(crate) fn collect_events(console: &Console, overview: &Overview) -> EventList {
     let present = console.sampler.present();
     let samples = &present.after.samples;
-    let overview = console.gateway.overview().await;
-    let subscription = |info: crate::gateway::SubscriptionInfo| {
+    let subscription = |info: &SubscriptionInfo| {
         let having = [("subscription", info.name.as_str())];
         Subscription {
             alive: samples.sum("bucket_events_alive", &having) > 0.0,
             lag: Quantiles::of(samples, "bucket_event_lag_seconds", &having, None),
             events: by(samples, "bucket_events_total", &having, "result"),
             gaps: by(samples, "bucket_events_gaps_total", &having, "reason"),
-            origin: info.origin,
-            kind: info.kind,
-            name: info.name,
+            origin: info.origin.clone(),
+            kind: info.kind.clone(),
+            name: info.name.clone(),
         }
     };
     EventList {
-        subscriptions: overview
-            .subscriptions
-            .into_iter()
-            .map(subscription)
-            .collect(),
+        subscriptions: overview.subscriptions.iter().map(subscription).collect(),
     }
 }
 
 /// Returns the hooks.
-pub(crate) async fn collect_hooks(console: &Console) -> HookList {
+pub(crate) fn collect_hooks(console: &Console, overview: &Overview) -> HookList {
     let present = console.sampler.present();
     let samples = &present.after.samples;
-    let overview = console.gateway.overview().await;
-    let hook = |info: crate::gateway::HookInfo| {
+    let hook = |info: &HookInfo| {
         let having = [("hook", info.name.as_str())];
         Hook {
             pending: samples.count("hook_pending_changes", &having),
             calls: by(samples, "hook_requests_total", &having, "result"),
             dropped: by(samples, "hook_dropped_calls_total", &having, "reason"),
-            origin: info.origin,
-            prefix: info.prefix,
-            name: info.name,
+            origin: info.origin.clone(),
+            prefix: info.prefix.clone(),
+            name: info.name.clone(),
         }
     };
     HookList {
-        hooks: overview.hooks.into_iter().map(hook).collect(),
+        hooks: overview.hooks.iter().map(hook).collect(),
     }
 }
 
 /// Returns the state of the fleet.
-pub(crate) async fn collect_fleet(console: &Console) -> Fleet {
+pub(crate) fn collect_fleet(console: &Console, overview: &Overview) -> Fleet {
     let present = console.sampler.present();
     let samples = &present.after.samples;
     Fleet {
-        configured: console.gateway.overview().await.is_in_fleet,
+        configured: overview.is_in_fleet,
         connected: samples.sum("fleet_connected", &[]) > 0.0,
         peers: samples.count("fleet_peers", &[]),
         lag: Quantiles::of(samples, "fleet_lag_seconds", &[], None),
@@ -155,17 +150,17 @@ pub(crate) async fn collect_fleet(console: &Console) -> Fleet {
 /// Answers `GET /api/v1/events`.
 #[utoipa::path(get, path = "/api/v1/events", responses((status = 200, body = EventList)))]
 pub(crate) async fn events(State(console): State<Console>) -> Json<EventList> {
-    Json(collect_events(&console).await)
+    Json(collect_events(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/hooks`.
 #[utoipa::path(get, path = "/api/v1/hooks", responses((status = 200, body = HookList)))]
 pub(crate) async fn hooks(State(console): State<Console>) -> Json<HookList> {
-    Json(collect_hooks(&console).await)
+    Json(collect_hooks(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/fleet`.
 #[utoipa::path(get, path = "/api/v1/fleet", responses((status = 200, body = Fleet)))]
 pub(crate) async fn fleet(State(console): State<Console>) -> Json<Fleet> {
-    Json(collect_fleet(&console).await)
+    Json(collect_fleet(&console, &console.gateway.overview()))
 }

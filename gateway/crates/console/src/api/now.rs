@@ -75,5 +75,5 @@ pub(crate) async fn now(State(console): State<Console>) -> Json<Now> {
 /// Answers `GET /api/v1/history`.
 #[utoipa::path(get, path = "/api/v1/history", responses((status = 200, body = History)))]
 pub(crate) async fn history(State(console): State<Console>) -> Json<History> {
-    Json(console.sampler.history())
+    Json(console.sampler.history().as_ref().clone())
 }

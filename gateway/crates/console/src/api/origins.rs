@@ -67,9 +67,9 @@ pub struct RequestCount {
 }
 
 /// Returns the state of the origins.
-pub(crate) async fn collect(console: &Console) -> OriginList {
+pub(crate) fn collect(console: &Console) -> OriginList {
     let present = console.sampler.present();
-    let overview = console.gateway.overview().await;
+    let overview = console.gateway.overview();
     let origins = overview.origins.into_iter();
     OriginList {
         origins: origins.map(|origin| state(&present, origin)).collect(),
@@ -134,7 +134,7 @@ fn cost(prices: &Prices, requests: &[RequestCount], (received, sent): (u64, u64)
 /// Answers `GET /api/v1/origins`.
 #[utoipa::path(get, path = "/api/v1/origins", responses((status = 200, body = OriginList)))]
 pub(crate) async fn list(State(console): State<Console>) -> Json<OriginList> {
-    Json(collect(&console).await)
+    Json(collect(&console))
 }
 
 #[cfg(test)]

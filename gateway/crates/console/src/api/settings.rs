@@ -26,7 +26,7 @@ pub struct RouteList {
 #[utoipa::path(get, path = "/api/v1/settings", responses((status = 200, body = SettingList)))]
 pub(crate) async fn list(State(console): State<Console>) -> Json<SettingList> {
     Json(SettingList {
-        settings: console.gateway.overview().await.settings,
+        settings: console.gateway.settings(),
     })
 }
 
@@ -34,6 +34,6 @@ pub(crate) async fn list(State(console): State<Console>) -> Json<SettingList> {
 #[utoipa::path(get, path = "/api/v1/routes", responses((status = 200, body = RouteList)))]
 pub(crate) async fn routes(State(console): State<Console>) -> Json<RouteList> {
     Json(RouteList {
-        routes: console.gateway.overview().await.routes,
+        routes: console.gateway.overview().routes,
     })
 }

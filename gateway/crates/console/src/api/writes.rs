@@ -1,14 +1,15 @@
 //! `GET /api/v1/writes`, and `POST /api/v1/writes`: an operator's decision on a refused draft.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
 
 use super::ApiError;
@@ -23,6 +24,9 @@ const REUSE: Duration = Duration::from_secs(30);
 
 /// Refused objects whose version in the bucket is asked for.
 const MAX_ASKED: usize = 16;
+
+/// The time that the bucket has to answer for all of them, side by side.
+const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Objects that are written through mounts and are not in the bucket yet.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -115,22 +119,47 @@ pub struct Decided {
 
 /// The versions that the bucket was asked for lately.
 #[derive(Debug, Default)]
-pub(crate) struct KnownVersions(Mutex<HashMap<ObjectId, (Instant, Option<TheirVersion>)>>);
+pub(crate) struct KnownVersions {
+    known: Mutex<HashMap<ObjectId, (Instant, Option<TheirVersion>)>>,
+    /// Held while the bucket is asked: a second caller waits for the first, and finds its answers.
+    asking: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl KnownVersions {
-    async fn of(&self, writers: &Writers, id: &ObjectId) -> Option<TheirVersion> {
-        let known = self.0.lock().recover().get(id).cloned();
-        if let Some((asked, version)) = known
-            && asked.elapsed() < REUSE
-        {
-            return version;
-        }
-        let theirs = writers.theirs(id).await.ok();
-        let theirs = theirs.map(|version| TheirVersion::of(version.as_ref()));
-        let mut known = self.0.lock().recover();
+    fn of(&self, id: &ObjectId) -> Option<TheirVersion> {
+        let known = self.known.lock().recover();
+        known.get(id).and_then(|(_, theirs)| theirs.clone())
+    }
+
+    /// Returns those whose version is not known.
+    fn unknown(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
+        let known = self.known.lock().recover();
+        let is_known = |id: &ObjectId| {
+            let found = known.get(id);
+            found.is_some_and(|(asked, _)| asked.elapsed() < REUSE)
+        };
+        ids.retain(|id| !is_known(id));
+        ids
+    }
+
+    /// Asks for the versions that are not known, side by side, within 3 s. One without an answer is left alone for a
+    /// while.
+    async fn ask<F>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> F)
+    where
+        F: Future<Output = Option<TheirVersion>>,
+    {
+        let asked = self.unknown(ids).into_iter().map(|id| {
+            let answer = timeout(ASK_TIMEOUT, ask(id.clone()));
+            async { (id, answer.await.unwrap_or_default()) }
+        });
+        let answers = join_all(asked).await;
+        let mut known = self.known.lock().recover();
         known.retain(|_, (asked, _)| asked.elapsed() < REUSE);
-        known.insert(id.clone(), (Instant::now(), theirs.clone()));
-        theirs
+        known.extend(
+            answers
+                .into_iter()
+                .map(|(id, theirs)| (id, (Instant::now(), theirs))),
+        );
     }
 }
 
@@ -146,8 +175,49 @@ impl TheirVersion {
     }
 }
 
-/// Returns the objects that are not in the bucket yet.
-pub(crate) async fn collect(console: &Console) -> Writes {
+/// Returns the refused objects whose version in the bucket is shown.
+fn refused(writers: &Writers) -> Vec<ObjectId> {
+    let pending = writers.pending().into_iter();
+    let refused = pending.filter(|one| one.stage == Stage::Refused);
+    refused.map(|one| one.id).take(MAX_ASKED).collect()
+}
+
+/// Asks the bucket for the versions of refused objects that are not known. Waits at most 3 s, and as long again for a caller
+/// that asks already.
+pub(crate) async fn ask(console: &Console) {
+    if let Some(writers) = &console.admin.writers {
+        let _asking = console.versions.asking.lock().await;
+        ask_for(console, writers).await;
+    }
+}
+
+/// Does the same in the background.
+pub(crate) fn ask_meanwhile(console: &Console) {
+    let Some(writers) = &console.admin.writers else {
+        return;
+    };
+    if console.versions.unknown(refused(writers)).is_empty() {
+        return;
+    }
+    if let Ok(asking) = console.versions.asking.clone().try_lock_owned() {
+        let (console, writers) = (console.clone(), writers.clone());
+        tokio::spawn(async move {
+            let _asking = asking;
+            ask_for(&console, &writers).await;
+        });
+    }
+}
+
+async fn ask_for(console: &Console, writers: &Writers) {
+    let theirs = async |id| {
+        let version = writers.theirs(&id).await.ok()?;
+        Some(TheirVersion::of(version.as_ref()))
+    };
+    console.versions.ask(refused(writers), theirs).await;
+}
+
+/// Returns the objects that are not in the bucket yet, with the versions in it that are known.
+pub(crate) fn collect(console: &Console) -> Writes {
     let Some(writers) = &console.admin.writers else {
         return Writes {
             spool: None,
@@ -155,20 +225,14 @@ pub(crate) async fn collect(console: &Console) -> Writes {
         };
     };
     let (used, size) = writers.spooled();
-    let mut drafts = Vec::new();
-    let mut asked = 0;
-    for pending in writers.pending() {
-        let is_asked = pending.stage == Stage::Refused && asked < MAX_ASKED;
-        let theirs = match is_asked {
-            true => console.versions.of(writers, &pending.id).await,
-            false => None,
-        };
-        asked += usize::from(is_asked);
-        drafts.push(draft(console, pending, theirs));
-    }
+    let drafts = writers.pending().into_iter().map(|pending| {
+        let is_refused = pending.stage == Stage::Refused;
+        let theirs = is_refused.then(|| console.versions.of(&pending.id));
+        draft(console, pending, theirs.flatten())
+    });
     Writes {
         spool: Some(SpoolState { used, size }),
-        drafts,
+        drafts: drafts.collect(),
     }
 }
 
@@ -238,7 +302,8 @@ fn aside_name(key: &str, time: u64) -> String {
 /// Answers `GET /api/v1/writes`.
 #[utoipa::path(get, path = "/api/v1/writes", responses((status = 200, body = Writes)))]
 pub(crate) async fn list(State(console): State<Console>) -> Json<Writes> {
-    Json(collect(&console).await)
+    ask(&console).await;
+    Json(collect(&console))
 }
 
 /// Answers `POST /api/v1/writes`.
@@ -258,6 +323,35 @@ pub(crate) async fn resolve(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn object(key: &str) -> ObjectId {
+        ObjectId {
+            origin: tidegate_plan::OriginId(1),
+            key: ObjectKey::new(key).expect("a key"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_hangs_takes_no_longer_than_one_question() {
+        let versions = KnownVersions::default();
+        let ids = || (0..MAX_ASKED).map(|n| object(&format!("k{n}"))).collect();
+        let begun = Instant::now();
+        let gone = async |id: ObjectId| match id.key.as_str() {
+            "k3" => Some(TheirVersion::of(None)),
+            _ => std::future::pending().await,
+        };
+        versions.ask(ids(), gone).await;
+        assert_eq!(begun.elapsed(), ASK_TIMEOUT);
+        assert_eq!(versions.of(&object("k3")), Some(TheirVersion::of(None)));
+        assert_eq!(versions.of(&object("k4")), None);
+        let never = async |_| panic!("it was asked a moment ago");
+        versions.ask(ids(), never).await;
+        tokio::time::advance(REUSE).await;
+        versions
+            .ask(ids(), async |_| Some(TheirVersion::of(None)))
+            .await;
+        assert!(versions.of(&object("k4")).is_some(), "asked again");
+    }
 
     #[test]
     fn a_name_beside_another_keeps_folder_and_extension() {

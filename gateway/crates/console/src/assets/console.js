@@ -42,12 +42,15 @@ if (live && section) {
   const listen = () => {
     events = new EventSource(`/console/live?section=${encodeURIComponent(section)}`);
     events.onopen = () => say("");
-    events.onmessage = ({ data }) => {
+    const show = (part) => ({ data }) => {
       const fresh = document.createElement("div");
       fresh.innerHTML = data;
-      morphChildren(live, fresh);
-      live.dataset.updates = String(Number(live.dataset.updates ?? 0) + 1);
+      morphChildren(part, fresh);
+      part.dataset.updates = String(Number(part.dataset.updates ?? 0) + 1);
     };
+    events.onmessage = show(live);
+    const charts = document.getElementById("charts");
+    if (charts) events.addEventListener("charts", show(charts));
     // The browser tries again by itself, unless the session has ended.
     events.onerror = () => {
       say(events.readyState === EventSource.CLOSED ? "No longer live: load the page again" : "Not connected, trying again …");

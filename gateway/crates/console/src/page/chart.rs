@@ -1,5 +1,7 @@
 //! Charts and bars, as inline SVG without styles of its own.
 
+use std::fmt;
+
 use maud::{Markup, html};
 
 use crate::api::objects::Run;
@@ -38,19 +40,23 @@ impl Line<'_> {
         };
         let at = |(time, value): (f64, f64)| {
             let x = WIDTH * (1.0 - (self.end - time) / self.span);
-            (x.clamp(0.0, WIDTH), HEIGHT - value.max(0.0) * scale)
+            let y = HEIGHT - value.max(0.0) * scale;
+            (tenths(x.clamp(0.0, WIDTH)), tenths(y))
         };
         let (mut line, mut area) = (String::new(), String::new());
         let mut before: Option<(f64, f64)> = None;
         for point in &self.points {
             let (x, y) = at(*point);
             match before {
-                Some((time, _)) if point.0 - time <= gap => {
-                    line.push_str(&format!("L{x:.1} {y:.1}"));
-                    area.push_str(&format!("L{x:.1} {y:.1}"));
+                Some(earlier) if point.0 - earlier.0 <= gap => {
+                    let from = at(earlier);
+                    let step = format!("l{} {}", Tenths(x - from.0), Tenths(y - from.1));
+                    line.push_str(&step);
+                    area.push_str(&step);
                 }
                 earlier => {
                     close(&mut area, earlier.map(at));
+                    let (x, y) = (x as f64 / 10.0, y as f64 / 10.0);
                     line.push_str(&format!("M{x:.1} {y:.1}"));
                     area.push_str(&format!("M{x:.1} {HEIGHT}L{x:.1} {y:.1}"));
                 }
@@ -76,10 +82,28 @@ impl Line<'_> {
     }
 }
 
+/// A number of tenths of a unit, written as short as it can be. Steps of whole tenths add up without an error, and need half
+/// the text of positions.
+struct Tenths(i64);
+
+impl fmt::Display for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, size) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        match size % 10 {
+            0 => write!(f, "{sign}{}", size / 10),
+            tenths => write!(f, "{sign}{}.{tenths}", size / 10),
+        }
+    }
+}
+
+fn tenths(value: f64) -> i64 {
+    (value * 10.0).round() as i64
+}
+
 /// Closes an area at its base.
-fn close(area: &mut String, last: Option<(f64, f64)>) {
+fn close(area: &mut String, last: Option<(i64, i64)>) {
     if let Some((x, _)) = last {
-        area.push_str(&format!("L{x:.1} {HEIGHT}Z"));
+        area.push_str(&format!("L{} {HEIGHT}Z", Tenths(x)));
     }
 }
 
@@ -149,6 +173,9 @@ mod tests {
             "two pieces of line and area: {drawn}"
         );
         assert!(drawn.contains("now 0.5, at most 2"), "{drawn}");
+        // From 1 of 2 to 2 of 2, and in the second piece from 1 to a half: 94 units are the highest value.
+        let path = "d=\"M0.0 53.0l60 -47M360.0 53.0l60 23.5\"";
+        assert!(drawn.contains(path), "{drawn}");
         assert!(!drawn.contains("style="), "the policy allows none");
     }
 }

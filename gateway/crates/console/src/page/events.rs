@@ -22,16 +22,17 @@ pub(crate) async fn page(
         path: "/console/events",
         title: "Events, hooks and fleet",
         live: Some(Section::Events),
-        content: html! { div #live { (live(&console).await) } },
+        content: html! { div #live { (live(&console)) } },
     };
     page.render(&console, &admitted)
 }
 
 /// Renders the live part.
-pub(crate) async fn live(console: &Console) -> Markup {
-    let events = collect_events(console).await.subscriptions;
-    let hooks = collect_hooks(console).await.hooks;
-    let fleet = collect_fleet(console).await;
+pub(crate) fn live(console: &Console) -> Markup {
+    let overview = console.gateway.overview();
+    let events = collect_events(console, &overview).subscriptions;
+    let hooks = collect_hooks(console, &overview).hooks;
+    let fleet = collect_fleet(console, &overview);
     html! {
         h2 { "Events of buckets" }
         @if events.is_empty() {

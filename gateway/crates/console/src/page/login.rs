@@ -86,7 +86,11 @@ pub(crate) async fn log_in(
 
 /// Returns the header that sets the cookie, for so many seconds.
 fn set_cookie(console: &Console, value: &str, seconds: u32) -> HeaderValue {
-    let secure = if console.secure { "; Secure" } else { "" };
+    let secure = if console.gateway.has_tls() {
+        "; Secure"
+    } else {
+        ""
+    };
     let text = format!(
         "{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
     );
@@ -141,7 +145,8 @@ pub(crate) async fn sessions(
         }
     };
     let content = html! {
-        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process." }
+        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process. A page that is left open does "
+            "not keep it." }
         table.cards {
             thead {
                 tr {

@@ -1,9 +1,12 @@
 //! The section Now.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::chart::{Line, shares};
 use super::{Page, format};
@@ -11,8 +14,13 @@ use crate::Console;
 use crate::access::Admitted;
 use crate::api::now::{Now, collect};
 use crate::figures::Figures;
-use crate::history::Point;
+use crate::history::{History, Point};
 use crate::section::Section;
+use tidegate_telemetry::locks::Recover as _;
+
+/// The charts that were drawn last, and the history that they show.
+#[derive(Debug, Default)]
+pub(crate) struct DrawnCharts(Mutex<Option<(Arc<History>, String)>>);
 
 /// Answers `GET /`.
 pub(crate) async fn page(
@@ -23,7 +31,10 @@ pub(crate) async fn page(
         path: "/",
         title: "Now",
         live: Some(Section::Now),
-        content: html! { div #live { (live(&console)) } },
+        content: html! {
+            div #live { (live(&console)) }
+            div #charts { (charts(&console)) }
+        },
     };
     page.render(&console, &admitted)
 }
@@ -31,21 +42,42 @@ pub(crate) async fn page(
 /// Renders the live part.
 pub(crate) fn live(console: &Console) -> Markup {
     let now = collect(console);
-    let history = console.sampler.history();
-    let end = now.time;
     html! {
         (verdict(&now))
         (tiles(&now))
         (tiers(&now.figures))
         (errors(&now))
-        h2 { "The last hour" }
-        (charts(&Vec::from(history.hour), 3600.0, 25.0, end))
-        h2 { "The last day" }
-        (charts(&Vec::from(history.day), 86_400.0, 700.0, end))
         p.quiet {
             "Tidegate " (now.version) ", up for " (format::duration(now.uptime)) ", "
             (format::bytes(now.memory)) " of memory. Figures are of the last " (format::duration(now.period)) "."
         }
+    }
+}
+
+/// Renders the charts. They are drawn anew when the history has changed, every 10 s.
+pub(crate) fn charts(console: &Console) -> Markup {
+    let history = console.sampler.history();
+    let mut drawn = console.charts.0.lock().recover();
+    let text = match drawn.as_ref() {
+        Some((of, text)) if Arc::ptr_eq(of, &history) => text.clone(),
+        _ => {
+            let text = draw(&history).into_string();
+            *drawn = Some((history, text.clone()));
+            text
+        }
+    };
+    PreEscaped(text)
+}
+
+/// Draws the charts up to the last point.
+fn draw(history: &History) -> Markup {
+    let last = history.hour.back().into_iter().chain(history.day.back());
+    let end = last.map(|point| point.time).fold(0.0, f64::max);
+    html! {
+        h2 { "The last hour" }
+        (lines(&history.hour, 3600.0, 25.0, end))
+        h2 { "The last day" }
+        (lines(&history.day, 86_400.0, 700.0, end))
     }
 }
 
@@ -144,7 +176,7 @@ fn errors(now: &Now) -> Markup {
     }
 }
 
-fn charts(points: &[Point], span: f64, gap: f64, end: f64) -> Markup {
+fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
     if points.len() < 2 {
         return html! { p.quiet { "Nothing has been measured yet." } };
     }

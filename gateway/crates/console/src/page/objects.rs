@@ -48,7 +48,7 @@ pub(crate) async fn page(
     Extension(admitted): Extension<Admitted>,
     Query(query): Query<ObjectsQuery>,
 ) -> Response {
-    let routes = console.gateway.overview().await.routes;
+    let routes = console.gateway.overview().routes;
     let first = || {
         routes
             .first()

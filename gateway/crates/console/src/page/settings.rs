@@ -43,7 +43,7 @@ async fn show(
     edit: Option<&str>,
     refused: Option<Refused<'_>>,
 ) -> Response {
-    let settings = console.gateway.overview().await.settings;
+    let settings = console.gateway.settings();
     let csrf = admitted.session().map(|own| own.csrf.as_str());
     let edited = edit.and_then(|key| settings.iter().find(|one| one.key == key));
     let content = html! {
@@ -241,7 +241,7 @@ pub(crate) async fn act(
         Err(error) if form.action == "set" => {
             let (value, errors) = (form.value.unwrap_or_default(), error.to_string());
             // A secret does not come back into the page.
-            let settings = console.gateway.overview().await.settings;
+            let settings = console.gateway.settings();
             let secret = settings.iter().any(|one| one.key == key && one.secret);
             let refused = Refused {
                 value: if secret { "" } else { &value },

@@ -22,15 +22,15 @@ pub(crate) async fn page(
         path: "/console/tiers",
         title: "Tiers and origins",
         live: Some(Section::Tiers),
-        content: html! { div #live { (live(&console).await) } },
+        content: html! { div #live { (live(&console)) } },
     };
     page.render(&console, &admitted)
 }
 
 /// Renders the live part.
-pub(crate) async fn live(console: &Console) -> Markup {
+pub(crate) fn live(console: &Console) -> Markup {
     let tiers = collect(console);
-    let origins = collect_origins(console).await.origins;
+    let origins = collect_origins(console).origins;
     html! {
         h2 { "Memory" }
         (memory(&tiers))

@@ -10,7 +10,9 @@ use super::chart::shares;
 use super::{Page, check_form, done, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::writes::{Choice, Decision, Draft, TheirVersion, collect, decide};
+use crate::api::writes::{
+    Choice, Decision, Draft, TheirVersion, Writes, ask, ask_meanwhile, collect, decide,
+};
 use crate::section::Section;
 
 const PATH: &str = "/console/writes";
@@ -23,18 +25,23 @@ pub(crate) async fn page(
     State(console): State<Console>,
     Extension(admitted): Extension<Admitted>,
 ) -> Response {
+    ask(&console).await;
     let page = Page {
         path: PATH,
         title: "Writes",
         live: Some(Section::Writes),
-        content: html! { div #live { (live(&console).await) } },
+        content: html! { div #live { (show(collect(&console))) } },
     };
     page.render(&console, &admitted)
 }
 
-/// Renders the live part.
-pub(crate) async fn live(console: &Console) -> Markup {
-    let writes = collect(console).await;
+/// Renders the live part. The bucket is asked meanwhile for what is not known.
+pub(crate) fn live(console: &Console) -> Markup {
+    ask_meanwhile(console);
+    show(collect(console))
+}
+
+fn show(writes: Writes) -> Markup {
     let Some(spool) = writes.spool else {
         return html! { p.empty { "No mount is writable." } };
     };
