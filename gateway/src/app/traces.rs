@@ -80,7 +80,9 @@ impl Traces {
             Ok(Err(error)) => tracing::error!(%error, "the exporter of traces ended badly"),
             Err(_) => {
                 exporter.abort();
-                tracing::warn!("the collector of traces does not answer; its last spans are dropped");
+                tracing::warn!(
+                    "the collector of traces does not answer; its last spans are dropped"
+                );
             }
         }
     }
