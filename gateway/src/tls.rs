@@ -1,6 +1,7 @@
 //! The certificates of the configuration: read at the start and by `tidegate check`, watched while it serves, and ordered
 //! from an authority.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -31,16 +32,29 @@ pub(crate) fn settings(config: &Config, env: &Environment) -> Result<TlsSettings
     };
     let certificates = config.tls.certificates.iter().map(files);
     let mut certificates = certificates.collect::<Result<Vec<_>, _>>()?;
-    let issued = acme_settings(config).map(|settings| settings.certificates());
-    certificates.extend(issued.unwrap_or_default());
+    certificates.extend(issued(config));
     Ok(TlsSettings {
         certificates,
         client_ca: config.tls.client_ca.clone(),
     })
 }
 
+/// Returns the files of the certificates that a listener may show. One that an authority has yet to issue is shown by none.
+pub(crate) fn shown(config: &Config) -> Vec<PathBuf> {
+    let own = config.tls.certificates.iter();
+    let own = own.map(|one| one.certificate.clone());
+    let issued = issued(config).into_iter().map(|one| one.certificate);
+    own.chain(issued.filter(|path| path.exists())).collect()
+}
+
+/// Returns the certificates that an authority issues.
+fn issued(config: &Config) -> Vec<CertificateFiles> {
+    let settings = acme_settings(config);
+    settings.map_or_else(Vec::new, |settings| settings.certificates())
+}
+
 /// Returns what an authority issues certificates for; `None` if the configuration has none.
-pub(crate) fn acme_settings(config: &Config) -> Option<AcmeSettings> {
+fn acme_settings(config: &Config) -> Option<AcmeSettings> {
     let acme = config.tls.acme.as_ref()?;
     Some(AcmeSettings {
         directory: acme.directory.clone(),

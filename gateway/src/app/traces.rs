@@ -3,12 +3,14 @@
 mod client;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use client::HttpCollector;
@@ -18,6 +20,9 @@ use tidegate_telemetry::trace::otlp::Resource;
 
 /// The path of a collector whose URL has none (OTLP, "OTLP/HTTP Request").
 const TRACES_PATH: &str = "/v1/traces";
+
+/// The time that a stop gives the collector.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The traces of a gateway; none if there is no collector.
 #[derive(Debug, Default)]
@@ -63,13 +68,22 @@ impl Traces {
         })
     }
 
-    /// Delivers the spans that wait, in one batch, and ends.
+    /// Delivers the spans that wait, in one batch, and ends. The collector has [`STOP_TIMEOUT`] for it; then they are
+    /// dropped.
     pub(super) async fn stop(self) {
         self.stop.cancel();
-        if let Some(exporter) = self.exporter
-            && let Err(error) = exporter.await
-        {
-            tracing::error!(%error, "the exporter of traces ended badly");
+        let Some(mut exporter) = self.exporter else {
+            return;
+        };
+        match timeout(STOP_TIMEOUT, &mut exporter).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the exporter of traces ended badly"),
+            Err(_) => {
+                exporter.abort();
+                tracing::warn!(
+                    "the collector of traces does not answer; its last spans are dropped"
+                );
+            }
         }
     }
 }
@@ -112,7 +126,20 @@ fn instance() -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_leaves_a_collector_that_hangs() {
+        let traces = Traces {
+            exporter: Some(tokio::spawn(std::future::pending())),
+            ..Traces::default()
+        };
+        let begun = Instant::now();
+        traces.stop().await;
+        assert_eq!(begun.elapsed(), STOP_TIMEOUT);
+    }
 
     #[test]
     fn a_url_without_a_path_gets_that_of_the_protocol() {

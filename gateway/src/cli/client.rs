@@ -58,16 +58,10 @@ pub(super) struct AdminRequest {
 impl<'a> Client<'a> {
     /// Returns a client that only reads.
     pub(super) fn new(config: &'a Config, verb: &'static str) -> Self {
-        let certificates = config.tls.certificates.iter();
-        let certificates = certificates.map(|one| one.certificate.clone());
-        let issued = tls::acme_settings(config).map(|settings| settings.certificates());
-        let issued = issued.into_iter().flatten().map(|one| one.certificate);
-        // One that an authority has yet to issue is shown by no gateway.
-        let certificates = certificates.chain(issued.filter(|path| path.exists()));
         let listen = &config.admin.listen;
         Self {
             listen: &listen.address,
-            certificates: listen.tls.then(|| certificates.collect()),
+            certificates: listen.tls.then(|| tls::shown(config)),
             bearer: None,
             verb,
         }

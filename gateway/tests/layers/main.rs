@@ -17,7 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
-    ("acme", &["telemetry", "outbound", "tls"]),
+    ("acme", &["plan", "telemetry", "outbound", "tls"]),
     ("auth", &["telemetry", "access", "outbound"]),
     ("config", &["plan", "access"]),
     ("events", &["plan", "telemetry", "outbound"]),

@@ -66,30 +66,17 @@ impl Files {
 
     /// Returns the file of a name's certificate and key.
     pub(crate) fn certificate(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.pem"))
-    }
-
-    /// Returns the name of the file with the failures of a name.
-    fn failures(name: &str) -> String {
-        format!("{name}.retry")
+        self.folder.join(certificate_of(name))
     }
 
     pub(crate) fn read_failures(&self, name: &str) -> Option<Failures> {
-        let bytes = self.read(&Self::failures(name)).ok()??;
+        let bytes = self.read(&failures_of(name)).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
     pub(crate) fn write_failures(&self, name: &str, failures: Failures) -> io::Result<()> {
         let bytes = serde_json::to_vec(&failures)?;
-        self.write(&Self::failures(name), &bytes)
-    }
-
-    pub(crate) fn forget_failures(&self, name: &str) -> io::Result<()> {
-        self.remove(&Self::failures(name))
-    }
-
-    pub(crate) fn write_certificate(&self, name: &str, pem: &[u8]) -> io::Result<()> {
-        self.write(&format!("{name}.pem"), pem)
+        self.write(&failures_of(name), &bytes)
     }
 
     /// Reads a file; `None` if it is not there.
@@ -125,6 +112,16 @@ impl Files {
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         remove(&self.folder.join(name))
     }
+}
+
+/// Returns the name of the file with a name's certificate and key.
+pub(crate) fn certificate_of(name: &str) -> String {
+    format!("{name}.pem")
+}
+
+/// Returns the name of the file with the failures of a name.
+pub(crate) fn failures_of(name: &str) -> String {
+    format!("{name}.retry")
 }
 
 /// Removes a file that may not be there.

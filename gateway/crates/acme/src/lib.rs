@@ -141,16 +141,15 @@ impl Acme {
         self.metrics.register(registry);
     }
 
-    /// Puts other settings in force; `None`: no certificate is ordered. An order under way is given up. If the settings are
-    /// the same, nothing changes; else failures before are forgotten, and what is missing is ordered at once.
+    /// Puts other settings in force; `None`: no certificate is ordered. An order under way is given up, failures before are
+    /// forgotten, and what is missing is ordered at once. If the settings are the same, only the next order differs: it
+    /// verifies the directory with the authorities that were read last.
     pub fn replace(&self, prepared: Option<PreparedAcme>) {
         self.present.send_if_modified(|present| {
             let settings =
                 |one: &Option<PreparedAcme>| one.as_ref().map(|one| one.settings.clone());
             let is_other = settings(present) != settings(&prepared);
-            if is_other {
-                *present = prepared;
-            }
+            *present = prepared;
             is_other
         });
     }

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use tidegate_plan::retry::Backoff;
 use tidegate_tls::Issued;
 
-/// The time after the first failure. Let's Encrypt allows five failed validations of a name in an hour; with doubling, four
+/// The times between attempts that fail. Let's Encrypt allows five failed validations of a name in an hour; at most four
 /// attempts fall into the first one.
-pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
-
-/// The longest time between two attempts that fail.
-pub(crate) const MAX_DELAY: Duration = Duration::from_secs(12 * 3600);
+const BACKOFF: Backoff = Backoff {
+    base: Duration::from_secs(10 * 60),
+    cap: Duration::from_secs(12 * 3600),
+};
 
 /// The least time that a directory is left alone which says that there were too many orders.
 const LIMITED_DELAY: Duration = Duration::from_secs(3600);
@@ -40,13 +41,10 @@ fn span(issued: &Issued) -> Option<(SystemTime, Duration)> {
     (!lifetime.is_zero()).then_some((begin, lifetime))
 }
 
-/// Returns the time from the last of so many failures to the next attempt. `chance`, from 0 to 1, moves it by a tenth, so
-/// that many gateways that failed together do not come back together.
-pub(crate) fn retry_delay(failures: u32, chance: f64) -> Duration {
-    let doubled = FIRST_DELAY * 2_u32.pow(failures.saturating_sub(1).min(10));
-    doubled
-        .min(MAX_DELAY)
-        .mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
+/// Returns the time from the last of so many failures to the next attempt. `draw`, from 0 to 1, spreads gateways that
+/// failed together.
+pub(crate) fn retry_delay(failures: u32, draw: f64) -> Duration {
+    BACKOFF.pause(failures.saturating_sub(1), draw)
 }
 
 /// Returns the same for a directory that has asked for a time, or has only said that there were too many orders.
@@ -97,11 +95,11 @@ mod tests {
 
     #[test]
     fn failures_double_the_delay_up_to_half_a_day() {
-        let minutes = |failures, chance| retry_delay(failures, chance).as_secs() / 60;
-        let middle: Vec<_> = (1..=9).map(|failures| minutes(failures, 0.5)).collect();
-        assert_eq!(middle, [5, 10, 20, 40, 80, 160, 320, 640, 720]);
-        assert_eq!(minutes(u32::MAX, 0.5), 720);
-        assert_eq!((minutes(1, 0.0), minutes(2, 1.0)), (4, 11));
+        let minutes = |failures, draw| retry_delay(failures, draw).as_secs() / 60;
+        let longest: Vec<_> = (1..=8).map(|failures| minutes(failures, 1.0)).collect();
+        assert_eq!(longest, [10, 20, 40, 80, 160, 320, 640, 720]);
+        assert_eq!(minutes(u32::MAX, 1.0), 720);
+        assert_eq!((minutes(1, 0.0), minutes(u32::MAX, 0.0)), (5, 360));
         // In the first hour after the first failure, at most three more.
         let earliest: Duration = (1..=4).map(|failures| retry_delay(failures, 0.0)).sum();
         assert!(earliest > Duration::from_secs(3600));

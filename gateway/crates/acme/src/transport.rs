@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
 use tidegate_outbound::Client;
+use tidegate_plan::retry::retry_after;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time of one request, to the last byte of its answer.
@@ -62,8 +63,12 @@ impl HttpClient for Transport {
                 StatusCode::SERVICE_UNAVAILABLE,
             ]
             .contains(&status);
-            if is_busy && let Some(asked) = retry_after(answer.headers(), SystemTime::now()) {
-                *own.asked.lock().recover() = Some(asked);
+            if is_busy {
+                let asked = retry_after(answer.headers(), SystemTime::now().into());
+                // A directory that is busy and asks for no time has not asked.
+                let asked = asked.filter(|asked| !asked.is_zero());
+                let mut kept = own.asked.lock().recover();
+                *kept = asked.or(*kept);
             }
             // Anything but a problem, which says why, is the page of a proxy.
             if !status.is_success() && !is_problem(answer.headers()) {
@@ -80,36 +85,4 @@ fn is_problem(headers: &HeaderMap) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/problem+json"))
-}
-
-/// Returns the time that a `Retry-After` asks for (RFC 9110, 10.2.3).
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    date.duration_since(now).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_asked_for_in_seconds_or_by_a_date() {
-        let now = httpdate::parse_http_date("Thu, 26 Nov 2026 08:00:00 GMT").expect("a date");
-        let asked = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, value.parse().expect("a value"));
-            retry_after(&headers, now)
-        };
-        assert_eq!(asked(" 120"), Some(Duration::from_secs(120)));
-        let date = asked("Thu, 26 Nov 2026 09:00:00 GMT");
-        assert_eq!(date, Some(Duration::from_secs(3600)));
-        for none in ["Thu, 26 Nov 2026 07:00:00 GMT", "soon", "-1", ""] {
-            assert_eq!(asked(none), None, "{none}");
-        }
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
-    }
 }

@@ -1,19 +1,21 @@
 //! The task: one order at a time, each at its time.
 
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use crate::directory::Directory;
 use crate::failure::{Failure, FailureKind};
-use crate::files::{Failures, Files};
+use crate::files::{Failures, Files, certificate_of, failures_of};
 use crate::metrics::Metrics;
 use crate::schedule::{next_renewal, polite_delay, renewal, retry_delay};
 use crate::{Clock, PreparedAcme};
+use tidegate_telemetry::random::draw;
 use tidegate_tls::{Issued, Tls};
 
 /// The time of one order, with all its requests and waits.
@@ -24,6 +26,9 @@ const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
 /// The beginning of the year 10000, since 1970. Later times have no date of HTTP.
 const END_OF_DATES: Duration = Duration::from_secs(253_402_300_800);
+
+/// The settings that were put in force last.
+type Latest = watch::Receiver<Option<PreparedAcme>>;
 
 /// The parts of the task.
 pub(crate) struct Worker {
@@ -45,13 +50,14 @@ struct Entry {
 
 impl Worker {
     /// Keeps the certificates of the settings in force, until their sender is gone.
-    pub(crate) async fn run(self, mut settings: watch::Receiver<Option<PreparedAcme>>) {
+    pub(crate) async fn run(self, mut settings: Latest) {
         let mut is_first = true;
         loop {
             let present = settings.borrow_and_update().clone();
+            let latest = settings.clone();
             let keep = async {
                 match present {
-                    Some(present) => self.keep(&present, is_first).await,
+                    Some(present) => self.keep(&present, &latest, is_first).await,
                     None => pending().await,
                 }
             };
@@ -67,7 +73,7 @@ impl Worker {
     }
 
     /// Orders each certificate when its time has come. It does not end by itself.
-    async fn keep(&self, present: &PreparedAcme, counts_failures: bool) {
+    async fn keep(&self, present: &PreparedAcme, latest: &Latest, counts_failures: bool) {
         let files = Files::new(&present.settings);
         let mut entries = Vec::new();
         for name in &present.settings.names {
@@ -79,7 +85,10 @@ impl Worker {
             };
             match next.due.duration_since((self.clock)()) {
                 Ok(left) if !left.is_zero() => sleep(left.min(MAX_SLEEP)).await,
-                _ => self.order(present, &files, next).await,
+                _ => {
+                    let directory = directory(present, latest);
+                    self.order(&*directory, &files, next).await;
+                }
             }
         }
     }
@@ -109,9 +118,9 @@ impl Worker {
     }
 
     /// Orders one certificate, and sets the time of the next order.
-    async fn order(&self, present: &PreparedAcme, files: &Files, entry: &mut Entry) {
-        let own_delay = retry_delay(entry.failures.saturating_add(1), chance());
-        let issued = self.attempt(present, files, entry, own_delay).await;
+    async fn order(&self, directory: &dyn Directory, files: &Files, entry: &mut Entry) {
+        let own_delay = retry_delay(entry.failures.saturating_add(1), draw());
+        let issued = self.attempt(directory, files, entry, own_delay).await;
         self.metrics
             .count(issued.as_ref().err().map(|one| one.kind));
         let now = (self.clock)();
@@ -142,7 +151,7 @@ impl Worker {
     /// Makes one attempt. Returns the certificate that is shown now, and when it is renewed.
     async fn attempt(
         &self,
-        present: &PreparedAcme,
+        directory: &dyn Directory,
         files: &Files,
         entry: &Entry,
         delay: Duration,
@@ -154,7 +163,7 @@ impl Worker {
         let failures = Failures::new(entry.failures.saturating_add(1), now + delay);
         write_failures(files, name, failures).await?;
         let challenges = self.tls.challenges();
-        let issue = present.directory.issue(name, &challenges);
+        let issue = directory.issue(name, &challenges);
         let pem = timeout(ORDER_TIMEOUT, issue).await;
         let pem = pem.map_err(|_| Failure::new("the order took too long"))??;
         let issued = Issued::parse(&files.certificate(name), pem.as_bytes());
@@ -166,9 +175,13 @@ impl Worker {
         let due = due.ok_or_else(|| Failure::new("the certificate has no lifetime"))?;
         let (own, named, tls) = (files.clone(), name.to_owned(), self.tls.clone());
         let written = spawn_blocking(move || {
-            own.write_certificate(&named, pem.as_bytes())?;
+            own.write(&certificate_of(&named), pem.as_bytes())?;
             tls.refresh();
-            own.forget_failures(&named)
+            // The certificate is there and shown, also if this fails.
+            if let Err(error) = own.remove(&failures_of(&named)) {
+                tracing::warn!(name = named, %error, "the note of a failed order stays");
+            }
+            io::Result::Ok(())
         });
         written
             .await
@@ -176,6 +189,15 @@ impl Worker {
             .map_err(|error| Failure::new(format!("the certificate cannot be kept: {error}")))?;
         Ok((issued, due))
     }
+}
+
+/// Returns the directory that the next order asks: the latest one of the same settings, whose authorities were read last.
+fn directory(present: &PreparedAcme, latest: &Latest) -> Arc<dyn Directory> {
+    let latest = latest.borrow();
+    let same = latest
+        .as_ref()
+        .filter(|one| one.settings == present.settings);
+    same.unwrap_or(present).directory.clone()
 }
 
 /// Logs a failure: as an error if no certificate holds.
@@ -235,11 +257,4 @@ fn date(time: Option<SystemTime>) -> String {
         true => httpdate::fmt_http_date(time),
         false => "not within the years 1970 to 9999".to_owned(),
     }
-}
-
-/// Returns a number from 0 to 1 by chance; the middle if there is no chance to be had.
-fn chance() -> f64 {
-    let mut byte = [127];
-    let _ = SystemRandom::new().fill(&mut byte);
-    f64::from(byte[0]) / 255.0
 }

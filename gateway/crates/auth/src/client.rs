@@ -20,13 +20,11 @@ pub enum ClientError {
 
 /// Returns a client for this URL. One that is not encrypted needs no certificates of the machine.
 pub(crate) fn client_for(uri: &Uri) -> Result<Client, ClientError> {
-    let roots = match (uri.scheme_str(), uri.host()) {
-        (Some("http"), Some(_)) => Roots::None,
-        (Some("https"), Some(_)) => Roots::System,
-        _ => return Err(ClientError::Url),
-    };
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+        return Err(ClientError::Url);
+    }
     let settings = ClientSettings {
-        roots,
+        roots: Roots::for_schemes(uri.scheme_str()),
         max_idle: MAX_IDLE,
         ..ClientSettings::default()
     };

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use http::Uri;
+
 use super::document::Document;
 use super::problem::{KeyPath, Problem, suggestion};
 use super::{Config, Secret};
+use origins::is_in_the_clear;
 use tidegate_plan::{ByteSize, Period, Token};
 
 mod access;
@@ -69,11 +72,42 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Checks a URL, and warns of one that crosses a network in the clear, which would do this `harm`. Messages show the
+    /// `sample`, which is right.
+    fn url(&mut self, path: &KeyPath, text: &str, sample: &str, harm: &str) {
+        match url_of(text, sample) {
+            Err(why) => self.error(path, why),
+            Ok(()) if is_in_the_clear(text) => {
+                let message =
+                    format!("is not encrypted, and not on this machine: {harm}; use https://");
+                self.warn(path, message);
+            }
+            Ok(()) => {}
+        }
+    }
+
     fn size_within(&mut self, path: &KeyPath, size: ByteSize, least: ByteSize, most: ByteSize) {
         if size < least || size > most {
             self.error(path, format!("must be from {least} to {most}"));
         }
     }
+}
+
+/// Returns why a text is no URL of a server. The reason has no part of the text, which may hold a password.
+fn url_of(text: &str, sample: &str) -> Result<(), String> {
+    let no_url = || format!("is no URL such as {sample}");
+    let uri: Uri = text.parse().map_err(|_| no_url())?;
+    let authority = uri.authority().ok_or_else(no_url)?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("is neither http:// nor https://".to_owned());
+    }
+    if authority.as_str().contains('@') {
+        return Err("has credentials in it".to_owned());
+    }
+    if authority.host().is_empty() {
+        return Err(no_url());
+    }
+    Ok(())
 }
 
 /// The smallest metadata database: some 100,000 keys.

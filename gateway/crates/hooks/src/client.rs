@@ -89,13 +89,13 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
 pub(crate) struct HttpClient(Client);
 
 impl HttpClient {
-    /// Makes a client. The system's certificates are read only if a hook needs TLS.
+    /// Makes a client for receivers whose certificates these authorities sign.
     ///
     /// # Errors
-    /// A hook needs TLS, and the system has no certificates.
-    pub(crate) fn new(has_tls: bool) -> Result<Self, ClientError> {
+    /// The system has no certificates, and they are needed.
+    pub(crate) fn new(roots: Roots) -> Result<Self, ClientError> {
         let settings = ClientSettings {
-            roots: if has_tls { Roots::System } else { Roots::None },
+            roots,
             ..ClientSettings::default()
         };
         Client::new(&settings).map(Self)

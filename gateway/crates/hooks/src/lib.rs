@@ -32,7 +32,7 @@ pub use settings::HookSettings;
 
 use client::{HttpClient, Transport};
 use metrics::{DropReason, Metrics};
-use tidegate_outbound::ClientError;
+use tidegate_outbound::{ClientError, Roots};
 use tidegate_plan::KeyChange;
 use tidegate_telemetry::locks::Recover as _;
 use worker::Hook;
@@ -77,8 +77,9 @@ impl PreparedHooks {
         settings: Vec<HookSettings>,
         aliases: HashMap<String, Arc<str>>,
     ) -> Result<Self, ClientError> {
-        let is_tls = |hook: &HookSettings| hook.url.head().starts_with("https://");
-        let client = HttpClient::new(settings.iter().any(is_tls))?;
+        let heads = settings.iter().map(|hook| hook.url.head());
+        let schemes = heads.filter_map(|head| Some(head.split_once("://")?.0));
+        let client = HttpClient::new(Roots::for_schemes(schemes))?;
         Ok(Self {
             settings,
             aliases,

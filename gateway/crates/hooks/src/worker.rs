@@ -16,6 +16,7 @@ use crate::settings::HookSettings;
 use tidegate_plan::KeyChange;
 use tidegate_plan::retry::Backoff;
 use tidegate_telemetry::locks::Recover as _;
+use tidegate_telemetry::random::draw;
 
 /// The pauses between the tries of a call.
 const BACKOFF: Backoff = Backoff {
@@ -229,15 +230,4 @@ impl Hook {
             failures += 1;
         }
     }
-}
-
-/// Returns a random number in `0.0..1.0`: every `RandomState` hashes with keys of its own.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "32 bits are exact in a float of 64"
-)]
-fn draw() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(()) >> 32;
-    random as f64 / 2_f64.powi(32)
 }

@@ -16,7 +16,6 @@ mod deadline;
 pub(crate) mod exchange;
 mod limit;
 mod metered;
-mod random;
 mod resume;
 
 use std::sync::Arc;

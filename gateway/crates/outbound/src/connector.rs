@@ -58,9 +58,8 @@ impl Connector {
     fn admits(&self, uri: &Uri) -> bool {
         let host = uri.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        host.parse()
-            .is_ok_and(|address: IpAddr| self.addresses.admit(address))
-            || host.parse::<IpAddr>().is_err()
+        let address = host.parse::<IpAddr>();
+        address.map_or(true, |address| self.addresses.admit(address))
     }
 }
 

@@ -25,6 +25,15 @@ pub enum Roots {
 }
 
 impl Roots {
+    /// Returns those that servers of these schemes need: the machine's if one is `https`, else none.
+    #[must_use]
+    pub fn for_schemes<'s>(schemes: impl IntoIterator<Item = &'s str>) -> Self {
+        match schemes.into_iter().any(|scheme| scheme == "https") {
+            true => Self::System,
+            false => Self::None,
+        }
+    }
+
     /// Reads the authorities.
     pub(crate) fn read(&self) -> Result<RootCertStore, ClientError> {
         match self {

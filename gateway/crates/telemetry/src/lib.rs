@@ -12,6 +12,7 @@ pub mod metric;
 pub mod names;
 pub mod process;
 pub mod progress;
+pub mod random;
 pub mod sharded;
 pub mod trace;
 

@@ -13,12 +13,12 @@ pub mod otlp;
 mod span;
 pub mod traceparent;
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use tokio::sync::mpsc;
 
+use crate::random;
 use export::{Exporter, TraceMetrics};
 pub use span::{FinishedSpan, Kind, Span, Value};
 use traceparent::Traceparent;
@@ -66,19 +66,19 @@ impl Tracer {
         let is_traced = match parent {
             Some(parent) if self.follow_parent => parent.sampled,
             // An outsider chooses neither by the flag nor by the id.
-            _ => draw() < self.sample,
+            _ => random::draw() < self.sample,
         };
         if !is_traced {
             return None;
         }
         let trace = parent.map_or_else(
-            || u128::from(random()) << 64 | u128::from(random()),
+            || u128::from(id()) << 64 | u128::from(id()),
             |parent| parent.trace,
         );
         let context = Context {
             tracer: self.clone(),
             trace,
-            span: random(),
+            span: id(),
             left: Arc::new(AtomicU32::new(MAX_SPANS)),
         };
         let parent = parent.map(|parent| parent.span);
@@ -135,8 +135,10 @@ pub fn span(name: &'static str, kind: Kind) -> Option<Span> {
 
 /// Runs work within a step, so that further steps are below it. Without one, the work runs where the task is.
 pub async fn within<T>(span: Option<&Span>, work: impl Future<Output = T>) -> T {
-    let context = span.map(|span| span.context().clone()).or_else(current);
-    CURRENT.scope(context, work).await
+    let Some(span) = span else {
+        return work.await;
+    };
+    CURRENT.scope(Some(span.context().clone()), work).await
 }
 
 /// Calls `work` within a step; see [`within`].
@@ -149,13 +151,9 @@ pub fn carry<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     CURRENT.scope(current(), work)
 }
 
-/// Returns a random number that is not 0: every `RandomState` hashes with its own keys.
-fn random() -> u64 {
-    RandomState::new().hash_one(()).max(1)
-}
-
-fn draw() -> f64 {
-    (random() >> 11) as f64 / 2_f64.powi(53)
+/// Returns a random id: none is 0.
+fn id() -> u64 {
+    random::number().max(1)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! of one protocol, which carries no requests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,6 +10,7 @@ use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
 
 use crate::TlsError;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The protocol of an authority that looks whether a name leads here.
 pub(crate) const ACME_PROTOCOL: &[u8] = b"acme-tls/1";
@@ -60,7 +61,7 @@ impl Challenges {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CertifiedKey>>> {
         // Each change is one insertion or removal.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().recover()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -33,6 +33,7 @@ pub use handshake::{Acceptor, BoundedSocket, HandshakeError, TlsStream};
 
 use metrics::Metrics;
 use server::Server;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time between two looks at the files.
 const WATCH_PERIOD: Duration = Duration::from_secs(5);
@@ -107,7 +108,7 @@ impl Tls {
 
     /// Puts other certificates in force for connections from now on.
     pub fn replace(&self, prepared: Prepared) {
-        let _held = self.lock();
+        let _held = self.exchange.lock().recover();
         self.metrics.set_expiries(&prepared.0);
         self.present.store(Arc::new(prepared.0));
     }
@@ -115,7 +116,7 @@ impl Tls {
     /// Reads the files again that have changed. A certificate whose new files are broken stays as it was: that is logged
     /// and counted. It reads files, and so may block.
     pub fn refresh(&self) {
-        let _held = self.lock();
+        let _held = self.exchange.lock().recover();
         let present = self.present.load_full();
         let (server, results) = present.refresh();
         for result in &results {
@@ -164,11 +165,6 @@ impl Tls {
     #[must_use]
     pub fn acceptor(self: &Arc<Self>, side: Side) -> Acceptor {
         Acceptor::new(self.clone(), side)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        // It guards no data of its own.
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

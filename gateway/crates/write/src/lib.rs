@@ -49,6 +49,7 @@ use tidegate_origin::write::Headers;
 use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
+pub(crate) use tidegate_telemetry::random::number as random;
 
 mod attributes;
 mod change;
@@ -299,10 +300,4 @@ impl Writers {
 /// The operating system's, if the directory exists.
 pub fn left_in_spool(directory: &Path) -> std::io::Result<usize> {
     spool::left_in(directory)
-}
-
-/// Returns a number that no other draft has. Every `RandomState` hashes with keys of its own.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(())
 }

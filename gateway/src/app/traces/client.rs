@@ -29,12 +29,8 @@ pub(super) struct HttpCollector {
 impl HttpCollector {
     /// Returns the collector at `uri`. One that is not encrypted needs no certificates of the machine.
     pub(super) fn new(uri: Uri, headers: HeaderMap) -> anyhow::Result<Self> {
-        let roots = match uri.scheme_str() {
-            Some("https") => Roots::System,
-            _ => Roots::None,
-        };
         let client = Client::new(&ClientSettings {
-            roots,
+            roots: Roots::for_schemes(uri.scheme_str()),
             max_idle: 1,
             ..ClientSettings::default()
         })?;

@@ -1,15 +1,15 @@
 //! The parts of an access that others decide on: the keys of JWTs, and the server of `auth_request`.
 
-use http::Uri;
-
 use super::super::Secret;
 use super::super::problem::KeyPath;
 use super::super::section::{AuthRequest, Jwt};
 use super::Check;
 use super::access::MAX_SKEW;
-use super::origins::is_in_the_clear;
 use tidegate_access::{JwtKeysError, MIN_JWT_SECRET};
 use tidegate_plan::Period;
+
+/// A URL that is right, for messages.
+const SAMPLE: &str = "http://127.0.0.1:9090/auth";
 
 /// The least and the longest time between two fetches of a key set.
 const REFRESH: [Period; 2] = [Period::secs(10), Period::secs(86_400)];
@@ -35,7 +35,8 @@ impl Check<'_, '_> {
             if jwks.is_empty() {
                 self.error(&path, "is empty");
             } else if jwt.is_fetched() {
-                self.url(&path, jwks, "other keys could be put in their place");
+                let harm = "other keys could be put in their place";
+                self.url(&path, jwks, SAMPLE, harm);
             }
         }
         let texts = [
@@ -74,7 +75,8 @@ impl Check<'_, '_> {
     }
 
     pub(super) fn auth_request(&mut self, path: &KeyPath, server: &AuthRequest) {
-        self.url(path, &server.url, "it is sent the credentials of clients");
+        let harm = "it is sent the credentials of clients";
+        self.url(path, &server.url, SAMPLE, harm);
         if server.timeout.is_zero() || server.timeout > MAX_TIMEOUT {
             let message = format!("`timeout` must be between 1ms and {MAX_TIMEOUT}");
             self.error(path, message);
@@ -84,30 +86,4 @@ impl Check<'_, '_> {
             self.error(path, message);
         }
     }
-
-    /// Checks a URL, and warns of one that crosses a network in the clear, which would do this `harm`.
-    fn url(&mut self, path: &KeyPath, text: &str, harm: &str) {
-        match url_of(text) {
-            Err(why) => self.error(path, why),
-            Ok(()) if is_in_the_clear(text) => {
-                let message =
-                    format!("is not encrypted, and not on this machine: {harm}; use https://");
-                self.warn(path, message);
-            }
-            Ok(()) => {}
-        }
-    }
-}
-
-fn url_of(text: &str) -> Result<(), &'static str> {
-    const NO_URL: &str = "is no URL such as http://127.0.0.1:9090/auth";
-    let uri: Uri = text.parse().map_err(|_| NO_URL)?;
-    let authority = uri.authority().ok_or(NO_URL)?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err("is neither http:// nor https://");
-    }
-    if authority.as_str().contains('@') {
-        return Err("has credentials in it");
-    }
-    Ok(())
 }

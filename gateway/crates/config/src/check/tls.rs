@@ -7,6 +7,9 @@ use super::Check;
 /// The most names that an authority is asked about. Let's Encrypt issues 50 certificates of one domain in a week.
 const MAX_NAMES: usize = 32;
 
+/// A directory that is right, for messages.
+const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
+
 impl Check<'_, '_> {
     pub(super) fn tls(&mut self, config: &Config) {
         let certificates = KeyPath::of("tls", "certificates");
@@ -55,9 +58,12 @@ impl Check<'_, '_> {
             let message = "must be true: the authority issues nothing unless you agree to its terms of service";
             self.error(&section.key("terms_agreed"), message);
         }
-        let rest = acme.directory.strip_prefix("https://");
-        if rest.is_none_or(|rest| rest.is_empty() || rest.contains(char::is_whitespace)) {
-            self.error(&section.key("directory"), "is no https:// URL");
+        let directory = section.key("directory");
+        if acme.directory.starts_with("https://") {
+            let harm = "others could answer in its place";
+            self.url(&directory, &acme.directory, DIRECTORY, harm);
+        } else {
+            self.error(&directory, "is no https:// URL");
         }
         for (index, contact) in acme.contact.iter().enumerate() {
             if !contact.starts_with("mailto:") {

@@ -1,6 +1,6 @@
 //! Traces: the collector's URL, the share, and the headers.
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderName, HeaderValue};
 
 use super::super::problem::KeyPath;
 use super::super::{Secret, Trace};
@@ -12,14 +12,9 @@ const MAX_SERVICE: usize = 128;
 impl Check<'_, '_> {
     pub(super) fn trace(&mut self, trace: &Trace) {
         if let Some(endpoint) = &trace.endpoint {
-            let uri = endpoint.parse::<Uri>().ok();
-            let is_url = uri.is_some_and(|uri| {
-                matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
-            });
-            if !is_url {
-                let message = "must be an http:// or https:// URL";
-                self.error(&KeyPath::of("trace", "endpoint"), message);
-            }
+            let harm = "it is sent paths, addresses of clients and `trace.headers`";
+            let path = KeyPath::of("trace", "endpoint");
+            self.url(&path, endpoint, "http://127.0.0.1:4318", harm);
         }
         if !(0.0..=1.0).contains(&trace.sample) {
             self.error(&KeyPath::of("trace", "sample"), "must be from 0 to 1");

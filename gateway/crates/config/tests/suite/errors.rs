@@ -10,6 +10,7 @@ mod limits;
 mod origins;
 mod routes;
 mod tls;
+mod trace;
 
 /// A bucket, so that the configuration serves something.
 const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";
@@ -37,6 +38,14 @@ fn tell_behind_media(cases: &[(&str, &[&str])]) {
     for (text, lines) in cases {
         assert_eq!(told_with(&format!("{MEDIA}{text}"), &[]), *lines, "{text}");
     }
+}
+
+/// Returns the warnings for a text behind [`MEDIA`], which is right.
+fn warned(text: &str) -> Vec<String> {
+    let text = format!("{MEDIA}{text}");
+    let loaded =
+        tidegate_config::parse("t.toml", &text, &Environment::default()).expect("it is right");
+    loaded.warnings.iter().map(ToString::to_string).collect()
 }
 
 #[test]

@@ -43,7 +43,7 @@ async fn send(to: SocketAddr, limit: Duration) -> Outcome {
         .header("x-token", "s3cret")
         .body(Full::from("{}"))
         .expect("a request");
-    let client = HttpClient::new(false).expect("no certificates are needed");
+    let client = HttpClient::new(Roots::None).expect("no certificates are needed");
     client.send(request, limit).await
 }
 

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::random::draw;
 use crate::metrics::Meter;
 use crate::settings::Trip;
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
+use tidegate_telemetry::random::draw;
 
 /// The answer while the breaker is open.
 pub(crate) const BREAKER_OPEN: OriginError = OriginError::Unavailable("known to be down");

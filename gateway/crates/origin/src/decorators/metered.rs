@@ -40,10 +40,10 @@ impl Metered {
             meter: &self.meter,
             kind,
             result: "abandoned",
-            cause: Cause::current(cause),
+            cause,
         };
         let begun = Instant::now();
-        let mut span = self.span(kind, outcome.cause);
+        let mut span = self.span(kind, cause);
         let answer = trace::within(span.as_ref(), ask).await;
         outcome.result = answer.as_ref().map_or_else(word, good);
         if let Some(span) = &mut span {
@@ -60,6 +60,20 @@ impl Metered {
 }
 
 impl Metered {
+    /// Measures a request that has the cause `own`, unless the task carries another one.
+    fn measured<'a, T: Send + 'a>(
+        &'a self,
+        (kind, own): (&'static str, Cause),
+        good: impl FnOnce(&T) -> &'static str + Send + 'a,
+        ask: BoxFuture<'a, Result<T, OriginError>>,
+    ) -> BoxFuture<'a, Result<T, OriginError>> {
+        // The task's cause is that of the first poll.
+        Box::pin(async move {
+            let cause = Cause::current(own);
+            self.measure((kind, cause), good, ask).await
+        })
+    }
+
     /// Begins the step of a trace that is this request, to the head of its answer.
     fn span(&self, kind: &'static str, cause: Cause) -> Option<Span> {
         let mut span = trace::span("origin request", Kind::Client)?;
@@ -117,7 +131,8 @@ impl Origin for Metered {
     }
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
-        Box::pin(self.measure(("head", Cause::Demand), |_| "content", self.inner.head(key)))
+        let good = |_: &Version| "content";
+        self.measured(("head", Cause::Demand), good, self.inner.head(key))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
@@ -125,19 +140,17 @@ impl Origin for Metered {
             Some(_) => "content",
             None => "not_found",
         };
-        Box::pin(self.measure(("head", Cause::Names), good, self.inner.peek(key)))
+        self.measured(("head", Cause::Names), good, self.inner.peek(key))
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
-        Box::pin(self.measure(
-            ("list", Cause::Names),
-            |_| "content",
-            self.inner.list(request),
-        ))
+        let good = |_: &Listing| "content";
+        self.measured(("list", Cause::Names), good, self.inner.list(request))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
-        Box::pin(self.measure(("probe", Cause::Probe), |()| "content", self.inner.probe()))
+        let good = |(): &()| "content";
+        self.measured(("probe", Cause::Probe), good, self.inner.probe())
     }
 }
 

@@ -15,7 +15,6 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
 use super::breaker;
-use super::random::draw;
 use crate::metrics::Meter;
 use crate::{
     Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
@@ -23,6 +22,7 @@ use crate::{
 };
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+use tidegate_telemetry::random::draw;
 
 /// The bytes that a body must bring since it last broke for its retries to count anew. A mebibyte
 /// costs several round trips at any distance, so retries stay the smaller part of the work.

@@ -9,14 +9,12 @@ use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint}
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
-use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, RETRY_AFTER,
-};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::OriginError;
 use tidegate_plan::version::is_stored_header;
-use tidegate_plan::{ByteRange, ETag, Timestamp, Version};
+use tidegate_plan::{ByteRange, ETag, Timestamp, Version, retry};
 
 /// A copy of the raw head of one request's answer.
 #[derive(Debug, Clone, Default)]
@@ -93,12 +91,7 @@ impl AnswerHead {
 
     /// Returns the pause that the origin requests, in seconds or until a date (RFC 9110, 10.2.3).
     pub(super) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
-        let text = self.text(RETRY_AFTER)?.trim();
-        if let Ok(seconds) = text.parse() {
-            return Some(Duration::from_secs(seconds));
-        }
-        let date = httpdate::parse_http_date(text).ok()?;
-        Some(Timestamp::from(date).since(now))
+        retry::retry_after(&self.headers, now)
     }
 
     /// Returns the object's size from a 416: `Content-Range: bytes */N`.

@@ -5,6 +5,11 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+
+use crate::Timestamp;
+
 /// A pause that doubles with every failure, up to a ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
@@ -69,6 +74,18 @@ impl Retry {
     }
 }
 
+/// Returns the pause that an answer requests, in seconds or until a date (RFC 9110, 10.2.3). A date that is past requests
+/// none, which is zero.
+#[must_use]
+pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(Timestamp::from(date).since(now))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +114,23 @@ mod tests {
         assert_eq!(retry.pause(0, Some(MS(3000)), 0.0), Some(MS(3000)));
         assert_eq!(retry.pause(0, Some(MS(3001)), 0.0), None);
         assert_eq!(retry.pause(retry.retries, None, 0.0), None);
+    }
+
+    #[test]
+    fn a_pause_is_requested_in_seconds_or_by_a_date() {
+        let date = httpdate::parse_http_date("Thu, 26 Nov 2026 08:00:00 GMT").expect("a date");
+        let asked = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.parse().expect("a value"));
+            retry_after(&headers, date.into()).map(|pause| pause.as_secs())
+        };
+        assert_eq!(asked(" 120"), Some(120));
+        assert_eq!(asked("Thu, 26 Nov 2026 09:00:00 GMT"), Some(3600));
+        assert_eq!(asked("Thu, 26 Nov 2026 07:00:00 GMT"), Some(0));
+        for none in ["soon", "-1", ""] {
+            assert_eq!(asked(none), None, "{none}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), date.into()), None);
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! The way of finished spans to a collector: in batches, and never in the way of a request.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -46,16 +48,31 @@ pub trait Collector: Send {
     fn deliver(&self, batch: Vec<u8>) -> impl Future<Output = bool> + Send;
 }
 
-/// The end of the queue of finished spans.
+/// The end of the queue of finished spans. Its drop counts the spans that are left as dropped.
 #[derive(Debug)]
 pub struct Exporter {
     queue: mpsc::Receiver<FinishedSpan>,
+    /// The spans that were taken from the queue and are not counted yet.
+    batch: Vec<FinishedSpan>,
     metrics: TraceMetrics,
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        // Spans that end from now on are counted by the tracer.
+        self.queue.close();
+        let left = self.batch.len() + self.queue.len();
+        self.metrics.dropped.inc_by(left as u64);
+    }
 }
 
 impl Exporter {
     pub(super) fn new(queue: mpsc::Receiver<FinishedSpan>, metrics: TraceMetrics) -> Self {
-        Self { queue, metrics }
+        Self {
+            queue,
+            batch: Vec::with_capacity(MAX_BATCH),
+            metrics,
+        }
     }
 
     /// Registers the counts of spans.
@@ -72,40 +89,48 @@ impl Exporter {
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = std::pin::pin!(stop);
-        let mut batch = Vec::with_capacity(MAX_BATCH);
         let mut stopped = false;
         while !stopped {
-            tokio::select! {
-                () = &mut stop => stopped = true,
-                first = self.queue.recv() => match first {
-                    Some(span) => batch.push(span),
-                    None => stopped = true,
-                },
-            }
-            let end = Instant::now() + LINGER;
-            while !stopped && batch.len() < MAX_BATCH {
-                let room = MAX_BATCH - batch.len();
-                tokio::select! {
-                    () = &mut stop => stopped = true,
-                    () = sleep_until(end) => break,
-                    _ = self.queue.recv_many(&mut batch, room) => {}
-                }
-            }
-            while batch.len() < MAX_BATCH
-                && let Ok(span) = self.queue.try_recv()
-            {
-                batch.push(span);
-            }
-            if batch.is_empty() {
+            stopped = self.fill(stop.as_mut()).await;
+            if self.batch.is_empty() {
                 continue;
             }
-            let count = batch.len() as u64;
-            let taken = collector.deliver(otlp::encode(&resource, &batch)).await;
-            match taken {
+            let count = self.batch.len() as u64;
+            let batch = otlp::encode(&resource, &self.batch);
+            match collector.deliver(batch).await {
                 true => self.metrics.sent.inc_by(count),
                 false => self.metrics.failed.inc_by(count),
             };
-            batch.clear();
+            self.batch.clear();
         }
+    }
+
+    /// Takes spans until a batch is full or has waited for long enough. Returns whether it is the last one: `stop` has
+    /// ended, or every tracer is gone.
+    async fn fill(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> bool {
+        // The first one may come at any time, the others within a while.
+        let (mut stopped, mut end) = (false, None);
+        while !stopped && self.batch.len() < MAX_BATCH {
+            let room = MAX_BATCH - self.batch.len();
+            let lingered = async {
+                match end {
+                    Some(end) => sleep_until(end).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => stopped = true,
+                () = lingered => break,
+                count = self.queue.recv_many(&mut self.batch, room) => stopped = count == 0,
+            }
+            end.get_or_insert_with(|| Instant::now() + LINGER);
+        }
+        while self.batch.len() < MAX_BATCH
+            && let Ok(span) = self.queue.try_recv()
+        {
+            self.batch.push(span);
+        }
+        stopped
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{Context, random};
+use super::{Context, id};
 
 /// The role of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Span {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
             .ok()?;
         let context = Context {
-            span: random(),
+            span: id(),
             ..above.clone()
         };
         Some(Self::new(context, Some(above.span), name, kind))

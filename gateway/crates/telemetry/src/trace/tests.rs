@@ -237,7 +237,35 @@ async fn a_collector_that_hangs_costs_spans_and_nothing_else() {
     assert_eq!(count(&registry, "dropped"), 1000);
     assert_eq!(count(&registry, "sent"), 0);
     running.abort();
+    assert!(running.await.expect_err("ended").is_cancelled());
+    assert_eq!(count(&registry, "dropped"), most as u64);
     drop(stop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_a_stop_one_batch_is_delivered_and_the_rest_is_counted() {
+    let (tracer, exporter) = Tracer::new(1.0, false);
+    let registry = counts(&exporter);
+    for _ in 0..600 {
+        drop(tracer.begin("GET", None));
+    }
+    drained(exporter, &Kept::default()).await;
+    drop(tracer.begin("GET", None));
+    let counted = ["sent", "dropped"].map(|result| count(&registry, result));
+    assert_eq!(counted, [512, 89]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_tracer_the_exporter_ends_at_once() {
+    let (tracer, exporter) = Tracer::new(1.0, false);
+    let registry = counts(&exporter);
+    drop(tracer.begin("GET", None));
+    drop(tracer);
+    let begun = tokio::time::Instant::now();
+    let never = std::future::pending();
+    exporter.run(resource(), Kept::default(), never).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(count(&registry, "sent"), 1);
 }
 
 #[tokio::test(start_paused = true)]

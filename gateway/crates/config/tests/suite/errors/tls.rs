@@ -1,6 +1,6 @@
 //! TLS: addresses with it, certificates, and clients that show one.
 
-use super::{MEDIA, tell_behind_media};
+use super::{MEDIA, tell_behind_media, warned};
 use tidegate_config::{Environment, parse};
 
 const CERTIFICATE: &str =
@@ -8,12 +8,6 @@ const CERTIFICATE: &str =
 
 /// A route whose access is `a`.
 const CLOSED: &str = "[[route]]\norigin = \"media\"\naccess = \"a\"\n";
-
-fn warned(text: &str) -> Vec<String> {
-    let text = format!("{MEDIA}{text}");
-    let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
-    loaded.warnings.iter().map(ToString::to_string).collect()
-}
 
 #[test]
 fn a_listener_with_tls_needs_certificates() {
@@ -140,6 +134,16 @@ fn an_authority_is_asked_for_names_of_servers() {
                 "t.toml:11:13: `tls.acme.directory`: is no https:// URL",
                 "t.toml:12:12: `tls.acme.contact[0]`: is no `mailto:` address",
             ],
+        ),
+        (
+            &acme("names = [\"a.example\"]\nterms_agreed = true\ndirectory = \"https://[\""),
+            &[
+                "t.toml:11:13: `tls.acme.directory`: is no URL such as https://acme-v02.api.letsencrypt.org/directory",
+            ],
+        ),
+        (
+            &acme("names = [\"a.example\"]\nterms_agreed = true\ndirectory = \"https://u:p@ca/\""),
+            &["t.toml:11:13: `tls.acme.directory`: has credentials in it"],
         ),
         (
             "[tls.acme]\nnames = [\"a.example\"]\nterms_agreed = true\n",
