@@ -90,7 +90,7 @@ fn acme(keys: &str) -> String {
 }
 
 #[test]
-fn an_authority_is_asked_for_names_of_servers() {
+fn an_authority_keeps_its_keys_where_it_is_told() {
     let right = acme("names = [\"media.example.org\", \"b.example\"]\nterms_agreed = true");
     assert_eq!(warned(&right), Vec::<String>::new());
     let text = format!("{MEDIA}{right}");
@@ -101,7 +101,10 @@ fn an_authority_is_asked_for_names_of_servers() {
     let own = parse("t.toml", &format!("{MEDIA}{own}"), &Environment::default());
     let path = own.expect("it is right").config.acme_path();
     assert_eq!(path.as_deref(), Some(std::path::Path::new("/keys")));
+}
 
+#[test]
+fn an_authority_is_asked_for_names_of_servers() {
     let odd =
         "is no name of a server: labels of lower-case letters, digits and `-`, with dots between";
     let names = |names: &str| acme(&format!("names = [{names}]\nterms_agreed = true"));
