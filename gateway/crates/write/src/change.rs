@@ -4,6 +4,7 @@ pub(crate) mod change_mark;
 pub(crate) mod folder;
 pub(crate) mod markers;
 pub(crate) mod supersede;
+pub(crate) mod temporary;
 pub(crate) mod unsent;
 
 use std::sync::Arc;

@@ -204,8 +204,12 @@ impl Files {
         if let Some(write_handle) = write_handle {
             return self.set_drafted(node, &write_handle.writer, set).await;
         }
-        if self.draft_of(node).is_none() {
+        let Some(draft) = self.draft_of(node) else {
             return self.set_published(node, set).await;
+        };
+        let shown = attr::drafted(&self.settings, node.ino, &draft);
+        if set.apply(draft.attributes, &shown, REGULAR) == draft.attributes {
+            return Ok(());
         }
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);

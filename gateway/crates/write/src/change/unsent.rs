@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::change::delete_object;
 use crate::change::note_deleted;
 use crate::change::supersede::{ChangedKey, supersede};
+use crate::change::temporary::is_temporary;
 use crate::draft::state::DraftState;
 use crate::locks::publish_hold::PublishHold;
 use crate::task::run_to_completion;
@@ -35,6 +36,11 @@ impl DraftState {
         let is_alone = self.upload.is_none() && self.sending == 0 && self.draft.is_one_part();
         let is_first = self.phase.trouble().is_none() && !self.phase.is_publishing();
         is_whole && is_new && is_untried && is_alone && is_first
+    }
+
+    /// Returns whether its program will rename it before it means anything to others.
+    pub(crate) fn awaits_rename(&self) -> bool {
+        is_temporary(self.id.key.as_str()) && self.is_unsent()
     }
 }
 

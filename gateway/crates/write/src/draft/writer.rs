@@ -164,8 +164,8 @@ impl Writer {
         }
     }
 
-    /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`],
-    /// makes them durable and queues them. Does nothing if nothing was written.
+    /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`], and for a new file with
+    /// a temporary name, makes them durable and queues them. Does nothing if nothing was written.
     ///
     /// # Errors
     /// The reason of the failure. The object in the bucket is then the one from before.
@@ -174,8 +174,8 @@ impl Writer {
             return Ok(());
         }
         match commit {
-            Commit::Close => self.publish().await,
-            Commit::Background => self.close_in_background().await,
+            Commit::Close if !self.writing.state().awaits_rename() => self.publish().await,
+            Commit::Close | Commit::Background => self.close_in_background().await,
         }
     }
 

@@ -34,6 +34,9 @@ const EMPTY_FILE_DELAY: Duration = Duration::from_millis(500);
 /// in place of five.
 const RENAME_DELAY: Duration = Duration::from_millis(100);
 
+/// That wait of a file with a temporary name.
+const TEMPORARY_DELAY: Duration = Duration::from_secs(2);
+
 /// An object that is being written, for display.
 #[derive(Debug, Clone)]
 pub struct Pending {
@@ -286,11 +289,19 @@ impl SharedDraft {
     /// Waits a moment if no request was sent for a new file yet.
     async fn wait_for_rename(&self) {
         let stop = self.inner.core.stop.clone();
-        let is_unsent = self.state().is_unsent();
-        if is_unsent {
+        let delay = {
+            let state = self.state();
+            match state.awaits_rename() {
+                true => TEMPORARY_DELAY,
+                false if state.is_unsent() => RENAME_DELAY,
+                false => return,
+            }
+        };
+        let until = Instant::now() + delay;
+        while Instant::now() < until && self.state().is_unsent() {
             tokio::select! {
-                () = tokio::time::sleep(RENAME_DELAY) => {}
-                () = stop.cancelled() => {}
+                () = tokio::time::sleep(delay.min(CLOSE_POLL_INTERVAL)) => {}
+                () = stop.cancelled() => return,
             }
         }
     }

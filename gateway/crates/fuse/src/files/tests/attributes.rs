@@ -61,6 +61,15 @@ impl World {
         Attributes::of(&version.headers)
     }
 
+    /// Returns the bytes of each file of the spool.
+    fn spooled(&self) -> Vec<Vec<u8>> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("readable");
+        let mut paths: Vec<_> = entries.map(|it| it.expect("readable").path()).collect();
+        paths.sort();
+        let read = |path| std::fs::read(path).expect("readable");
+        paths.into_iter().map(read).collect()
+    }
+
     /// Returns what a process finds after a crash of this one, with its spool or with an empty one.
     async fn restarted(self, with_spool: bool) -> Self {
         let left = tempfile::tempdir().expect("a folder");
@@ -76,6 +85,22 @@ impl World {
         let change = |settings: &mut Settings| settings.attributes = AttributeUse::Kept;
         Self::over((bucket, left), Profile::web(), change, Self::write_access)
     }
+}
+
+/// WordPress sets the mode of each file that it has written, to what that has already.
+#[tokio::test]
+async fn an_attribute_that_stays_writes_nothing() {
+    let world = World::keeping();
+    let ino = world.filled("waits.tmp", "bytes").await;
+    let spooled = world.spooled();
+    world.set(ino, mode(CLERK.mode)).await;
+    world.set(ino, owner(CLERK.uid, CLERK.gid)).await;
+    assert_eq!(world.spooled(), spooled);
+    world.set(ino, mode(0o640)).await;
+    assert_ne!(world.spooled(), spooled);
+    world.all_sent().await;
+    assert_eq!(world.bucket.writes(), ["put"]);
+    assert_eq!(world.attributes("p/waits.tmp").mode, Some(0o100_640));
 }
 
 #[tokio::test]
@@ -161,10 +186,10 @@ async fn changes_after_the_close_cost_one_copy_together() {
 #[tokio::test]
 async fn a_rename_takes_a_change_along_and_a_deletion_drops_it() {
     let world = World::keeping();
-    let ino = world.filled(".file.tmp", "12345").await;
+    let ino = world.filled("before", "12345").await;
     world.set(ino, mode(0o600)).await;
     let renamed = world.files.rename(
-        (ROOT_INO, ".file.tmp".into()),
+        (ROOT_INO, "before".into()),
         (ROOT_INO, "file".into()),
         false,
     );
