@@ -6,8 +6,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::Console;
-use crate::live;
 use crate::sessions::OwnSession;
+
+/// The path of the live parts.
+pub(crate) const LIVE_PATH: &str = "/console/live";
 
 /// The header in which a script shows the CSRF token of its session.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
@@ -58,7 +60,7 @@ impl Console {
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
         }
-        let own = match path == live::PATH {
+        let own = match path == LIVE_PATH {
             true => self.sessions.look_up(headers),
             false => self.sessions.find(headers),
         };

@@ -173,5 +173,5 @@ fn pages() -> Router<Console> {
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),
         )
-        .route(live::PATH, get(live::events))
+        .route(access::LIVE_PATH, get(live::events))
 }

@@ -29,9 +29,6 @@ use crate::page;
 use crate::section::{ALL, Section};
 use tidegate_telemetry::locks::Recover as _;
 
-/// The path of the live parts.
-pub(crate) const PATH: &str = "/console/live";
-
 /// The most readers at once; the listener has 64 connections in all.
 const MAX_READERS: usize = 32;
 
