@@ -30,7 +30,7 @@ pub struct Mount {
     /// When a `close` returns: once the object is in the bucket, or safe in the spool.
     ///
     /// With `background` it is sent afterwards, and again after a restart or when the origin is back. A new file with a temporary
-    /// name, such as `.a.AbC123` or `a.lock`, waits for its rename with both.
+    /// name, such as `.a.AbC123` or `a.tmp`, waits for its rename with both.
     pub commit: CommitName,
     /// Before a file is opened for writing, the bucket is asked, unless it has answered within this time.
     ///

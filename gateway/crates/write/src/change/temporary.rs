@@ -3,30 +3,35 @@
 /// Lengths of the random suffixes of mkstemp(3).
 const RANDOM: usize = 6;
 
-/// Returns whether the last part of a key is a name under which programs write a file before they rename it: those of
-/// rsync (`.name.AbC123`), git (`name.lock`, `tmp_obj_AbC123`), restic (`name-tmp-12345`), GLib (`.goutputstream-AbC123`),
-/// `sed -i` (`sedAbC123`), and `name.tmp`.
+/// Returns whether a key has a name under which programs write a file before they rename it: those of rsync
+/// (`.name.AbC123`), git (`name.lock` in a repository, `tmp_obj_AbC123`), restic (`name-tmp-12345`), GLib
+/// (`.goutputstream-AbC123`), `sed -i` (`sedAbC123`), and `name.tmp`. Another program's `name.lock` is a lock, which other
+/// machines are to see.
 pub(crate) fn is_temporary(key: &str) -> bool {
-    let name = key.rsplit('/').next().unwrap_or_default();
+    let (folders, name) = key.rsplit_once('/').unwrap_or(("", key));
     let is_random =
-        |text: &str| text.len() == RANDOM && text.bytes().all(|b| b.is_ascii_alphanumeric());
+        |text: &str| text.len() == RANDOM && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let after = |mark: &str| {
         name.rsplit_once(mark)
             .filter(|(before, _)| !before.is_empty())
     };
-    let is_of_rsync =
-        name.starts_with('.') && after(".").is_some_and(|(_, suffix)| is_random(suffix));
-    let is_of_restic = after("-tmp-").is_some_and(|(_, suffix)| {
-        !suffix.is_empty() && suffix.bytes().all(|b| b.is_ascii_digit())
+    let is_in_repository = || folders.split('/').any(|folder| folder.ends_with(".git"));
+    let is_marked = after(".").is_some_and(|(_, suffix)| match suffix {
+        "tmp" => true,
+        "lock" => is_in_repository(),
+        suffix => name.starts_with('.') && is_random(suffix),
     });
-    let is_of_git = ["tmp_obj_", "tmp_pack_", "tmp_idx_"]
-        .iter()
-        .any(|start| name.strip_prefix(start).is_some_and(is_random));
-    let is_of_others = ["sed", ".goutputstream-"]
-        .iter()
-        .any(|start| name.strip_prefix(start).is_some_and(is_random));
-    let is_marked = after(".").is_some_and(|(_, suffix)| matches!(suffix, "lock" | "tmp"));
-    is_of_rsync || is_of_restic || is_of_git || is_of_others || is_marked
+    let is_of_restic = after("-tmp-").is_some_and(|(_, suffix)| is_number(suffix));
+    let starts = [
+        "tmp_obj_",
+        "tmp_pack_",
+        "tmp_idx_",
+        "sed",
+        ".goutputstream-",
+    ];
+    let mut drawn = starts.iter().filter_map(|start| name.strip_prefix(start));
+    is_marked || is_of_restic || drawn.any(is_random)
 }
 
 #[cfg(test)]
@@ -38,6 +43,7 @@ mod tests {
         for name in [
             "a/.book.m4b.Ab3dE9",
             "repo/.git/config.lock",
+            "bare.git/refs/heads/main.lock",
             "repo/.git/objects/ab/tmp_obj_x7Yz01",
             "data/00/00ff-tmp-1234567",
             ".goutputstream-ABC123",
@@ -50,6 +56,7 @@ mod tests {
             "a/book.m4b.Ab3dE9",
             ".htaccess",
             ".lock",
+            "mail/box.lock",
             ".tmp",
             "a.tmp/b",
             "2026.picture",

@@ -7,7 +7,7 @@ use tidegate_write::{Commit, OpenMode};
 use crate::support::engine::{sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, down, put, source};
 
-const KEY: &str = "folder/name.lock";
+const KEY: &str = "folder/name.tmp";
 const OTHER: &str = "folder/name";
 
 /// A desk with a new, closed file under [`KEY`], of which nothing was sent.
