@@ -246,8 +246,34 @@ async fn rsync_finds_nothing_to_do_the_second_time() {
     shelf.stop().await;
 }
 
+/// Changes the bytes of set-user-ID files as another user, and prints the modes that are left.
+const CHANGE_BYTES: &str = r#"
+import os
+source = os.open("source", os.O_RDWR | os.O_CREAT)
+os.write(source, b"y" * 9000)
+for name, change in [
+    ("write", lambda fd: os.pwrite(fd, b"z", 3)),
+    ("cut", lambda fd: os.ftruncate(fd, 5)),
+    ("grow", lambda fd: os.ftruncate(fd, 10000)),
+    ("empty", lambda fd: os.ftruncate(fd, 0)),
+    ("allocate", lambda fd: os.posix_fallocate(fd, 0, 20000)),
+    ("copy", lambda fd: os.copy_file_range(source, fd, 4096, 0, 0)),
+    ("read", lambda fd: os.pread(fd, 9, 0)),
+]:
+    for user in [0, 1]:
+        fd = os.open(name + str(user), os.O_RDWR | os.O_CREAT)
+        os.write(fd, b"x" * 9000)
+        os.fchmod(fd, 0o6777)
+        if os.fork() == 0:
+            os.setgroups([]), os.setgid(user), os.setuid(user)
+            change(fd)
+            os._exit(0)
+        os.wait()
+        print(name, user, oct(os.fstat(fd).st_mode), os.fstat(fd).st_size)
+"#;
+
 /// Each script runs in a local folder and on the mount, with the same output and the same result.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 7] = [
     (
         "links",
         "ln -s target link; ln -sfn other link; readlink link; mkdir d; ln -s d e; echo x > e/f; cat d/f; rm e; ls",
@@ -260,6 +286,7 @@ const SCRIPTS: [(&str, &str); 6] = [
         "modes",
         "umask 027; echo 1 > f; mkdir d; stat -c %a f d; chmod 600 f; chmod g+s d; mkdir d/e; stat -c %a f d d/e; printf '#!/bin/sh\\necho ran\\n' > s; chmod +x s; ./s",
     ),
+    ("rights", "python3 -c 'CHANGE_BYTES'"),
     (
         "zip",
         "mkdir z; echo 1 > z/a; echo 2 > z/b; chmod 755 z/b; touch -d 2005-06-07 z/a z/b; zip -q -r z.zip z; rm -r z; unzip -q z.zip; stat -c '%n %a %Y' z/a z/b; echo 3 > z/a; touch -d 2006-06-07 z/a; zip -q -u z.zip z/a; unzip -p z.zip z/a",
@@ -278,7 +305,8 @@ const SCRIPTS: [(&str, &str); 6] = [
 async fn programs_find_what_they_find_on_a_local_disk() {
     let (shelf, local) = (Shelf::start().await, TempDir::new().expect("a folder"));
     for (name, script) in SCRIPTS {
-        let script = format!("mkdir {name}; cd {name}; {script}");
+        let script =
+            format!("mkdir {name}; cd {name}; {script}").replace("CHANGE_BYTES", CHANGE_BYTES);
         let line = ["bash", "-ec", &script];
         let expected = run_in(local.path(), &line).await;
         let before = shelf.requests("").await;
