@@ -203,10 +203,6 @@ impl Files {
         self.progressing(&writer, writer.sync()).await
     }
 
-    pub(super) async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
-        self.progressing(writer, writer.truncate(size)).await
-    }
-
     /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room
     /// set aside: it may become larger than the spool.
     pub(crate) async fn allocate(
@@ -237,9 +233,9 @@ impl Files {
         if zeroes {
             self.progressing(writer, writer.zero(range)).await?;
         }
-        match !keeps && end > writer.size() {
-            true => self.cut(writer, end).await,
-            false => Ok(()),
+        match keeps {
+            true => Ok(()),
+            false => self.progressing(writer, writer.grow(end)).await,
         }
     }
 }
