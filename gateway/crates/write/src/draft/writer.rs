@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
 
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::write::{GateGuard, Resize, WritePlace};
@@ -242,17 +241,6 @@ impl Writer {
     /// Returns once no publish of it is under way.
     pub async fn wait_for_publish(&self) {
         let _shared = self.writing.gate.read().await;
-    }
-
-    /// Sets one of the headers that the object will have, such as `x-amz-meta-mtime`.
-    pub async fn set_header(&self, name: HeaderName, value: HeaderValue) {
-        let _shared = self.writing.gate.read().await;
-        let mut state = self.writing.state();
-        state.headers.retain(|(known, _)| *known != name);
-        state.headers.push((name, value));
-        let headers = state.beginning().headers;
-        state.records.push(Record::Headers(headers));
-        state.note_headers(self.writing.inner.core.now());
     }
 
     /// Changes the attributes that the object will have.
