@@ -117,6 +117,23 @@ impl Context {
         }
     }
 
+    /// Makes a new directory in it, whose name begins with `prefix`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new_dir(&self, prefix: &str) -> Result<PathBuf> {
+        let dir = tempfile::Builder::new()
+            .prefix(prefix)
+            .tempdir_in(self.dir())?;
+        Ok(dir.keep())
+    }
+
+    /// Returns the requested number of rounds, or the scenario's own.
+    #[must_use]
+    pub fn rounds(&self, usual: u32) -> u32 {
+        self.options.rounds.unwrap_or(usual)
+    }
+
     /// Returns the requested count, or the scenario's own.
     #[must_use]
     pub fn count(&self, full: u64) -> u64 {

@@ -30,8 +30,10 @@ pub(crate) fn sample(seed: usize, size: usize) -> Vec<u8> {
 pub(crate) struct Desk {
     pub(crate) mounted: Mounted,
     pub(crate) bucket: Bucket,
-    _spool: TempDir,
-    _minio: Minio,
+    spool: TempDir,
+    minio: Minio,
+    /// Further lines for the `[[mount]]`, and the sections that follow it.
+    lines: [String; 2],
 }
 
 impl Desk {
@@ -43,19 +45,33 @@ impl Desk {
     /// Starts a desk; `sections` follow the `[[mount]]`.
     pub(crate) async fn with(more: &str, sections: &str) -> Self {
         let minio = Minio::start().await;
-        let settings = minio.settings("media");
-        let bucket = Bucket::create(&settings).await;
+        let bucket = Bucket::create(&minio.settings("media")).await;
+        let lines = [more, sections].map(str::to_owned);
         let spool = tempfile::tempdir().expect("a folder");
-        let lines = format!(
-            "writable = true\n{more}[spool]\npath = \"{}\"\n{sections}",
-            spool.path().display()
-        );
+        Self::over(minio, bucket, spool, lines).await
+    }
+
+    async fn over(minio: Minio, bucket: Bucket, spool: TempDir, lines: [String; 2]) -> Self {
+        let ([more, sections], path) = (&lines, spool.path().display());
+        let all = format!("writable = true\n{more}[spool]\npath = \"{path}\"\n{sections}");
         Self {
-            mounted: Mounted::start(&settings, &lines).await,
+            mounted: Mounted::start(&minio.settings("media"), &all).await,
             bucket,
-            _spool: spool,
-            _minio: minio,
+            spool,
+            minio,
+            lines,
         }
+    }
+
+    /// Stops the gateway, and starts it again; without its spool, it has lost its index.
+    pub(crate) async fn restart(self, with_spool: bool) -> Self {
+        self.mounted.gateway.stop().await;
+        drop(self.mounted.folder);
+        let spool = match with_spool {
+            true => self.spool,
+            false => tempfile::tempdir().expect("a folder"),
+        };
+        Self::over(self.minio, self.bucket, spool, self.lines).await
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

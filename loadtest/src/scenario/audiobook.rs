@@ -78,7 +78,7 @@ async fn all_ways(
     report: &mut Report,
 ) -> Result<Ways> {
     let mut ways = Ways::default();
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     let mut idle = vec![];
     for round in 1..=rounds {
         progress(format!(

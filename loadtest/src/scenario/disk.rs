@@ -4,7 +4,6 @@
 //! Each target of the disk tier is a scenario here, with its peer in the same run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use anyhow::Result;
 
@@ -131,14 +130,6 @@ async fn read(peer: &Peer, pattern: Pattern) -> Result<Flow> {
     let mut connection = Connection::open(peer.addr()).await?;
     let path = peer.path(KEY);
     Reading::whole(&path, pattern).run(&mut connection).await
-}
-
-/// Makes a new directory of this run.
-fn new_dir(context: &Context, name: &str) -> Result<PathBuf> {
-    let dir = tempfile::Builder::new()
-        .prefix(name)
-        .tempdir_in(context.dir())?;
-    Ok(dir.keep())
 }
 
 /// Reads all objects until their chunks are on disk, and stops the gateway in order; returns the

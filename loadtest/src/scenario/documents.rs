@@ -140,7 +140,7 @@ async fn tidegate(
 ) -> Result<(Passes, Passes, Passes)> {
     let direct = Peer::direct(origin);
     let (mut bare, mut cold, mut warm) = (Passes::default(), Passes::default(), Passes::default());
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 1..=rounds {
         bare.add(pass(&direct, objects).await?);
         let peer = context.start("tidegate", origin, SETTINGS).await?;

@@ -93,7 +93,7 @@ async fn run(context: &Context, mut report: Report, mut plan: Plan) -> Result<Re
     }
     let mut figures = Figures::default();
     let mut peers = context.peers(plan.peers);
-    let rounds = context.options.rounds.unwrap_or(5);
+    let rounds = context.rounds(5);
     for round in 0..rounds {
         // The order changes, so that after-effects of one peer fall on all alike.
         for name in turns(&peers.clone(), round) {

@@ -54,13 +54,6 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Makes a directory of its own for a peer.
-fn directory(context: &Context) -> Result<PathBuf> {
-    let mut made = tempfile::Builder::new();
-    let made = made.prefix("library-").tempdir_in(context.dir())?;
-    Ok(made.keep())
-}
-
 /// Returns Tidegate with a cache disk, on a writable mount.
 fn home(dir: PathBuf, origin: &Origin) -> Home {
     let writing = Writing {
@@ -88,7 +81,7 @@ impl Desk {
         report: &mut Report,
     ) -> Result<Option<Self>> {
         drop_file_cache()?;
-        let dir = directory(context)?;
+        let dir = context.new_dir("library-")?;
         let mount = match way {
             LOCAL => None,
             OURS => Some(Mount::tidegate(&home(dir.clone(), origin)).await?),

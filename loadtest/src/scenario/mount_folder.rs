@@ -103,7 +103,7 @@ async fn walk(
     (program, least): (&Program, u64),
     report: &mut Report,
 ) -> Result<()> {
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     let (mut cold, mut warm) = (Ways::new("s"), Ways::new("s"));
     let all = context.peers(&ALL);
     for round in 0..rounds {
@@ -152,10 +152,7 @@ async fn mounted(
     report: &mut Report,
 ) -> Result<Option<Mount>> {
     drop_file_cache()?;
-    let dir = tempfile::Builder::new()
-        .prefix("mount-")
-        .tempdir_in(context.dir())?
-        .keep();
+    let dir = context.new_dir("mount-")?;
     let mount = match way {
         OURS => Some(Mount::tidegate(&Home::new(dir, origin.clone(), Settings::STREAM)).await?),
         _ => Mount::other(way, Access::Reading, &dir, origin)?,

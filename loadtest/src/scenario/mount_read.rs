@@ -1,8 +1,6 @@
 //! A mount read in the usual ways: in sequence, in small steps, at random; cold, again, and from
 //! the kernel's pages. Also the cost of look-ups.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 
 use crate::context::{Context, progress};
@@ -58,14 +56,8 @@ pub async fn run(context: &Context) -> Result<Report> {
 
 /// Returns a gateway with nothing cached, and no disk.
 fn home(context: &Context, origin: &Origin) -> Result<Home> {
-    Ok(Home::new(dir(context)?, origin.clone(), STREAM))
-}
-
-fn dir(context: &Context) -> Result<PathBuf> {
-    let dir = tempfile::Builder::new()
-        .prefix("mount-")
-        .tempdir_in(context.dir())?;
-    Ok(dir.keep())
+    let dir = context.new_dir("mount-")?;
+    Ok(Home::new(dir, origin.clone(), STREAM))
 }
 
 /// Mounts a peer by name, with nothing cached, not even kernel pages. If its program is missing, it
@@ -83,7 +75,7 @@ async fn mounted(
     let mount = if name == OURS {
         Some(Mount::tidegate(&home(context, origin)?).await?)
     } else {
-        Mount::other(name, Access::Reading, &dir(context)?, origin)?
+        Mount::other(name, Access::Reading, &context.new_dir("mount-")?, origin)?
     };
     match &mount {
         Some(mount) => report.peer(name, mount.config()),

@@ -68,10 +68,7 @@ async fn mounted(
     report: &mut Report,
 ) -> Result<Option<Mount>> {
     drop_file_cache()?;
-    let dir = tempfile::Builder::new()
-        .prefix("mount-")
-        .tempdir_in(context.dir())?
-        .keep();
+    let dir = context.new_dir("mount-")?;
     let commit = match way {
         CLOSE => Some("close"),
         BACKGROUND => Some("background"),

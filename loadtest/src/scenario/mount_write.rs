@@ -2,7 +2,7 @@
 //! `qemu-img convert` beside `cp` of the same image. Every answer waits for 20 ms; rates are not
 //! limited.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -50,15 +50,8 @@ pub async fn run(context: &Context) -> Result<Report> {
 
 /// Mounts a gateway for writing, with nothing cached.
 async fn mounted(context: &Context, origin: &Origin) -> Result<Mount> {
-    let home = Home::new(new_dir(context)?, origin.clone(), Settings::STREAM);
+    let home = Home::new(context.new_dir("mount-")?, origin.clone(), Settings::STREAM);
     Mount::tidegate(&home.writing(WRITING)).await
-}
-
-fn new_dir(context: &Context) -> Result<PathBuf> {
-    let dir = tempfile::Builder::new()
-        .prefix("mount-")
-        .tempdir_in(context.dir())?;
-    Ok(dir.keep())
 }
 
 /// Flushes earlier writes to disk, and reads the source into memory.

@@ -57,7 +57,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         let origin = context.origin_behind(cloud.addr());
         let mut plot = Plot::throughput(format!("{distance}: the last round"));
         let mut rates = Rates::default();
-        for round in 1..=context.options.rounds.unwrap_or(3) {
+        for round in 1..=context.rounds(3) {
             let ceiling = ceiling(&origin, pattern, with_size).await?;
             let own = cold(context, &origin, pattern).await?;
             progress(format!(

@@ -98,7 +98,7 @@ async fn unpaced(
     let direct = Peer::direct(origin);
     let mut plot = Plot::throughput("What a reader without a pace gets");
     let (mut ceilings, mut rates) = (vec![], vec![]);
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 1..=rounds {
         let flows = in_parallel(direct.addr(), &direct.path(KEY), pattern, CEILING).await?;
         // The sum of the connections' own rates: one unlucky connection that ends last does not

@@ -209,7 +209,7 @@ impl Filesystem for Adapter {
 
     fn fallocate(
         &self,
-        _: &Request,
+        of: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -217,7 +217,7 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.allocated(handle, (offset, length), mode, reply);
+        self.allocated((handle, of.uid() != 0), (offset, length), mode, reply);
     }
 
     fn copy_file_range(
@@ -234,7 +234,7 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let (from, to) = ((from, from_offset), (to, to_offset));
-        self.copied(from, to, of.pid(), length, reply);
+        self.copied(from, to, (of.pid(), of.uid() != 0), length, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {

@@ -146,6 +146,13 @@ impl NodeTable {
         node.is_at(key).then_some(first)
     }
 
+    /// Returns the nodes whose keys are covered.
+    fn covered(&self, covers: impl Fn(&str) -> bool) -> Vec<Arc<Node>> {
+        let nodes = self.nodes.values();
+        let nodes = nodes.filter(|(node, _)| node.is_linked() && covers(&node.key()));
+        nodes.map(|(node, _)| node.clone()).collect()
+    }
+
     /// Takes the key from its node, and returns the node.
     fn unlink(&mut self, key: &str, first: u64) -> Option<Arc<Node>> {
         let ino = self.at(key, first)?;
@@ -309,23 +316,25 @@ impl Nodes {
         Some(node)
     }
 
-    /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them. `keys` are the old keys of
-    /// all objects in it: those that the kernel does not know keep their numbers as well.
+    /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them. All that is in it keeps its
+    /// number: nodes, and the objects with the old `keys` that the kernel does not know.
     pub(crate) fn rename_folder<'a>(
         &self,
         (from, to): (&str, &str),
         parent: u64,
         keys: impl Iterator<Item = &'a str>,
     ) {
-        let all = self.within(from);
         let mut known = self.known();
-        for (key, number) in self.numbers_below(&known, from, keys) {
-            self.renumber(&key, &format!("{to}{}", &key[from.len()..]), number);
+        for (old, number) in self.numbers_below(&known, from, keys) {
+            let new = format!("{to}{}", &old[from.len()..]);
+            known.unlink(&new, self.number(&new));
+            self.renumber(&old, &new, number);
         }
-        for node in all.values() {
+        for node in known.covered(|key| key.starts_with(from)) {
             let old = node.key();
             let new = format!("{to}{}", &old[from.len()..]);
             known.unlink(&new, self.number(&new));
+            self.renumber(&old, &new, node.ino);
             if known.elsewhere.get(&old) == Some(&node.ino) {
                 known.elsewhere.remove(&old);
             }
@@ -338,7 +347,7 @@ impl Nodes {
         }
     }
 
-    /// Returns a folder, these keys below it and all folders between, each with its number.
+    /// Returns the numbers of a folder, of these keys below it and of all folders between, as far as they have no node.
     fn numbers_below<'a>(
         &self,
         known: &NodeTable,
@@ -347,10 +356,8 @@ impl Nodes {
     ) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         let mut note = |path: &str| {
-            if !found.contains_key(path) {
-                let number = known.at(path, self.number(path));
-                let number = number.unwrap_or_else(|| self.vacant(known, path));
-                found.insert(path.to_owned(), number);
+            if !found.contains_key(path) && known.at(path, self.number(path)).is_none() {
+                found.insert(path.to_owned(), self.vacant(known, path));
             }
         };
         note(folder);
@@ -388,10 +395,7 @@ impl Nodes {
 
     /// Returns the nodes whose keys are covered.
     pub(crate) fn covered(&self, covers: impl Fn(&str) -> bool) -> Vec<Arc<Node>> {
-        let known = self.known();
-        let nodes = known.nodes.values();
-        let nodes = nodes.filter(|(node, _)| node.is_linked() && covers(&node.key()));
-        nodes.map(|(node, _)| node.clone()).collect()
+        self.known().covered(covers)
     }
 
     fn number(&self, key: &str) -> u64 {

@@ -69,7 +69,8 @@ impl Cause {
     }
 
     /// Returns the cause of the polled task's request; `own` if the task carries none and does not warm.
-    pub(crate) fn current(own: Self) -> Self {
+    #[must_use]
+    pub fn current(own: Self) -> Self {
         if client::current() == Client::Warm {
             return Self::Warm;
         }

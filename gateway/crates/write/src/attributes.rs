@@ -23,7 +23,7 @@ use tidegate_engine::names::Facts;
 use tidegate_engine::table_log::TableLog;
 use tidegate_engine::times::{KnownAttributes, Times};
 use tidegate_plan::attributes::{Attributes, UnixTime};
-use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time without another change after which a change is sent.
@@ -223,7 +223,7 @@ impl AttributeChanges {
 
 impl Writers {
     /// Sets the attributes of an object that is in the bucket, as `facts` describe it. They are shown at once, and sent
-    /// once the key is quiet.
+    /// once the key is quiet. Returns the time of the change.
     ///
     /// # Errors
     /// [`WriteError::Full`] if too many changes wait; [`WriteError::Changed`] if the version is not known.
@@ -232,7 +232,7 @@ impl Writers {
         source: &Arc<ReadContext>,
         key: &ObjectKey,
         (facts, attributes): (&Facts, Attributes),
-    ) -> Result<(), WriteError> {
+    ) -> Result<Timestamp, WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         let etag = facts.etag.clone().ok_or(WriteError::Changed)?;
         inner.attributes.room(&id, inner.settings.patience).await?;
@@ -257,7 +257,7 @@ impl Writers {
         };
         core.name_written(&id, facts);
         self.wait_to_send(source, &id, Some(etag), attributes).await;
-        Ok(())
+        Ok(times.changed)
     }
 
     /// Sets the attributes of a folder: those of the empty object whose key is the folder's, which ends in `/`.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{LONG, Object, fill_running, new_dir, small_objects};
+use super::{LONG, Object, fill_running, small_objects};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::line::Line;
@@ -33,7 +33,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         profile: LONG,
         ..Settings::WEB
     };
-    let dir = new_dir(context, "down-")?;
+    let dir = context.new_dir("down-")?;
     let (disk, mib) = (dir.join("disk"), bytes * 5 / 4 / (1 << 20) + 64);
     let origin = context.origin_behind(line.addr());
     let home = Home::new(dir, origin, settings).with_disk(disk, mib, 64);

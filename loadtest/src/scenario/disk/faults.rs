@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::load::{Found, Habit, Load};
-use super::{LONG, Object, fill_running, new_dir};
+use super::{LONG, Object, fill_running};
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
@@ -149,7 +149,7 @@ impl Ground<'_> {
             profile: LONG,
             ..Settings::WEB
         };
-        let dir = new_dir(self.context, "faults-")?;
+        let dir = self.context.new_dir("faults-")?;
         let home = Home::new(dir, self.context.origin(), settings);
         Ok(match &self.limit {
             Some(limit) => home.within(limit),

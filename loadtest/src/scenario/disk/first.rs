@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, long_object, new_dir, room_mib};
+use super::{Rounds, STREAM, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::tidegate::home::chunks_on_disk;
@@ -33,13 +33,13 @@ pub async fn run(context: &Context) -> Result<Report> {
     let origin = context.origin_behind(cloud.addr());
 
     let (mut ways, mut shares) = (Rounds::default(), vec![]);
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 1..=rounds {
         progress(format!("round {round}/{rounds}"));
         let mut order = [NONE, ORDINARY, SLOW];
         order.rotate_left(round as usize % 3);
         for way in order {
-            let dir = new_dir(context, "first-")?;
+            let dir = context.new_dir("first-")?;
             let home = Home::new(dir.clone(), origin.clone(), STREAM);
             let on_volume = volume.path().join(format!("cache-{round}"));
             let home = match way {

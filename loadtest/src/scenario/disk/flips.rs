@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use super::load::{Found, Habit, Load};
-use super::{LONG, Object, fill_running, new_dir};
+use super::{LONG, Object, fill_running};
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
@@ -51,7 +51,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         profile: LONG,
         ..Settings::WEB
     };
-    let dir = new_dir(context, "flips-")?;
+    let dir = context.new_dir("flips-")?;
     let disk = dir.join("disk");
     let home = Home::new(dir, context.origin(), settings).with_disk(disk.clone(), 1024, 64);
     let (mut all, mut noticed, mut done) = (Found::default(), 0.0, Done::default());

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use futures_util::future::try_join_all;
 
-use super::{Object, Rounds, STREAM, fill, new_dir, room_mib};
+use super::{Object, Rounds, STREAM, fill, room_mib};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::{Flow, median};
@@ -114,7 +114,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     context.bucket.put_all(objects.clone()).await?;
     let len = objects.iter().map(|(_, pattern)| pattern.len).sum();
     let room = room_mib(Pattern { seed: 0, len });
-    let dir = new_dir(context, "hit-")?;
+    let dir = context.new_dir("hit-")?;
     let home =
         Home::new(dir.join("home"), context.origin(), STREAM).with_disk(dir.join("disk"), room, 64);
     let share = fill(&home, &objects).await?;
@@ -123,7 +123,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let nginx = nginx::static_files(&dir, &files)?;
     report.peer("nginx", nginx.config());
     let mut found = Found::default();
-    for round in 1..=context.options.rounds.unwrap_or(5) {
+    for round in 1..=context.rounds(5) {
         progress(format!("round {round}"));
         for case in &cases {
             drop_file_cache()?;

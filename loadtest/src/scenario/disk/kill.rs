@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::load::{Found, Habit, Load};
-use super::{LONG, Object, new_dir};
+use super::{LONG, Object};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::line::Line;
@@ -78,7 +78,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         profile: LONG,
         ..Settings::WEB
     };
-    let dir = new_dir(context, "kill-")?;
+    let dir = context.new_dir("kill-")?;
     let disk = dir.join("disk");
     let home = Home::new(dir, context.origin(), settings).with_disk(disk, 4096, 64);
     let mut shown = Shown {
@@ -105,7 +105,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     shown.found.merge(&verify(&peer, &objects).await);
     drop(peer);
     shown.write(&mut report, kills);
-    let dir = new_dir(context, "kill-after-")?;
+    let dir = context.new_dir("kill-after-")?;
     let disk = dir.join("disk");
     let line = Line::start(context.origin().addr, Some(LINE[0])).await?;
     let origin = context.origin_behind(line.addr());

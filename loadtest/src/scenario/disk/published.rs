@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, long_object, new_dir, room_mib};
+use super::{Rounds, STREAM, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::peers::tidegate::home::settled;
@@ -30,10 +30,10 @@ pub async fn run(context: &Context) -> Result<Report> {
     let origin = context.origin_behind(line.addr());
 
     let (mut ways, mut shares) = (Rounds::default(), vec![]);
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 1..=rounds {
         progress(format!("round {round}/{rounds}"));
-        let dir = new_dir(context, "published-")?;
+        let dir = context.new_dir("published-")?;
         let home = Home::new(dir.join("none"), origin.clone(), STREAM);
         let peer = home.start(Until::Ready).await?;
         ways.read(NONE, &peer, pattern).await?;

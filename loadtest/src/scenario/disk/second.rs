@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{KEY, Object, Rounds, STREAM, fill, long_object, new_dir, read, room_mib};
+use super::{KEY, Object, Rounds, STREAM, fill, long_object, read, room_mib};
 use crate::context::{Context, progress};
 use crate::file::{DD, sequence};
 use crate::line::Line;
@@ -79,8 +79,8 @@ async fn slow(
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
     report.peer("cloud", cloud::CONFIG);
     let origin = context.origin_behind(cloud.addr());
-    let none = Home::new(new_dir(context, "none-")?, origin.clone(), STREAM);
-    let disk = Home::new(new_dir(context, "slow-")?, origin, STREAM)
+    let none = Home::new(context.new_dir("none-")?, origin.clone(), STREAM);
+    let disk = Home::new(context.new_dir("slow-")?, origin, STREAM)
         .with_disk(volume.path().join("cache"), mib, 16)
         .within(&limit);
     // Fill while the disk is still fast; the limit follows.
@@ -111,7 +111,7 @@ async fn alone(
     let volume = Volume::new(context.dir(), 2 * mib + mib / 4 + 128)?;
     let line = Line::start(context.origin().addr, None).await?;
     let origin = context.origin_behind(line.addr());
-    let home = Home::new(new_dir(context, "alone-")?, origin, STREAM)
+    let home = Home::new(context.new_dir("alone-")?, origin, STREAM)
         .with_disk(volume.path().join("cache"), mib, 16)
         .within(&limit);
     let share = fill(&home, object).await?;
@@ -142,7 +142,7 @@ async fn beside(
 ) -> Result<()> {
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
     let origin = context.origin_behind(cloud.addr());
-    let dir = new_dir(context, "ordinary-")?;
+    let dir = context.new_dir("ordinary-")?;
     let home = Home::new(dir.join("home"), origin.clone(), STREAM).with_disk(
         dir.join("disk"),
         room_mib(pattern),
@@ -206,6 +206,6 @@ async fn mounted(
 }
 
 fn rounds(context: &Context) -> impl Iterator<Item = u32> {
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     (1..=rounds).inspect(move |round| progress(format!("round {round}/{rounds}")))
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::{LONG, Object, fill_running, new_dir};
+use super::{LONG, Object, fill_running};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::ProcessTree;
@@ -50,7 +50,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     };
     let mib = chunks * CHUNK * 3 / 2 / (1 << 20) + 64;
     let home = |name: &str| -> Result<Home> {
-        let dir = new_dir(context, name)?;
+        let dir = context.new_dir(name)?;
         let disk = dir.join("disk");
         let mut home = Home::new(dir, context.origin(), settings).with_disk(disk, mib, 64);
         home.chunk_kib = CHUNK_KIB;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, fill, long_object, new_dir, room_mib};
+use super::{Rounds, STREAM, fill, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::peers::tidegate::{Home, Until};
@@ -30,7 +30,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let line = Line::start(context.origin().addr, None).await?;
     let home = || -> Result<Home> {
         let origin = context.origin_behind(line.addr());
-        Ok(Home::new(new_dir(context, "two-")?, origin, STREAM).within(&limit))
+        Ok(Home::new(context.new_dir("two-")?, origin, STREAM).within(&limit))
     };
     let one = home()?.with_disk(volumes[0].path().join("cache"), mib, 16);
     let two = home()?
@@ -47,7 +47,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     line.cut();
 
     let mut ways = Rounds::default();
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 1..=rounds {
         progress(format!("round {round}/{rounds}"));
         for (way, home) in [(ONE, &one), (TWO, &two)] {

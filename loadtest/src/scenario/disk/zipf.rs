@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Object, new_dir};
+use super::Object;
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
@@ -79,7 +79,7 @@ pub async fn run(context: &Context) -> Result<Report> {
             profile: lines,
             ..Settings::WEB
         };
-        let dir = new_dir(context, "zipf-")?;
+        let dir = context.new_dir("zipf-")?;
         let disk = dir.join("disk");
         let home = Home::new(dir, context.origin(), settings).with_disk(disk, disk_mib, 64);
         let peer = home.start(Until::Ready).await?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Desk, LOCAL, OURS, directory};
+use super::{Desk, LOCAL, OURS};
 use crate::context::{Context, progress};
 use crate::measure::turns;
 use crate::pattern::Pattern;
@@ -30,10 +30,10 @@ pub(super) async fn run(
     count: u64,
     report: &mut Report,
 ) -> Result<()> {
-    let (source, bytes) = (directory(context)?, count * FOR_ONE);
+    let (source, bytes) = (context.new_dir("library-")?, count * FOR_ONE);
     make(&source, bytes)?;
     let mut seconds = Ways::new("s");
-    let rounds = context.options.rounds.unwrap_or(2);
+    let rounds = context.rounds(2);
     for round in 0..rounds {
         progress(format!(
             "restic, {} MB, round {}/{rounds}",
@@ -48,7 +48,7 @@ pub(super) async fn run(
             let Some(desk) = Desk::start(context, way, &origin, report).await? else {
                 continue;
             };
-            let back = directory(context)?;
+            let back = context.new_dir("library-")?;
             let took = desk
                 .timed(
                     BACKUP,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use super::{Desk, LOCAL, OURS, directory};
+use super::{Desk, LOCAL, OURS};
 use crate::context::{Context, progress};
 use crate::measure::turns;
 use crate::peers::cloud::Cloud;
@@ -29,10 +29,10 @@ const CHECK: &str = "
     cd work; git fsck; git log --format=%s | grep -q more; cd ..; rm -r work";
 
 pub(super) async fn run(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<()> {
-    let source = directory(context)?;
+    let source = context.new_dir("library-")?;
     make(&source)?;
     let mut seconds = Ways::new("s");
-    let rounds = context.options.rounds.unwrap_or(5);
+    let rounds = context.rounds(5);
     for round in 0..rounds {
         progress(format!(
             "git clone and commit, round {}/{rounds}",

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{directory, home};
+use super::home;
 use crate::context::{Context, progress};
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
@@ -26,7 +26,7 @@ pub(super) async fn run(
     count: u64,
     report: &mut Report,
 ) -> Result<()> {
-    let (count, rounds) = ((count / 5).max(1), context.options.rounds.unwrap_or(3));
+    let (count, rounds) = ((count / 5).max(1), context.rounds(3));
     let mut seconds = Ways::new("s");
     let (mut through, mut wrong) = (0, 0);
     for round in 0..rounds {
@@ -98,7 +98,7 @@ async fn copied(context: &Context, cloud: &Cloud, count: u64) -> Result<f64> {
 async fn renamed(context: &Context, cloud: &Cloud) -> Result<(f64, Asked)> {
     let tally = Tally::start(cloud.addr()).await?;
     let origin = context.origin_behind(tally.addr());
-    let mount = Mount::tidegate(&home(directory(context)?, &origin)).await?;
+    let mount = Mount::tidegate(&home(context.new_dir("library-")?, &origin)).await?;
     let (from, to) = (mount.file("author"), mount.file("renamed"));
     let before = tally.settled().await;
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::books::{self, BookFile};
-use super::{LOCAL, OURS, directory, home};
+use super::{LOCAL, OURS, home};
 use crate::context::{Context, progress};
 use crate::peers::Origin;
 use crate::peers::cloud::Cloud;
@@ -39,7 +39,7 @@ pub(super) async fn run(
         progress(format!("scan: {way}"));
         let tally = Tally::start(cloud.addr()).await?;
         drop_file_cache()?;
-        let dir = directory(context)?;
+        let dir = context.new_dir("library-")?;
         let origin = context.origin_behind(tally.addr());
         let Some(mount) = mounted(way, &dir, &origin).await? else {
             report.left_out(way);

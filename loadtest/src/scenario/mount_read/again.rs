@@ -48,7 +48,7 @@ pub(super) async fn run(
     let local = context.dir().join("local");
     std::fs::write(&local, pattern.all())?;
     let mut ways = Ways::new("MB/s");
-    for round in 0..context.options.rounds.unwrap_or(3) {
+    for round in 0..context.rounds(3) {
         for name in turns(&TURNS, round) {
             match (name, &other) {
                 (OURS, _) => ours(&home, pattern, &mut ways).await?,

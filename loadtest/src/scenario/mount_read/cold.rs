@@ -31,7 +31,7 @@ pub(super) async fn run(
     pattern: Pattern,
     report: &mut Report,
 ) -> Result<()> {
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     let mut ways = Ways::new("MB/s");
     for round in 0..rounds {
         progress(format!("cold, round {}/{rounds}", round + 1));

@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context, origin: &Origin, report: &mut Report)
     let pattern = Pattern { seed: 7, len: LEN };
     context.bucket.put(KEY, pattern.all()).await?;
     let mut ways = Ways::new("reads/s");
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 0..rounds {
         progress(format!("random reads, round {}/{rounds}", round + 1));
         for name in turns(&ALL, round) {

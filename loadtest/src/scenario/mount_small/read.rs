@@ -23,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<()> {
     context.bucket.put_all(files.iter().cloned()).await?;
     let mut ways = Ways::new("s");
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     let all = asked(context, &ALL);
     for round in 0..rounds {
         progress(format!("read by tar, round {}/{rounds}", round + 1));

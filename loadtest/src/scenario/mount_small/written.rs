@@ -36,7 +36,7 @@ pub(super) async fn run(
 ) -> Result<()> {
     let folder = source(context, files)?;
     let (mut closed, mut there) = (Ways::new("s"), Ways::new("s"));
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     let all = asked(context, &ALL);
     for round in 0..rounds {
         progress(format!("written, round {}/{rounds}", round + 1));

@@ -34,7 +34,7 @@ pub(super) async fn run(
     };
     let image = image(context, &qemu, len).await?;
     let (mut ways, mut peak) = (Ways::new("s"), 0);
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 0..rounds {
         say("an image", round, rounds);
         for way in turns(&ALL, round) {

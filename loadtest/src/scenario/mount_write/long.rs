@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{OURS, copied, made_ready, mounted, new_dir, say, timed};
+use super::{OURS, copied, made_ready, mounted, say, timed};
 use crate::bucket::parts::Parts;
 use crate::client::Connection;
 use crate::context::{Context, progress};
@@ -62,7 +62,7 @@ pub(super) async fn run(
     let (mut times, mut peak) = ([Ways::new("s"), Ways::new("s")], 0);
     let mut over_best = vec![];
     warm_up(context, &sources[1]).await?;
-    let rounds = context.options.rounds.unwrap_or(3);
+    let rounds = context.rounds(3);
     for round in 0..rounds {
         say("a long file", round, rounds);
         for (source, ways) in sources.iter().zip(&mut times) {
@@ -162,7 +162,7 @@ async fn with_aws(
     path: &Path,
     report: &mut Report,
 ) -> Result<Option<f64>> {
-    let Some(command) = aws::copy(&new_dir(context)?, origin, path, KEY)? else {
+    let Some(command) = aws::copy(&context.new_dir("mount-")?, origin, path, KEY)? else {
         return Ok(None);
     };
     report.peer(AWS, aws::CONFIG);
@@ -175,7 +175,7 @@ async fn with_mountpoint(
     path: &Path,
     report: &mut Report,
 ) -> Result<Option<f64>> {
-    let dir = new_dir(context)?;
+    let dir = context.new_dir("mount-")?;
     let Some(mount) = Mount::other(MOUNTPOINT, Access::Writing, &dir, origin)? else {
         return Ok(None);
     };

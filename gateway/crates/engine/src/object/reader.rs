@@ -83,6 +83,11 @@ impl Reader {
         if let Some(cursor) = &self.cursor {
             stream.stream().set_cursor(cursor);
         }
+        if let Some((_, CurrentChunk::Flight { wait, .. })) = &mut self.chunk
+            && let Some(wait) = wait
+        {
+            wait.report_to(stream.stream());
+        }
         self.stream = Some(stream.stream().clone());
         self.report_tier();
     }
@@ -282,7 +287,7 @@ impl Reader {
                 }
                 Poll::Pending => {
                     reader.waited = true;
-                    wait.get_or_insert_with(|| Wait::begin(&reader.pinned));
+                    wait.get_or_insert_with(|| Wait::begin(&reader.pinned, reader.stream.as_ref()));
                     return Poll::Pending;
                 }
             },

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
+use super::wait::is_gap;
 use crate::Error;
 use crate::fetch::cursor::Cursor;
 use crate::fetch::part::FetchSource;
@@ -22,9 +23,6 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// The number of shards: readers that begin or end at the same time rarely meet in one.
 const SHARDS: usize = 16;
-
-/// A reader that waits longer than this for bytes has stalled.
-const STALL_TIME: Duration = Duration::from_millis(100);
 
 /// The time over which a rate is measured; a rate covers one to two of these.
 const RATE_PERIOD: Duration = Duration::from_secs(2);
@@ -249,27 +247,29 @@ impl Stream {
         position: u64,
     ) {
         match polled {
-            Poll::Pending => {
-                self.waker.register(cx.waker());
-                if self.wait_began.load(Relaxed) == 0 {
-                    let now = micros(self.began.elapsed());
-                    self.wait_began.store(now + 1, Relaxed);
-                }
-            }
+            Poll::Pending => self.waker.register(cx.waker()),
             Poll::Ready(Some(Ok(bytes))) => self.take(position, bytes.len() as u64),
             Poll::Ready(_) => {}
         }
     }
 
+    /// Records that its reader waits for bytes.
+    pub(super) fn begin_wait(&self, since: Instant) {
+        let began = since.saturating_duration_since(self.began);
+        self.wait_began.store(micros(began) + 1, Relaxed);
+    }
+
+    /// Records the end of the wait. The wait for the first bytes is no stall.
+    pub(super) fn end_wait(&self, is_gap: bool) {
+        self.wait_began.store(0, Relaxed);
+        let is_stall = is_gap && self.taken.load(Relaxed) > 0;
+        self.stalls.fetch_add(is_stall.into(), Relaxed);
+    }
+
     fn take(&self, position: u64, bytes: u64) {
         let now = self.began.elapsed();
-        let waited = self.wait_began.swap(0, Relaxed);
-        let taken = self.taken.load(Relaxed);
-        if taken > 0 && has_stalled(waited, now) {
-            self.stalls.fetch_add(1, Relaxed);
-        }
         self.position.store(position, Relaxed);
-        self.taken.store(taken + bytes, Relaxed);
+        self.taken.fetch_add(bytes, Relaxed);
         let (period, before) = (period_of(now), self.period.load(Relaxed));
         if period != before {
             let last = self.period_bytes.swap(0, Relaxed);
@@ -297,13 +297,14 @@ impl Stream {
 
     fn report(&self) -> StreamReport {
         let now = self.began.elapsed();
-        let waited = self.wait_began.load(Relaxed);
+        let wait_began = self.wait_began.load(Relaxed).checked_sub(1);
         let taken = self.taken.load(Relaxed);
         let position = self.position.load(Relaxed);
         let cursor = self.cursor.lock().recover().upgrade();
         let ahead = cursor.map(|cursor| cursor.progress(position, self.info.chunk));
         let ahead = ahead.unwrap_or_default();
-        let stalled = taken > 0 && has_stalled(waited, now);
+        let waited = wait_began.map(|began| now.saturating_sub(Duration::from_micros(began)));
+        let stalled = taken > 0 && waited.is_some_and(is_gap);
         StreamReport {
             id: self.id,
             info: self.info.clone(),
@@ -321,7 +322,7 @@ impl Stream {
                 _ => StreamTier::None,
             },
             stalls: self.stalls.load(Relaxed) + u32::from(stalled),
-            waiting: waited > 0,
+            waiting: waited.is_some(),
         }
     }
 
@@ -341,11 +342,6 @@ impl Stream {
         let time = now.saturating_sub(since).max(Duration::from_millis(100));
         bytes as f64 / time.as_secs_f64()
     }
-}
-
-/// Returns whether a wait that began at that mark is a stall by now.
-fn has_stalled(began: u64, now: Duration) -> bool {
-    began > 0 && micros(now).saturating_sub(began - 1) >= micros(STALL_TIME)
 }
 
 fn micros(time: Duration) -> u64 {

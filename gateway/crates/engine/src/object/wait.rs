@@ -1,4 +1,4 @@
-//! Waits of readers for bytes, for the metrics.
+//! Waits of readers for bytes, for the metrics and the registry of streams.
 //!
 //! A reader that finds its bytes in memory has none, and pays nothing for them.
 
@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::pinned::Pinned;
+use super::streams::Stream;
 use crate::Core;
 use crate::fetch::options::FetchOptions;
 use tidegate_plan::Client;
@@ -16,25 +17,43 @@ use tidegate_telemetry::trace::{self, Kind, Span};
 /// The length of a wait from which a player or a viewer may notice it.
 const GAP: Duration = Duration::from_millis(100);
 
+/// Returns whether a wait is one that a player or a viewer may notice.
+pub(super) fn is_gap(wait: Duration) -> bool {
+    wait > GAP
+}
+
 /// A wait of a reader for its next bytes; counted when it ends, also if it ends with the reader.
 #[derive(Debug)]
 pub(crate) struct Wait {
     pinned: Arc<Pinned>,
     since: Instant,
     is_forgotten: bool,
+    /// The stream that the reader reports to.
+    stream: Option<Arc<Stream>>,
     /// The same wait in the reader's trace.
     _span: Option<Span>,
 }
 
 impl Wait {
     /// Begins a wait.
-    pub(crate) fn begin(pinned: &Arc<Pinned>) -> Self {
-        Self {
+    pub(crate) fn begin(pinned: &Arc<Pinned>, stream: Option<&Arc<Stream>>) -> Self {
+        let mut wait = Self {
             pinned: pinned.clone(),
             since: Instant::now(),
             is_forgotten: false,
+            stream: None,
             _span: trace::span("wait", Kind::Internal),
+        };
+        if let Some(stream) = stream {
+            wait.report_to(stream);
         }
+        wait
+    }
+
+    /// Shows the wait in a stream.
+    pub(crate) fn report_to(&mut self, stream: &Arc<Stream>) {
+        stream.begin_wait(self.since);
+        self.stream = Some(stream.clone());
     }
 
     /// Ends the wait without counting it.
@@ -45,16 +64,18 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if self.is_forgotten {
-            return;
+        let (metrics, waited) = (&self.pinned.core.metrics, self.since.elapsed());
+        let is_gap = is_gap(waited) && !self.is_forgotten;
+        if let Some(stream) = &self.stream {
+            stream.end_wait(is_gap);
         }
-        let Some(frontend) = frontend(self.pinned.options) else {
+        let frontend = frontend(self.pinned.options);
+        let Some(frontend) = frontend.filter(|_| !self.is_forgotten) else {
             return;
         };
-        let (metrics, waited) = (&self.pinned.core.metrics, self.since.elapsed());
         let labels = (frontend, self.pinned.options.profile);
         metrics.waited(labels, waited);
-        if waited > GAP {
+        if is_gap {
             metrics.gap(labels);
         }
     }

@@ -76,14 +76,14 @@ impl ResolveRequest {
         }
     }
 
-    /// Returns the cause of its requests.
+    /// Returns the cause of its requests: its own, unless the calling task carries one.
     fn cause(&self) -> Cause {
-        match self.known_record() {
+        Cause::current(match self.known_record() {
             Some(_) => Cause::Revalidate,
             None if self.bare => Cause::Names,
             None if self.quiet => Cause::Folder,
             None => Cause::Demand,
-        }
+        })
     }
 
     /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::packed::PackedAttributes;
 use super::{KnownAttributes, MIN_STEP, NO_ETAG, TimeEntry, TimeOwner, Times, hash};
 use crate::{Core, Engine, ReadContext};
-use tidegate_origin::OriginError;
+use tidegate_origin::cause::run_for;
+use tidegate_origin::{Cause, OriginError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp};
 
@@ -150,7 +151,7 @@ impl Engine {
             return;
         };
         let origin = source.origin.clone();
-        let ask = async move { Ok(origin.head(&key).await) };
+        let ask = async move { Ok(run_for(Cause::Names, origin.head(&key)).await) };
         let found = match self.core.run_on_origin_runtime(ask).await {
             Ok(Ok(version)) => Attributes::of(&version.headers),
             Ok(Err(OriginError::NotFound)) => Attributes::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate_engine::Open;
+use tidegate_engine::{Open, StreamKind};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Client, RangeSpec};
 
@@ -111,8 +111,13 @@ async fn a_look_whether_bytes_are_ready_is_no_wait() {
         .bucket
         .set_faults([Fault::Latency(Duration::from_millis(50))]);
     let mut reader = object.read_at(ByteRange::new(MIB, 2 * MIB));
+    let guard = object.stream(StreamKind::Http, String::new());
+    reader.report_to(&guard);
     assert!(reader.next().now_or_never().is_none(), "not there yet");
+    let is_waiting = || world.engine.streams().report()[0].waiting;
+    assert!(is_waiting());
     reader.forget_wait();
+    assert!(!is_waiting());
     // The client comes back for it long after it has arrived.
     tokio::time::sleep(secs(9)).await;
     reader.next().await.expect("bytes").expect("no error");

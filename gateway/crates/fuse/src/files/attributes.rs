@@ -4,6 +4,7 @@
 //! file that is in the bucket, and of a folder, are handed to the write path, which sends them later.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr};
@@ -20,7 +21,7 @@ use tidegate_plan::ObjectKey;
 use tidegate_plan::attributes::{
     Attributes, FOLDER, MAX_LINK, PERMISSION_BITS, REGULAR, TYPE_BITS, UnixTime,
 };
-use tidegate_write::OpenMode;
+use tidegate_write::{OpenMode, Writer};
 
 /// The bits that make a program run as the owner or the group of its file.
 const SET_UID: u32 = 0o4000;
@@ -168,33 +169,34 @@ impl Files {
             self.set_without_name(&node, &set).await?;
             return self.bounded(self.getattr(ino)).await;
         }
-        if let Some(size) = set.size {
-            let node = self.file_node(ino)?;
-            self.set_size(&node, (size, set.caller), set.handle).await?;
-        }
-        if set.changes_attributes() && self.keeps_attributes() {
-            match node.is_folder {
-                true => self.set_folder(&node, &set).await?,
-                false => self.set_file(&node, &set).await?,
-            }
+        let sets = set.changes_attributes() && self.keeps_attributes();
+        match node.is_folder {
+            true if set.size.is_some() => return Err(Errno::EISDIR),
+            true if sets => self.set_folder(&node, &set).await?,
+            false if sets || set.size.is_some() => self.set_file(&node, &set).await?,
+            _ => {}
         }
         self.bounded(self.getattr(ino)).await
     }
 
-    /// Changes a file that has no name any more, through the draft that its handles hold.
-    async fn set_without_name(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
-        let Some(writer) = node.file_draft().writer() else {
-            return match set.size {
-                Some(_) => Err(Errno::ESTALE),
-                None => Ok(()),
-            };
-        };
-        if let Some(size) = set.size {
-            self.cut(&writer, size).await?;
-        }
-        match set.changes_attributes() && self.keeps_attributes() {
-            true => self.set_drafted(node, &writer, set).await,
-            false => Ok(()),
+    /// Changes a file that has no name any more, through the draft that its handles hold. Without a draft only the
+    /// handles have its version, and the change ends with them.
+    async fn set_without_name(&self, node: &Node, set: &SetAttr) -> Result<(), Errno> {
+        let writer = node.file_draft().writer();
+        match writer {
+            Some(writer) => self.set_drafted(node, &writer, set).await,
+            None if set.size.is_some() => Err(Errno::ESTALE),
+            None if set.changes_attributes() && self.keeps_attributes() => {
+                let mut pages = node.pages();
+                if let Some(pinned) = pages.pinned() {
+                    let shown = attr::file(&self.settings, node.ino, pinned);
+                    let stored = pinned.attributes.unwrap_or_default();
+                    let now = SystemTime::now().into();
+                    pages.pin_attributes(set.apply(stored, &shown, REGULAR), now);
+                }
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 
@@ -202,19 +204,29 @@ impl Files {
         let handle = set.handle.and_then(|handle| self.open.get(handle));
         let write_handle = handle.as_ref().and_then(|it| it.write_handle.as_ref());
         if let Some(write_handle) = write_handle {
+            if set.size.is_some() {
+                write_handle.idle.store(false, Ordering::Relaxed);
+            }
             return self.set_drafted(node, &write_handle.writer, set).await;
         }
-        let Some(draft) = self.draft_of(node) else {
-            return self.set_published(node, set).await;
-        };
-        let shown = attr::drafted(&self.settings, node.ino, &draft);
-        if set.apply(draft.attributes, &shown, REGULAR) == draft.attributes {
-            return Ok(());
+        if set.size.is_none() {
+            let Some(draft) = self.draft_of(node) else {
+                return self.set_published(node, set).await;
+            };
+            let shown = attr::drafted(&self.settings, node.ino, &draft);
+            if set.apply(draft.attributes, &shown, REGULAR) == draft.attributes {
+                return Ok(());
+            }
         }
+        let how = match set.size {
+            Some(0) => OpenMode::Create,
+            _ => OpenMode::Change,
+        };
         let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
-        let how = (OpenMode::Change, Attributes::default());
-        let writing = self.enter(node, how, false).await?;
+        let path = node.key();
+        let replaced = self.attributes_of_replaced((&path, None), set.caller, how);
+        let writing = self.enter(node, (how, replaced.await?), false).await?;
         drop(used);
         let mut done = self.set_drafted(node, &writing.writer, set).await;
         if done.is_ok() && !unfinished {
@@ -224,13 +236,18 @@ impl Files {
         done
     }
 
-    /// Sets the attributes of a draft. If it is just being published, waits as long as that makes progress.
-    async fn set_drafted(
-        &self,
-        node: &Node,
-        writer: &tidegate_write::Writer,
-        set: &SetAttr,
-    ) -> Result<(), Errno> {
+    /// Sets the length and the attributes of a draft. If it is just being published, waits as long as that makes
+    /// progress.
+    async fn set_drafted(&self, node: &Node, writer: &Writer, set: &SetAttr) -> Result<(), Errno> {
+        if let Some(size) = set.size {
+            if set.caller != 0 {
+                self.clear_bits(node, writer).await?;
+            }
+            self.progressing(writer, writer.truncate(size)).await?;
+        }
+        if !set.changes_attributes() || !self.keeps_attributes() {
+            return Ok(());
+        }
         let shown = attr::drafted(&self.settings, node.ino, &writer.snapshot());
         let work = async {
             let change = |stored: &mut Attributes| *stored = set.apply(*stored, &shown, REGULAR);
@@ -242,9 +259,6 @@ impl Files {
 
     /// Sets the attributes of a file that is in the bucket.
     async fn set_published(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
-        if !node.is_linked() {
-            return Ok(());
-        }
         let _used = self.use_node(node).await?;
         let path = node.key();
         let key = ObjectKey::new(&path).map_err(|_| Errno::ENOENT)?;
@@ -265,10 +279,9 @@ impl Files {
         if wanted != stored {
             let writers = self.writers()?;
             let changed = writers.change_attributes(&self.source, &key, (&facts, wanted));
-            changed
-                .await
-                .map_err(|error| errno::written(&error, &path))?;
-            node.pages().pin_attributes(wanted);
+            let changed = changed.await;
+            let changed = changed.map_err(|error| errno::written(&error, &path))?;
+            node.pages().pin_attributes(wanted, changed);
             self.tell_others(key);
         }
         Ok(())
@@ -332,11 +345,9 @@ impl Files {
         }
     }
 
-    /// Clears the bits that lend rights, because a program without the right to keep them writes through this handle.
-    pub(crate) async fn clear_bits(&self, handle: u64) -> Result<(), Errno> {
-        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
-        let mode = write_handle.writer.snapshot().attributes.mode;
+    /// Clears the bits that lend rights, because a program without the right to keep them changes the bytes.
+    async fn clear_bits(&self, node: &Node, writer: &Writer) -> Result<(), Errno> {
+        let mode = writer.snapshot().attributes.mode;
         let cleared = mode.map(without_set_id);
         if !self.keeps_attributes() || cleared == mode {
             return Ok(());
@@ -345,8 +356,16 @@ impl Files {
             mode: cleared,
             ..SetAttr::default()
         };
-        let node = &handle.share.node;
-        self.set_drafted(node, &write_handle.writer, &set).await
+        // It sets no length, and so does not come back here.
+        Box::pin(self.set_drafted(node, writer, &set)).await
+    }
+
+    /// Does the same for a program that writes through a handle.
+    pub(crate) async fn clear_bits_of(&self, handle: u64) -> Result<(), Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
+        self.clear_bits(&handle.share.node, &write_handle.writer)
+            .await
     }
 
     /// Asks for the types of a page's names that may be links, side by side. A failure leaves a name a regular file.

@@ -203,45 +203,6 @@ impl Files {
         self.progressing(&writer, writer.sync()).await
     }
 
-    /// Cuts a file off, or lets it grow.
-    pub(super) async fn set_size(
-        &self,
-        node: &Arc<Node>,
-        (size, uid): (u64, u32),
-        handle: Option<u64>,
-    ) -> Result<(), Errno> {
-        let handle = handle.and_then(|handle| self.open.get(handle));
-        if let Some(write_handle) = handle
-            .as_ref()
-            .and_then(|handle| handle.write_handle.as_ref())
-        {
-            write_handle.idle.store(false, Ordering::Relaxed);
-            return self.cut(&write_handle.writer, size).await;
-        }
-        let how = if size == 0 {
-            OpenMode::Create
-        } else {
-            OpenMode::Change
-        };
-        let used = self.use_node(node).await?;
-        let unfinished = self.is_unfinished(node);
-        let attributes = self
-            .attributes_of_replaced((&node.key(), None), uid, how)
-            .await?;
-        let writing = self.enter(node, (how, attributes), false).await?;
-        drop(used);
-        let mut done = self.cut(&writing.writer, size).await;
-        if done.is_ok() && !unfinished {
-            done = self.commit(&writing.writer).await;
-        }
-        self.leave(writing, !unfinished).await;
-        done
-    }
-
-    pub(super) async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
-        self.progressing(writer, writer.truncate(size)).await
-    }
-
     /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room
     /// set aside: it may become larger than the spool.
     pub(crate) async fn allocate(
@@ -272,9 +233,9 @@ impl Files {
         if zeroes {
             self.progressing(writer, writer.zero(range)).await?;
         }
-        match !keeps && end > writer.size() {
-            true => self.cut(writer, end).await,
-            false => Ok(()),
+        match keeps {
+            true => Ok(()),
+            false => self.progressing(writer, writer.grow(end)).await,
         }
     }
 }

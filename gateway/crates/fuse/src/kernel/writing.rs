@@ -68,7 +68,7 @@ impl Adapter {
         let (files, data) = (self.files.clone(), self.files.copy(data));
         let work = async move {
             if clears {
-                files.clear_bits(handle.0).await?;
+                files.clear_bits_of(handle.0).await?;
             }
             files.write((handle.0, thread), offset, data, append).await
         };
@@ -101,13 +101,18 @@ impl Adapter {
 
     pub(crate) fn allocated(
         &self,
-        handle: FileHandle,
+        (handle, clears): (FileHandle, bool),
         (offset, length): (u64, u64),
         mode: i32,
         reply: ReplyEmpty,
     ) {
         let files = self.files.clone();
-        let work = async move { files.allocate(handle.0, offset, length, mode).await };
+        let work = async move {
+            if clears {
+                files.clear_bits_of(handle.0).await?;
+            }
+            files.allocate(handle.0, offset, length, mode).await
+        };
         self.answer_long(Operation::Allocate, work, empty(reply));
     }
 
@@ -115,7 +120,7 @@ impl Adapter {
         &self,
         (from, from_offset): (FileHandle, u64),
         (to, to_offset): (FileHandle, u64),
-        thread: u32,
+        (thread, clears): (u32, bool),
         length: u64,
         reply: ReplyWrite,
     ) {
@@ -128,7 +133,12 @@ impl Adapter {
             handle: to.0,
             offset: to_offset,
         };
-        let work = async move { files.copy_range(from, (to, thread), length).await };
+        let work = async move {
+            if clears {
+                files.clear_bits_of(to.handle).await?;
+            }
+            files.copy_range(from, (to, thread), length).await
+        };
         self.answer_long(Operation::Copy, work, |done| match done {
             Ok(length) => reply.written(length),
             Err(errno) => reply.error(errno),

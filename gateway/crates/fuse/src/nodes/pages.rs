@@ -158,10 +158,11 @@ impl Pages {
         self.pinned.as_ref()
     }
 
-    /// Gives the pinned version attributes that were set just now.
-    pub(crate) fn pin_attributes(&mut self, attributes: Attributes) {
+    /// Gives the pinned version attributes, and the time at which they were set.
+    pub(crate) fn pin_attributes(&mut self, attributes: Attributes, changed: Timestamp) {
         if let Some(pinned) = &mut self.pinned {
             pinned.attributes = Some(attributes);
+            pinned.changed = Some(changed);
         }
     }
 

@@ -166,17 +166,31 @@ fn what_lies_in_a_renamed_folder_keeps_its_numbers_known_or_not() {
     let nodes = nodes();
     let keys = [
         "p/old/",
+        "p/old/empty/",
         "p/old/book/",
         "p/old/book/1.mp3",
         "p/old/cover.jpg",
     ];
     let before = keys.map(|key| nodes.number_of(key));
-    nodes.tell(ROOT_INO, "p/old/", true);
-    nodes.tell(before[1], "p/old/book/", true);
+    for (key, parent) in [
+        (keys[0], ROOT_INO),
+        (keys[1], before[0]),
+        (keys[2], before[0]),
+    ] {
+        nodes.tell(parent, key, true);
+    }
+    // It was removed elsewhere, and the kernel still knows it.
+    let stale = nodes.tell(ROOT_INO, "p/new/cover.jpg", false);
     let objects = ["p/old/book/1.mp3", "p/old/cover.jpg"];
     nodes.rename_folder(("p/old/", "p/new/"), ROOT_INO, objects.into_iter());
     let after = keys.map(|key| nodes.number_of(&key.replace("old", "new")));
     assert_eq!(after, before);
+    assert!(!stale.is_linked());
+    for known in &before[..3] {
+        nodes.forget(*known, 1);
+    }
+    let after = keys.map(|key| nodes.number_of(&key.replace("old", "new")));
+    assert_eq!(after, before, "for good");
     let anew = keys.map(|key| nodes.number_of(key));
     assert!(anew.iter().all(|number| !before.contains(number)));
 }

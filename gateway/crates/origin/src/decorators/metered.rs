@@ -132,7 +132,8 @@ impl Origin for Metered {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let good = |_: &Version| "content";
-        self.measured(("head", Cause::Demand), good, self.inner.head(key))
+        // Readers and mounts say what they ask for.
+        self.measured(("head", Cause::Write), good, self.inner.head(key))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {

@@ -15,8 +15,9 @@ use crate::draft::begin;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Guard, OriginError, Payload};
+use tidegate_origin::{Cause, Guard, OriginError, Payload};
 use tidegate_plan::{ChangeKind, ObjectId};
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -172,7 +173,8 @@ impl Drafts {
             bare: true,
             ..Open::default()
         };
-        let object = match self.engine.open(source, &id.key, how).await {
+        let asked = self.engine.open(source, &id.key, how);
+        let object = match run_for(Cause::Write, asked).await {
             Err(Error::NotFound) => return Ok(None),
             object => object?,
         };

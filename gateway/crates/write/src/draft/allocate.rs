@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::draft::state::DraftState;
+use crate::draft::write::{Resize, WritePlace};
 use crate::{WriteError, Writer};
 use tidegate_plan::ByteRange;
 
@@ -10,7 +10,7 @@ use tidegate_plan::ByteRange;
 const ZEROS: &[u8] = &[0; 1 << 20];
 
 impl Writer {
-    /// Sets room in the spool aside for the bytes of a range that are not in it yet. Later writes of this draft use it
+    /// Sets room in the spool aside for the bytes of a range that are not in it yet. Later writes to the range use it
     /// up; what is left is free again once the draft is published or given up. Does not wait.
     ///
     /// # Errors
@@ -18,45 +18,36 @@ impl Writer {
     pub fn set_aside(&self, range: ByteRange) -> Result<(), WriteError> {
         let space = &self.writing.inner.spool.space;
         let mut state = self.writing.state();
-        let missing = state.draft.growth(range).saturating_sub(state.set_aside);
-        if missing > 0 && !space.try_take(missing) {
+        let gaps = state.draft.local().gaps(range).into_iter();
+        let missing = Vec::from_iter(gaps.flat_map(|gap| state.set_aside.gaps(gap)));
+        let bytes = missing.iter().map(|gap| gap.len()).sum();
+        if bytes > 0 && !space.try_take(bytes) {
             return Err(WriteError::Full);
         }
-        state.set_aside += missing;
+        for gap in missing {
+            state.set_aside.insert(gap);
+        }
         Ok(())
     }
 
-    /// Makes a range zero, as far as the object goes. A range up to its end takes no room.
+    /// Makes a range zero, as far as the object goes, and leaves the length to other writers. A range up to the end
+    /// becomes zero at once, and takes no room.
     ///
     /// # Errors
     /// As for [`Writer::write_at`] and [`Writer::truncate`].
     pub async fn zero(&self, range: ByteRange) -> Result<(), WriteError> {
-        let size = self.size();
-        let Some(range) = range.intersect(ByteRange::new(0, size)) else {
-            return Ok(());
-        };
-        if range.end == size {
-            self.truncate(range.start).await?;
-            return self.truncate(size).await;
-        }
         let mut at = range.start;
         while at < range.end {
-            let length = ZEROS
-                .len()
-                .min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
-            self.write_at(at, Bytes::from_static(&ZEROS[..length]))
+            let rest = ByteRange::new(at, range.end);
+            if self.resize(Resize::Zero(rest)).await? <= rest.end {
+                return Ok(());
+            }
+            let length = usize::try_from(rest.len()).unwrap_or(usize::MAX);
+            let zeros = &ZEROS[..length.min(ZEROS.len())];
+            self.write(WritePlace::Within(at), Bytes::from_static(zeros))
                 .await?;
-            at += length as u64;
+            at += zeros.len() as u64;
         }
         Ok(())
-    }
-}
-
-impl DraftState {
-    /// Uses room that was set aside for a write; returns how much of it more is needed.
-    pub(crate) fn use_set_aside(&mut self, bytes: u64) -> u64 {
-        let used = bytes.min(self.set_aside);
-        self.set_aside -= used;
-        bytes - used
     }
 }

@@ -8,8 +8,9 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::{Drafts, OpenMode, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
-use tidegate_origin::Guard;
+use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
+use tidegate_origin::{Cause, Guard};
 use tidegate_plan::{ObjectId, ObjectKey, Version};
 
 /// See [`crate::Writers::open`].
@@ -121,7 +122,8 @@ async fn exists(
         return Ok(false);
     }
     // Cached knowledge is enough: the bucket is asked once more at the commit.
-    match inner.engine.open(source, &id.key, Open::default()).await {
+    let asked = inner.engine.open(source, &id.key, Open::default());
+    match run_for(Cause::Write, asked).await {
         Ok(_) => Ok(true),
         Err(Error::NotFound) => Ok(false),
         Err(error) => Err(error.into()),
@@ -161,7 +163,8 @@ async fn change(
     source: &Arc<ReadContext>,
     id: &ObjectId,
 ) -> Result<DraftState, WriteError> {
-    let object = inner.engine.open(source, &id.key, current()).await?;
+    let asked = inner.engine.open(source, &id.key, current());
+    let object = run_for(Cause::Write, asked).await?;
     Ok(based_on(inner, id, object.version().clone()))
 }
 

@@ -50,8 +50,8 @@ pub(crate) struct DraftState {
     /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
     /// counts them no more.
     pub(crate) leaving: Vec<(ByteRange, u64)>,
-    /// Room in the spool that was taken for later writes.
-    pub(crate) set_aside: u64,
+    /// Ranges for whose bytes room in the spool was taken ahead.
+    pub(crate) set_aside: Extents,
     /// Bytes written since the last journal record of them.
     pub(crate) unnoted: Extents,
     /// Records to append to the journal.
@@ -112,7 +112,7 @@ impl DraftState {
             file: None,
             replaced_edition: None,
             leaving: Vec::new(),
-            set_aside: 0,
+            set_aside: Extents::default(),
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
@@ -243,7 +243,7 @@ impl DraftState {
     /// Takes the room that it has in the spool, except that of its journal.
     pub(crate) fn take_room(&mut self) -> u64 {
         let leaving = std::mem::take(&mut self.leaving).into_iter();
-        let set_aside = std::mem::take(&mut self.set_aside);
+        let set_aside = std::mem::take(&mut self.set_aside).bytes();
         self.draft.local().bytes() + set_aside + leaving.map(|(_, freed)| freed).sum::<u64>()
     }
 

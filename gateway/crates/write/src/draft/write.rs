@@ -42,6 +42,49 @@ pub(crate) enum GateGuard {
     Exclusive(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
 }
 
+/// The place of a write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WritePlace {
+    /// At this offset.
+    At(u64),
+    /// At this offset, as far as the object goes.
+    Within(u64),
+    /// At the end at that moment.
+    End,
+}
+
+impl WritePlace {
+    pub(crate) fn offset(self) -> Option<u64> {
+        match self {
+            Self::At(offset) | Self::Within(offset) => Some(offset),
+            Self::End => None,
+        }
+    }
+}
+
+/// A change of the length, or of the bytes at the end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Resize {
+    /// To this length.
+    To(u64),
+    /// To this length, unless it is longer.
+    AtLeast(u64),
+    /// To zeros from the start of the range on, if the range goes to the end.
+    Zero(ByteRange),
+}
+
+impl Resize {
+    /// Returns the bytes that stay of `size`, and the new length.
+    fn of(self, size: u64) -> (u64, u64) {
+        match self {
+            Self::To(to) => (size.min(to), to),
+            Self::AtLeast(to) => (size, size.max(to)),
+            Self::Zero(range) if range.end < size => (size, size),
+            Self::Zero(range) => (size.min(range.start), size),
+        }
+    }
+}
+
 impl SharedDraft {
     /// Returns whether bytes that left the spool can be read back.
     pub(crate) fn can_read_back(&self) -> bool {
@@ -54,23 +97,24 @@ impl SharedDraft {
         offset: Option<u64>,
         length: u64,
     ) -> Result<ReservedRoom<'_>, WriteError> {
-        let (growth, needed, files) = {
+        let (growth, used, files) = {
             let mut state = self.state();
             let files = if state.file.is_none() { FILES_BYTES } else { 0 };
             let at = offset.unwrap_or_else(|| state.draft.size());
             let range = ByteRange::new(at, at.saturating_add(length));
-            let growth = state.draft.growth(range);
-            (growth, state.use_set_aside(growth), files)
+            (
+                state.draft.growth(range),
+                state.set_aside.remove(range),
+                files,
+            )
         };
+        let needed = growth.saturating_sub(used);
         let space = &self.inner.spool.space;
         // Released if the caller gives up while it waits for the rest.
-        let mut room = ReservedRoom {
-            space,
-            bytes: growth - needed,
-        };
+        let mut room = ReservedRoom { space, bytes: used };
         self.inner.reserve(needed + files).await?;
-        // The files are counted when they are created.
-        space.give(files);
+        // The files are counted when they are created; and a fill counts bytes for which room was set aside.
+        space.give(files + used + needed - growth);
         room.bytes = growth;
         Ok(room)
     }
@@ -129,7 +173,7 @@ impl SharedDraft {
                 return false;
             };
             let bytes = state.draft.growth(range);
-            if state.set_aside > 0 || !space.try_take(bytes) {
+            if state.set_aside.bytes() > 0 || !space.try_take(bytes) {
                 return false;
             }
             let room = ReservedRoom { space, bytes };
@@ -170,31 +214,39 @@ impl SharedDraft {
         Ok(())
     }
 
-    /// Changes the length. Waits for a publish under way; a caller that gives up then has changed
-    /// nothing.
-    pub(crate) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+    /// Changes the length or the end, and returns the length before. Waits for a publish under way; a caller that gives
+    /// up then has changed nothing.
+    pub(crate) async fn resize(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
         let gate = self.gate.clone().write_owned().await;
         let page = self.page.clone().write_owned().await;
         let writing = self.clone();
         let work = async move {
             let _held = (gate, page);
-            writing.cut_now(size).await
+            writing.resize_now(change).await
         };
         run_to_completion(&self.inner.core, work).await
     }
 
-    async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+    async fn resize_now(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
+        let before = self.state().draft.size();
+        let (kept, size) = change.of(before);
         if size == 0 && self.begin_edition().await {
-            return Ok(());
+            return Ok(before);
         }
         let freed = {
             let mut state = self.state();
-            if state.draft.size() == size {
-                return Ok(());
+            if (kept, size) == (before, before) {
+                return Ok(before);
             }
             state.note_written();
-            let freed = state.draft.truncate(size)?;
-            state.records.push(Record::Cut { size });
+            let mut freed = 0;
+            for (from, size) in [(before, kept), (kept, size)] {
+                if from != size {
+                    // The second one cannot fail after the first: it begins where no byte is gone.
+                    freed += state.draft.truncate(size)?;
+                    state.records.push(Record::Cut { size });
+                }
+            }
             state.note_change(self.inner.core.now());
             if size == 0 {
                 state.phase.replace_all();
@@ -213,8 +265,9 @@ impl SharedDraft {
         // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
         // would reappear when the draft grows.
         let appended = self.flush_durably().await;
-        let cut = file.blocking(move |file| file.cut(size)).await;
+        let cut = file.blocking(move |file| file.cut(kept)).await;
         self.inner.spool.space.give(freed);
-        appended.and(cut.map_err(WriteError::from))
+        appended.and(cut.map_err(WriteError::from))?;
+        Ok(before)
     }
 }

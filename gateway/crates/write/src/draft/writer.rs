@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
 
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::write::GateGuard;
+use crate::draft::write::{GateGuard, Resize, WritePlace};
 use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_origin::Guard;
@@ -71,7 +70,7 @@ impl Writer {
     /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`],
     /// [`WriteError::Lost`]. After an error the bytes of the range are undefined, and all others as they were.
     pub async fn write_at(&self, offset: u64, bytes: Bytes) -> Result<(), WriteError> {
-        self.write(Some(offset), bytes).await.map(drop)
+        self.write(WritePlace::At(offset), bytes).await.map(drop)
     }
 
     /// Appends bytes at once, if `offset` is the end, the bytes do not begin with a whole block,
@@ -89,21 +88,31 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::write_at`].
     pub async fn append(&self, bytes: Bytes) -> Result<u64, WriteError> {
-        self.write(None, bytes).await
+        self.write(WritePlace::End, bytes).await
     }
 
-    async fn write(&self, offset: Option<u64>, bytes: Bytes) -> Result<u64, WriteError> {
-        let writing = &self.writing;
+    pub(crate) async fn write(
+        &self,
+        place: WritePlace,
+        mut bytes: Bytes,
+    ) -> Result<u64, WriteError> {
+        let (writing, offset) = (&self.writing, place.offset());
         writing.state().check_not_lost()?;
         loop {
             // Before the gate: freeing room may need it.
             let room = writing.make_room(offset, bytes.len() as u64).await?;
-            let held = match offset {
-                Some(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),
-                // An append must keep the end fixed.
-                None => GateGuard::Exclusive(writing.gate.clone().write_owned().await),
+            let held = match place {
+                WritePlace::At(_) => GateGuard::Shared(writing.gate.clone().read_owned().await),
+                // The end must stay where it is.
+                WritePlace::Within(_) | WritePlace::End => {
+                    GateGuard::Exclusive(writing.gate.clone().write_owned().await)
+                }
             };
             let at = offset.unwrap_or_else(|| self.size());
+            if let WritePlace::Within(at) = place {
+                let rest = self.size().saturating_sub(at);
+                bytes.truncate(usize::try_from(rest).unwrap_or(usize::MAX));
+            }
             let end = at.checked_add(bytes.len() as u64);
             let end = end.filter(|end| *end <= MAX_OBJECT);
             let range = ByteRange::new(at, end.ok_or(WriteError::TooLarge)?);
@@ -138,15 +147,30 @@ impl Writer {
     /// # Errors
     /// [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
     pub async fn truncate(&self, size: u64) -> Result<(), WriteError> {
-        if size > MAX_OBJECT {
+        self.resize(Resize::To(size)).await.map(drop)
+    }
+
+    /// Appends zeros up to a length. Does nothing if the object is longer by then.
+    ///
+    /// # Errors
+    /// As for [`Writer::truncate`].
+    pub async fn grow(&self, size: u64) -> Result<(), WriteError> {
+        self.resize(Resize::AtLeast(size)).await.map(drop)
+    }
+
+    /// Changes the length or the end; returns the length before.
+    pub(crate) async fn resize(&self, change: Resize) -> Result<u64, WriteError> {
+        if let Resize::To(size) | Resize::AtLeast(size) = change
+            && size > MAX_OBJECT
+        {
             return Err(WriteError::TooLarge);
         }
         loop {
-            match self.writing.cut(size).await {
+            match self.writing.resize(change).await {
                 Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
                     self.writing.read_back().await?;
                 }
-                cut => return cut,
+                resized => return resized,
             }
         }
     }
@@ -217,17 +241,6 @@ impl Writer {
     /// Returns once no publish of it is under way.
     pub async fn wait_for_publish(&self) {
         let _shared = self.writing.gate.read().await;
-    }
-
-    /// Sets one of the headers that the object will have, such as `x-amz-meta-mtime`.
-    pub async fn set_header(&self, name: HeaderName, value: HeaderValue) {
-        let _shared = self.writing.gate.read().await;
-        let mut state = self.writing.state();
-        state.headers.retain(|(known, _)| *known != name);
-        state.headers.push((name, value));
-        let headers = state.beginning().headers;
-        state.records.push(Record::Headers(headers));
-        state.note_headers(self.writing.inner.core.now());
     }
 
     /// Changes the attributes that the object will have.

@@ -205,10 +205,7 @@ impl SharedDraft {
     pub(crate) fn copies_in_parts(&self) -> bool {
         let state = self.state();
         let size = state.draft.size();
-        size >= MIN_COPIED_PART
-            && state.copied_base().is_some()
-            && state.draft.base() == size
-            && state.draft.first_of_base(ByteRange::new(0, size)) == Some(ByteRange::new(0, size))
+        size >= MIN_COPIED_PART && state.copied_base().is_some() && state.is_of_base(size)
     }
 
     /// Sets the headers of a version of the object.
@@ -325,9 +322,14 @@ pub(crate) async fn confirmed(
 impl DraftState {
     /// Returns whether it is the whole base, which has `size` bytes.
     fn is_untouched(&self, size: u64) -> bool {
-        let all = ByteRange::new(0, size);
         let whole = self.base.as_ref().map(|base| base.version.size);
-        size > 0 && whole == Some(size) && self.draft.first_of_base(all) == Some(all)
+        size > 0 && whole == Some(size) && self.is_of_base(size)
+    }
+
+    /// Returns whether all its bytes, `size` of them, are those of the base.
+    fn is_of_base(&self, size: u64) -> bool {
+        let all = ByteRange::new(0, size);
+        self.draft.first_of_base(all) == Some(all)
     }
 }
 

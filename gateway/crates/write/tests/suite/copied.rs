@@ -350,6 +350,29 @@ async fn ranges_become_zero() {
     }
 }
 
+/// Another writer appends, grows the object or cuts it off meanwhile.
+#[tokio::test(start_paused = true)]
+async fn zeros_leave_the_length_to_other_writers() {
+    let desk = Desk::plain();
+    let size = 40 * PART;
+    desk.write(TO, &sample(1, size)).await;
+    let (writer, other) = (desk.change(TO).await, desk.change(TO).await);
+    let zeroed = writer.zero(ByteRange::new(5 * PART, size));
+    let (zeroed, at) = tokio::join!(zeroed, other.append("end".into()));
+    assert_eq!((zeroed, at), (Ok(()), Ok(size)));
+    let grown = writer.grow(size + 2);
+    let (grown, at) = tokio::join!(other.append("more".into()), grown);
+    assert_eq!((grown, at), (Ok(size + 3), Ok(())));
+    let mut truth = sample(1, 5 * PART).to_vec();
+    truth.resize(size as usize, 0);
+    truth.extend_from_slice(b"endmore");
+    same(&all(&writer).await, &Bytes::from(truth));
+    let zeroed = writer.zero(ByteRange::new(0, 30 * PART));
+    let (zeroed, cut) = tokio::join!(zeroed, other.truncate(PART));
+    assert_eq!((zeroed, cut), (Ok(()), Ok(())));
+    same(&all(&writer).await, &Bytes::from(vec![0; PART as usize]));
+}
+
 /// Room that is set aside is there for the draft, and free again afterwards.
 #[tokio::test(start_paused = true)]
 async fn room_is_set_aside() {
@@ -359,10 +382,16 @@ async fn room_is_set_aside() {
     });
     let (writer, other) = (desk.create(TO).await, desk.create("other").await);
     let range = ByteRange::new(0, 50 * PART);
-    writer.set_aside(range).expect("there is room");
+    writer
+        .set_aside(ByteRange::new(0, 20 * PART))
+        .expect("room");
+    writer
+        .set_aside(ByteRange::new(30 * PART, 50 * PART))
+        .expect("another range");
+    assert_eq!(desk.writers.spooled().0, 40 * PART);
+    writer.set_aside(range).expect("there is room for the rest");
     writer.set_aside(range).expect("it is set aside already");
-    let used = desk.writers.spooled().0;
-    assert_eq!(used, 50 * PART);
+    assert_eq!(desk.writers.spooled().0, 50 * PART);
     assert_eq!(
         other.set_aside(ByteRange::new(0, 40 * PART)),
         Err(WriteError::Full)

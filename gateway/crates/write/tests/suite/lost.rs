@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
+use tidegate_plan::attributes::UID_HEADER;
 use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode, Stage};
 
 use crate::support::engine::{self, same, sample, settle, valid};
-use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, set_owner, source, until};
 
 mod uploads;
 
@@ -107,15 +108,12 @@ async fn headers_that_were_set_are_not_refused() {
     // As in S3, a copy has another tag than an object that was made of parts.
     desk.write(KEY, &bytes).await;
     let writer = desk.change(KEY).await;
-    let name = http::HeaderName::from_static("x-amz-meta-mtime");
-    writer
-        .set_header(name.clone(), "7".try_into().expect("text"))
-        .await;
+    set_owner(&writer, 7).await;
     desk.lose_the_answer(&writer).await;
     writer.commit(Commit::Close).await.expect("it is ours");
     let (version, found) = desk.bucket().object(KEY).expect("there");
     same(&found, &bytes);
-    assert_eq!(version.header(&name), Some("7"));
+    assert_eq!(version.header(&UID_HEADER), Some("7"));
 }
 
 /// The process ends before it gets the answer, or before it can record it.
@@ -184,10 +182,7 @@ async fn headers_outlive_a_restart() {
     put(&writer, 0, &bytes).await;
     until(|| desk.bucket().count("part") == 5).await;
     settle().await;
-    let name = http::HeaderName::from_static("x-amz-meta-mtime");
-    writer
-        .set_header(name.clone(), "7".try_into().expect("text"))
-        .await;
+    set_owner(&writer, 7).await;
     desk.bucket().set_faults([down()]);
     writer.commit(Commit::Background).await.expect("durable");
     let again = desk.switched_off([writer], &Terms::background()).await;
@@ -195,7 +190,7 @@ async fn headers_outlive_a_restart() {
     again.writers.settled().await;
     let (version, found) = again.bucket().object(KEY).expect("there");
     same(&found, &bytes);
-    assert_eq!(version.header(&name), Some("7"));
+    assert_eq!(version.header(&UID_HEADER), Some("7"));
 }
 
 /// A handle goes on under the new key, for which the old key's version has no meaning.

@@ -9,7 +9,7 @@ use tidegate_write::receive::{IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
 use crate::support::engine::{self, sample, valid};
-use crate::support::spool::{Desk, PART, Terms, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, put, set_owner, source, until};
 
 /// A length of more than one part of a received body.
 const LARGE: u64 = 9 << 20;
@@ -77,8 +77,7 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
         Way::WriteParts => write(desk, sample(2, 10 * PART)).await,
         Way::SetHeaders => {
             let writer = desk.open("a", OpenMode::Change).await?;
-            let name = http::HeaderName::from_static("x-amz-meta-mtime");
-            writer.set_header(name, "1".parse().expect("text")).await;
+            set_owner(&writer, 1).await;
             writer.commit(Commit::Close).await
         }
         Way::Remove => writers.remove(source, &valid("a")).await,

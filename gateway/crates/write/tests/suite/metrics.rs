@@ -1,12 +1,16 @@
 //! The stages of drafts, and the age of the oldest write that is not in the bucket, as `/metrics` shows them.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate_origin::OriginError;
+use tidegate_engine::ReadContext;
 use tidegate_origin::fake::Fault;
-use tidegate_write::{Commit, OpenMode};
+use tidegate_origin::{FakeOrigin, Metrics, OriginError, Settings, stack};
+use tidegate_plan::Profile;
+use tidegate_write::{Commit, FolderRename, OpenMode, WriteError};
 
-use crate::support::engine::{sample, secs, settle};
+use crate::support::engine::{Setup, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, put};
 
 /// Returns the age in seconds, and the numbers of drafts that are open, sending, waiting and refused.
@@ -65,4 +69,43 @@ async fn a_draft_that_the_bucket_does_not_take_waits_and_ages() {
     settle().await;
     assert_eq!(shown(&desk), (0, [0; 4]));
     drop(desk.open("a", OpenMode::Change).await.expect("it is there"));
+}
+
+/// Those of a change, and those of the look-ups that it needs.
+#[tokio::test(start_paused = true)]
+async fn the_requests_of_a_write_are_counted_as_its_own() {
+    let mut world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+    let (bucket, metrics) = (Arc::new(world.bucket.clone()), Metrics::default());
+    let origin = stack(bucket, &Settings::new("media", "bucket"), &metrics);
+    world.source = Arc::new(ReadContext::new(origin, Profile::web()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = Desk::over(world, folder, &Terms::default());
+    for key in ["d/a", "d/old"] {
+        desk.bucket().put(key, sample(1, PART));
+    }
+    let (source, writers) = (&desk.world.source, &desk.writers);
+    let exists = desk.open("d/old", OpenMode::CreateNew).await;
+    assert_eq!(exists.err(), Some(WriteError::Exists));
+    let writer = desk.change("d/a").await;
+    put(&writer, 0, &sample(2, PART)).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    drop(writer);
+    let renamed = writers.rename(source, &valid("d/a"), &valid("d/b")).await;
+    renamed.expect("renamed");
+    let lock = writers.lock_folders(source, ["d/", "e/"]).await;
+    let renamed = writers.rename_folder(source, ("d/", "e/"), 9, &lock).await;
+    assert!(matches!(renamed, Ok(FolderRename::Copied(_))));
+    let removed = writers.remove(source, &valid("e/b")).await;
+    removed.expect("removed");
+
+    let mut registry = Registry::default();
+    metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    let counted = text.lines().filter(|line| line.contains("requests_total{"));
+    let counted = Vec::from_iter(counted);
+    assert!(counted.len() > 4, "{text}");
+    for line in counted {
+        assert!(line.contains(r#"cause="write""#), "{line}");
+    }
 }

@@ -12,7 +12,7 @@ use tidegate_write::{Commit, OpenMode, WritePath};
 use tidegate_write::{WriteError, Writer};
 
 use crate::support::engine::{self, CHUNK, KEY, World, pass, same, sample, secs, valid};
-use crate::support::spool::{Desk, Terms, patched, put, source, until};
+use crate::support::spool::{Desk, Terms, patched, put, set_owner, source, until};
 
 /// Bytes of a part: four chunks.
 const PART: u64 = 4 * CHUNK;
@@ -337,10 +337,7 @@ async fn a_changed_object_takes_the_chunks_of_its_base() {
     reads_without_asking(&desk.world, KEY, &truth).await;
     // Only headers change: the store gives the copy another tag.
     let (before, _) = desk.bucket().object(KEY).expect("there");
-    let (name, value) = ("x-amz-meta-a".parse(), "b".parse());
-    writer
-        .set_header(name.expect("a name"), value.expect("a value"))
-        .await;
+    set_owner(&writer, 7).await;
     writer.commit(Commit::Close).await.expect("committed");
     let (after, _) = desk.bucket().object(KEY).expect("there");
     assert_ne!(before.etag, after.etag);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::support::draw::Draw;
 use crate::support::engine::{self, KIB, Setup, pass, sample, secs, settle, valid};
-use crate::support::spool::{Desk, Terms};
+use crate::support::spool::{Desk, Terms, set_owner};
 
 const CHUNK: u64 = 4 * KIB;
 /// Part sizes by seed; every third seed has parts that are no multiple of a chunk.
@@ -144,9 +144,8 @@ impl Model {
                     let _ = writer.truncate(size).await;
                 }
                 1 => {
-                    let value = self.version.to_string().parse().expect("a value");
-                    let name = "x-amz-meta-version".parse().expect("a name");
-                    writer.set_header(name, value).await;
+                    let version = u32::try_from(self.version).expect("few");
+                    set_owner(&writer, version).await;
                 }
                 // Parts are on their way.
                 2 | 3 => settle().await,

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ByteRange;
+use tidegate_plan::attributes::UID_HEADER;
 use tidegate_plan::profile::DiskUse;
 use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
 use crate::support::engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
-use crate::support::spool::{Desk, PART, Terms, down, patched, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, down, patched, put, set_owner, source, until};
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";
@@ -94,9 +95,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     put(&writer, 0, &bytes).await;
     until(|| desk.bucket().count("part") == 5).await;
     settle().await;
-    let name = http::HeaderName::from_static("x-amz-meta-mood");
-    let value = || "7".try_into().expect("text");
-    writer.set_header(name.clone(), value()).await;
+    set_owner(&writer, 7).await;
     // The upload is completed and looked at; then the bucket stops answering.
     for _ in 0..2 {
         desk.bucket().fail_next([]);
@@ -107,7 +106,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     writer.commit(Commit::Close).await.expect("it is ours");
     let (version, found) = desk.bucket().object(KEY).expect("there");
     same(&found, &patched(&bytes, 5, b"patch"));
-    assert_eq!(version.header(&name), Some("7"));
+    assert_eq!(version.header(&UID_HEADER), Some("7"));
 }
 
 /// The store reports only that there is no such upload: it is completed, or it is gone.

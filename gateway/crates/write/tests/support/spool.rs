@@ -177,6 +177,11 @@ pub(crate) async fn put(writer: &Writer, mut offset: u64, bytes: &Bytes) {
     }
 }
 
+/// Sets an owner, and so a header of the object.
+pub(crate) async fn set_owner(writer: &Writer, uid: u32) {
+    writer.set_attributes(|it| it.uid = Some(uid)).await;
+}
+
 pub(crate) async fn all(writer: &Writer) -> Bytes {
     let range = ByteRange::new(0, writer.size());
     writer.read_at(range).await.expect("readable")

@@ -47,11 +47,13 @@ async fn position_rate_and_stalls_follow_the_reader() {
     let cx = Context::from_waker(Waker::noop());
     stream.set_tier(Some(FetchSource::Disk));
     // The wait for the first bytes is no stall.
-    stream.record(&cx, &Poll::Pending, 0);
+    stream.begin_wait(Instant::now());
     advance(Duration::from_secs(1)).await;
+    stream.end_wait(true);
     stream.record(&cx, &bytes(1000), 1000);
-    stream.record(&cx, &Poll::Pending, 1000);
+    stream.begin_wait(Instant::now());
     advance(Duration::from_millis(99)).await;
+    stream.end_wait(false);
     stream.record(&cx, &bytes(1000), 2000);
     let report = &streams.report()[0];
     assert_eq!(
@@ -65,11 +67,11 @@ async fn position_rate_and_stalls_follow_the_reader() {
         report.rate
     );
 
-    stream.record(&cx, &Poll::Pending, 2000);
-    stream.record(&cx, &Poll::Pending, 2000);
-    advance(Duration::from_millis(100)).await;
+    stream.begin_wait(Instant::now());
+    advance(Duration::from_millis(101)).await;
     let report = &streams.report()[0];
     assert_eq!((report.stalls, report.waiting), (1, true), "it stalls now");
+    stream.end_wait(true);
     stream.record(&cx, &bytes(1), 2001);
     assert_eq!((streams.report()[0].stalls, streams.stalls()), (1, 0));
     advance(Duration::from_secs(10)).await;

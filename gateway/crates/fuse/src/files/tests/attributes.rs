@@ -5,6 +5,7 @@ use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
 use super::*;
 
 mod model;
+mod opened;
 
 const CLERK: Creator = Creator {
     uid: 1000,

@@ -55,7 +55,7 @@ async fn requests_bytes_and_troubles_are_counted() {
         r#"tidegate_origin_requests_total{origin="media",kind="get",result="content",cause="demand"} 3"#,
         r#"tidegate_origin_requests_total{origin="media",kind="get",result="abandoned",cause="demand"} 1"#,
         r#"tidegate_origin_requests_total{origin="media",kind="get",result="unavailable",cause="demand"} 1"#,
-        r#"tidegate_origin_requests_total{origin="media",kind="head",result="not_found",cause="demand"} 1"#,
+        r#"tidegate_origin_requests_total{origin="media",kind="head",result="not_found",cause="write"} 1"#,
         r#"tidegate_origin_received_bytes_total{origin="media",cause="demand"} 900"#,
         r#"tidegate_origin_broken_bodies_total{origin="media",reason="unavailable"} 1"#,
         r#"tidegate_origin_retries_total{origin="media"} 2"#,
