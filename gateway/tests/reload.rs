@@ -36,6 +36,8 @@ mod receiver;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "reload/sizes.rs"]
+mod sizes;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;
@@ -219,12 +221,12 @@ async fn an_origin_comes_and_takes_other_settings_and_secrets() {
 async fn what_needs_a_restart_is_named_until_there_is_one() {
     let world = World::new().await;
     let mut serving = serving(&world).await;
-    let other = configuration(&world, MORE).replace("[cache]\n", "[cache]\nbudget = \"96MiB\"\n");
+    let other = configuration(&world, MORE).replace("[cache]\n", "[cache]\nchunk = \"512KiB\"\n");
     serving.configure(&other);
     for changed in [4, 0] {
         let told = report(&serving.post("/reload").await);
         assert_eq!(told["changed"].as_array().map(Vec::len), Some(changed));
-        assert_eq!(told["needs_restart"], json!(["cache.budget"]));
+        assert_eq!(told["needs_restart"], json!(["cache.chunk"]));
     }
     assert_eq!(serving.get("/more/1").await.status, 200);
     serving.end().await;
@@ -278,8 +280,8 @@ async fn a_key_is_set_kept_and_unset() {
     assert_eq!(set.as_deref(), Ok("changed: route[0].headers.x-set\n"));
     let set = run(&serving, &["set", "log.level", "debug"]).await;
     assert_eq!(set.as_deref(), Ok("changed: log.level\n"));
-    let set = run(&serving, &["set", "cache.budget", "96MiB"]).await;
-    assert_eq!(set.as_deref(), Ok("needs a restart: cache.budget\n"));
+    let set = run(&serving, &["set", "cache.chunk", "512KiB"]).await;
+    assert_eq!(set.as_deref(), Ok("needs a restart: cache.chunk\n"));
     assert_eq!(memory(&serving).await, 48);
     assert_eq!(serving.get("/o/1").await.header("x-set"), "yes");
     assert!(
@@ -311,7 +313,7 @@ async fn a_key_is_set_kept_and_unset() {
     assert_eq!(memory(&serving).await, 48);
     let listed = report(&serving.look("/overrides").await);
     let keys = [
-        "cache.budget",
+        "cache.chunk",
         "cache.memory",
         "log.level",
         "route[/].headers.x-set",

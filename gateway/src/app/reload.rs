@@ -1,6 +1,6 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log, the budget and the sizes of tiers are exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
@@ -15,7 +15,7 @@ use super::events::Proofs;
 use super::hooks::WrittenKeys;
 use super::locate::Locator;
 use super::origins::{LiveOrigins, PreparedOrigins};
-use super::parts::GatewayParts;
+use super::parts::{GatewayParts, split_budget};
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::doctor::Origins;
@@ -23,10 +23,10 @@ use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::Tiering;
-use tidegate_config::{Config, Environment, Loaded, Overrides};
+use tidegate_config::{Config, Environment, Loaded, Overrides, is_live};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
-use tidegate_http::{Control, Routes};
+use tidegate_http::{ClientMemory, Control, Routes};
 use tidegate_origin::Metrics;
 
 mod admin;
@@ -37,19 +37,12 @@ use admin::PreparedAdmin;
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
 
-/// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 8] = [
-    "http", "origin", "route", "profile", "access", "limits", "tls", "hook",
-];
-
-/// The single keys that are applied while the gateway runs.
-const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
-
 /// The parts of a running gateway that a reload changes.
 #[derive(Debug)]
 pub(super) struct Reloader {
     env: Environment,
     engine: Engine,
+    client_memory: Arc<ClientMemory>,
     origin_metrics: Metrics,
     proofs: Proofs,
     /// The routes of the public listener.
@@ -127,6 +120,7 @@ impl Reloader {
         Self {
             env: env.clone(),
             engine: parts.engine.clone(),
+            client_memory: parts.client_memory.clone(),
             origin_metrics: parts.origin_metrics.clone(),
             proofs: parts.proofs.clone(),
             routes: Arc::new(Routes::new(routes.routes.clone())),
@@ -223,7 +217,7 @@ impl Reloader {
 
     /// Makes the parts of a configuration, and puts none of them in force.
     async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
-        let config = with_old_sizes(&present.loaded.config, config.clone());
+        let config = config.clone();
         let live = &present.origins;
         let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
         let origins = prepared.await?;
@@ -261,6 +255,9 @@ impl Reloader {
         self.locator.replace(&config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
         self.hooks.replace(hooks, &config, &origins);
+        let (budget, client_memory) = split_budget(config.cache.budget);
+        self.engine.budget().resize(budget);
+        self.client_memory.resize(client_memory);
         let http = settings::http(&config.http, config.cache.budget);
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
@@ -377,18 +374,13 @@ fn in_force(old: &Loaded, new: Loaded) -> Loaded {
     }
 }
 
-/// Returns the new configuration with the budget that the gateway runs with, to which profiles are cut.
-fn with_old_sizes(old: &Config, mut new: Config) -> Config {
-    new.cache.budget = old.cache.budget;
-    new
-}
-
 /// Returns the cache's section with the new sizes of the tiers that run.
 fn sized(
     mut cache: tidegate_config::Cache,
     new: &tidegate_config::Cache,
 ) -> tidegate_config::Cache {
     cache.memory = new.memory;
+    cache.budget = new.budget;
     for disk in &mut cache.disk {
         if let Some(other) = new.disk.iter().find(|one| one.path == disk.path) {
             disk.capacity = other.capacity;
@@ -397,47 +389,6 @@ fn sized(
     cache
 }
 
-/// Returns whether a key is applied while the gateway runs.
-pub(super) fn is_live(key: &str) -> bool {
-    let section = key.split(['.', '[']).next().unwrap_or_default();
-    let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
-    // A text, or a table with address and `tls`.
-    let is_admin = key == "admin.listen" || key.starts_with("admin.listen.");
-    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity || is_admin
-}
-
 fn wrong(error: impl ToString) -> ReloadError {
     ReloadError(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_that_are_applied_while_it_runs() {
-        for (key, live) in [
-            ("route[0].path", true),
-            ("profile.web.ttl", true),
-            ("access.members.tokens.alice", true),
-            ("limits.fair.requests", true),
-            ("tls.certificates[0].key.file", true),
-            ("cache.memory", true),
-            ("cache.disk[1].capacity", true),
-            ("cache.disk[1].path", false),
-            ("log.level", true),
-            ("log.format", false),
-            ("cache.budget", false),
-            ("http.listen[0]", true),
-            ("admin.listen", true),
-            ("admin.listen.tls", true),
-            ("admin.token", false),
-            ("admin.listened", false),
-            ("origin[0].bucket", true),
-            ("hook[0].url", true),
-            ("routes", false),
-        ] {
-            assert_eq!(is_live(key), live, "{key}");
-        }
-    }
 }
