@@ -353,8 +353,8 @@ const MANY: usize = 500;
 /// The reloads after which memory is measured first.
 const SETTLED: usize = 100;
 
-/// `TIDEGATE_RELOADS` reloads (200) of routes, hooks, listeners and limits under the load of four readers: no failed
-/// request, and neither descriptors nor memory of each.
+/// `TIDEGATE_RELOADS` reloads (200) of routes, hooks, listeners, limits, the budget and disks under the load of four
+/// readers: no failed request, and neither descriptors nor memory of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_however_often_it_is_reloaded() {
     let world = World::new().await;
@@ -365,9 +365,14 @@ async fn no_request_fails_however_often_it_is_reloaded() {
         .map(|reader| tokio::spawn(read_on(serving.http, stop.clone(), reader)))
         .collect();
     let more = "[[hook]]\nname = \"h\"\nurl = \"http://127.0.0.1:9/{key}\"\n";
-    let more = format!("{MORE}{more}");
+    let more = format!(
+        "{MORE}{more}{}",
+        serving::disk(&world.folder.path().join("second"))
+    );
+    let sizes = ["[cache]\nbudget = \"16MiB\"\n", "[cache]\n"];
     let reload = async |nth: usize| {
-        serving.configure(&configuration(&world, [&more, ""][nth % 2]));
+        let text = configuration(&world, [&more, ""][nth % 2]);
+        serving.configure(&text.replace("[cache]\n", sizes[nth % 2]));
         let both = format!("[\"{}\", \"{second}\"]\nmax_connections = 50", serving.http);
         if nth.is_multiple_of(2) {
             serving.listen_on(&both);

@@ -82,8 +82,14 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     hooks.register(&mut registry);
     let traces = Traces::start(&config.trace, env, background.handle(), &mut registry)?;
     // From here on there are open parts to close.
-    let (engine, stores, mut registry) =
-        engine(config, &origins, Budget::new(budget), background.handle(), registry).await?;
+    let (engine, stores, mut registry) = engine(
+        config,
+        &origins,
+        Budget::new(budget),
+        background.handle(),
+        registry,
+    )
+    .await?;
     let under = (&engine, &hooks, &stores.pinning);
     let fleet = match fleet::join(config, env, &origins, under, &mut registry).await {
         Ok(fleet) => fleet,

@@ -1,13 +1,14 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log, the budget and the sizes of tiers are exchanged
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log, the budget, and the sizes and disks of the cache are
+//! exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
@@ -22,14 +23,15 @@ use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
-use tidegate_cache::Tiering;
-use tidegate_config::{Config, Environment, Loaded, Overrides, is_live};
+use tidegate_cache::{PreparedTiers, Tiering};
+use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{ClientMemory, Control, Routes};
 use tidegate_origin::Metrics;
 
 mod admin;
+mod in_force;
 mod listeners;
 mod mounted_route;
 
@@ -190,13 +192,14 @@ impl Reloader {
         let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
         let old = &present.loaded;
-        self.resize(&old.config, &loaded.config).await?;
+        let tiers = self.prepare_tiers(&old.config, &loaded.config).await?;
         if let Err(error) = settings::logging(&loaded.config.log).apply() {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
         self.tls.replace(tls);
         let (parts, origins) = self.exchange(prepared).await;
+        self.apply_tiers(tiers).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
@@ -207,7 +210,7 @@ impl Reloader {
             "configuration reloaded"
         );
         *present = InForce {
-            loaded: Arc::new(in_force(old, loaded)),
+            loaded: Arc::new(in_force::after(old, loaded)),
             parts,
             origins,
         };
@@ -298,8 +301,9 @@ impl Reloader {
     /// Returns what a reload has changed, and what it could not.
     fn report(&self, old: &Loaded, new: &Loaded) -> ReloadReport {
         let changed = old.written.changed(&new.written);
+        let live = LiveKeys::between(&old.config, &new.config);
         let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
-            changed.map(str::to_owned).partition(|key| is_live(key));
+            changed.map(str::to_owned).partition(|key| live.has(key));
         let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
         needs_restart.extend(moved.map(|one| format!("the mount {}", one.path().display())));
         ReloadReport {
@@ -308,85 +312,30 @@ impl Reloader {
         }
     }
 
-    /// Gives the tiers their new sizes. If one of them cannot have it, those before it get the old one back.
-    async fn resize(&self, old: &Config, new: &Config) -> Result<(), ReloadError> {
-        let mut steps = Vec::new();
-        if old.cache.memory != new.cache.memory {
-            steps.push((None, old.cache.memory.0, new.cache.memory.0));
-        }
-        for disk in &new.cache.disk {
-            let before = old.cache.disk.iter().find(|one| one.path == disk.path);
-            if let Some(before) = before.filter(|one| one.capacity != disk.capacity) {
-                let path = Some(disk.path.clone());
-                steps.push((path, before.capacity.0, disk.capacity.0));
-            }
-        }
-        let tiering = self.tiering.clone();
-        let resize = move || {
-            let set = |path: &Option<PathBuf>, bytes| match path {
-                None => tiering.resize_memory(bytes),
-                Some(path) => tiering.resize_disk(path, bytes),
-            };
-            for (done, (path, _, new)) in steps.iter().enumerate() {
-                if let Err(error) = set(path, *new) {
-                    for (path, old, _) in steps[..done].iter().rev() {
-                        if let Err(error) = set(path, *old) {
-                            tracing::error!(%error, "a tier keeps its new size");
-                        }
-                    }
-                    let what = path
-                        .as_deref()
-                        .map_or("memory".into(), Path::to_string_lossy);
-                    return Err(wrong(format!("{what}: {error}")));
-                }
-            }
-            Ok(())
+    /// Opens the disks that are new, and checks the sizes of the tiers that have others.
+    async fn prepare_tiers(
+        &self,
+        old: &Config,
+        new: &Config,
+    ) -> Result<PreparedTiers, ReloadError> {
+        let memory = new.cache.memory;
+        let memory = (old.cache.memory != memory).then_some(memory.0);
+        let disks = match LiveKeys::between(old, new).disks {
+            true => settings::disks(&new.cache),
+            false => settings::disks(&old.cache),
         };
-        spawn_blocking(resize).await.map_err(wrong)?
+        let prepared = self.tiering.prepare(memory, disks).await;
+        prepared.map_err(|error| wrong(format!("a tier of the cache: {error}")))
     }
-}
 
-/// Returns what is in force after a reload. What needs a restart is still as it was, and is named again by the next reload.
-fn in_force(old: &Loaded, new: Loaded) -> Loaded {
-    Loaded {
-        written: old.written.with_live(&new.written, is_live),
-        config: Config {
-            http: new.config.http,
-            origin: new.config.origin,
-            cache: sized(old.config.cache.clone(), &new.config.cache),
-            route: new.config.route,
-            profile: new.config.profile,
-            access: new.config.access,
-            limits: new.config.limits,
-            hook: new.config.hook,
-            log: tidegate_config::Log {
-                format: old.config.log.format,
-                ..new.config.log
-            },
-            tls: new.config.tls,
-            admin: tidegate_config::Admin {
-                listen: new.config.admin.listen,
-                ..old.config.admin.clone()
-            },
-            ..old.config.clone()
-        },
-        ..new
-    }
-}
-
-/// Returns the cache's section with the new sizes of the tiers that run.
-fn sized(
-    mut cache: tidegate_config::Cache,
-    new: &tidegate_config::Cache,
-) -> tidegate_config::Cache {
-    cache.memory = new.memory;
-    cache.budget = new.budget;
-    for disk in &mut cache.disk {
-        if let Some(other) = new.disk.iter().find(|one| one.path == disk.path) {
-            disk.capacity = other.capacity;
+    /// Puts the tiers in force. Memory that becomes smaller is evicted, and disks that go are closed, meanwhile.
+    async fn apply_tiers(&self, tiers: PreparedTiers) {
+        let (tiering, runtime) = (self.tiering.clone(), Handle::current());
+        let apply = move || runtime.block_on(tiering.apply(tiers));
+        if let Err(error) = spawn_blocking(apply).await {
+            tracing::error!(%error, "the tiers of the cache were not changed");
         }
     }
-    cache
 }
 
 fn wrong(error: impl ToString) -> ReloadError {

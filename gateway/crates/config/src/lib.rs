@@ -36,7 +36,7 @@ mod tree;
 mod written;
 
 pub use environment::Environment;
-pub use live::is_live;
+pub use live::{LiveKeys, is_live};
 pub use overrides::Overrides;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;

@@ -73,10 +73,7 @@ impl ClientMemory {
     /// Reserves `bytes`, if that many are left.
     fn reserve(&self, bytes: usize) -> bool {
         let limit = self.limit();
-        let fits = |used: i64| {
-            used.checked_add(signed(bytes))
-                .filter(|sum| *sum <= limit)
-        };
+        let fits = |used: i64| used.checked_add(signed(bytes)).filter(|sum| *sum <= limit);
         let used = self.used.inner();
         used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
             .is_ok()
