@@ -18,6 +18,8 @@ mod authority;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
+#[path = "reload/events.rs"]
+mod events;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;

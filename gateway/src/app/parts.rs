@@ -70,7 +70,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     origin_metrics.register(&mut registry);
     let live_origins = LiveOrigins::connect(config, env, &origin_metrics).await?;
     let origins = live_origins.all();
-    let proofs = Proofs::of(config);
+    let proofs = Proofs::default().next(config, &origins);
     let auth = tidegate_auth::Metrics::default();
     auth.register(&mut registry);
     let routes = routes::routes(config, env, (&origins, &proofs), &auth)?;

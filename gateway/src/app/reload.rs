@@ -1,6 +1,6 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log, the budget, and the sizes and disks of the cache are
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, events, the level of the log, the budget, and the sizes and disks of the cache are
 //! exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
-use super::events::Proofs;
+use super::events::{BucketEvents, PreparedEvents, Proofs};
 use super::hooks::WrittenKeys;
 use super::locate::Locator;
 use super::origins::{LiveOrigins, PreparedOrigins};
@@ -46,7 +46,6 @@ pub(super) struct Reloader {
     engine: Engine,
     client_memory: Arc<ClientMemory>,
     origin_metrics: Metrics,
-    proofs: Proofs,
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
@@ -57,6 +56,7 @@ pub(super) struct Reloader {
     control: Arc<Control>,
     admin: AdminControl,
     hooks: Arc<WrittenKeys>,
+    events: Arc<BucketEvents>,
     /// Held during a reload.
     present: Mutex<InForce>,
     /// The configuration in force, for those who only read it.
@@ -68,7 +68,9 @@ struct PreparedParts {
     config: Config,
     origins: PreparedOrigins,
     routes: RouteParts,
+    proofs: Proofs,
     hooks: PreparedHooks,
+    events: PreparedEvents,
     listeners: PreparedListeners,
     admin: PreparedAdmin,
 }
@@ -77,8 +79,15 @@ struct PreparedParts {
 #[derive(Debug)]
 struct InForce {
     loaded: Arc<Loaded>,
-    parts: RouteParts,
+    live: LiveParts,
+}
+
+/// The parts that the next configuration is compared with.
+#[derive(Debug)]
+struct LiveParts {
+    routes: RouteParts,
     origins: LiveOrigins,
+    proofs: Proofs,
 }
 
 impl Reload for Reloader {
@@ -114,6 +123,7 @@ impl Reloader {
         env: &Environment,
         parts: &GatewayParts,
         (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
+        events: Arc<BucketEvents>,
     ) -> Self {
         let (routes, loaded) = (&parts.routes, Arc::new(loaded));
         let mounts = loaded.config.mount.iter();
@@ -124,7 +134,7 @@ impl Reloader {
             engine: parts.engine.clone(),
             client_memory: parts.client_memory.clone(),
             origin_metrics: parts.origin_metrics.clone(),
-            proofs: parts.proofs.clone(),
+            events,
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
@@ -136,8 +146,11 @@ impl Reloader {
             shown: watch::Sender::new(loaded.clone()),
             present: Mutex::new(InForce {
                 loaded,
-                parts: routes.clone(),
-                origins: parts.live_origins.clone(),
+                live: LiveParts {
+                    routes: routes.clone(),
+                    origins: parts.live_origins.clone(),
+                    proofs: parts.proofs.clone(),
+                },
             }),
         }
     }
@@ -155,7 +168,7 @@ impl Reloader {
     /// Returns the configuration in force, and its origins, to be measured.
     pub(super) async fn measured(&self) -> (Config, Origins) {
         let present = self.present.lock().await;
-        (present.loaded.config.clone(), present.origins.all())
+        (present.loaded.config.clone(), present.live.origins.all())
     }
 
     /// Applies the configuration with one override changed. If it can be applied but not kept, what was before is applied
@@ -198,7 +211,7 @@ impl Reloader {
             tracing::debug!(%error, "the log keeps its level");
         }
         self.tls.replace(tls);
-        let (parts, origins) = self.exchange(prepared).await;
+        let live = self.exchange(prepared).await;
         self.apply_tiers(tiers).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
@@ -211,8 +224,7 @@ impl Reloader {
         );
         *present = InForce {
             loaded: Arc::new(in_force::after(old, loaded)),
-            parts,
-            origins,
+            live,
         };
         self.shown.send_replace(present.loaded.clone());
         Ok(report)
@@ -221,11 +233,15 @@ impl Reloader {
     /// Makes the parts of a configuration, and puts none of them in force.
     async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
         let config = config.clone();
-        let live = &present.origins;
-        let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
+        let live = &present.live;
+        let prepared = live
+            .origins
+            .prepare(&config, &self.env, &self.origin_metrics);
         let origins = prepared.await?;
         let all = origins.origins.all();
-        let routes = routes::rebuild(&config, &self.env, (&all, &self.proofs), &present.parts)?;
+        let proofs = live.proofs.next(&config, &all);
+        let routes = routes::rebuild(&config, &self.env, (&all, &proofs), &live.routes)?;
+        let events = self.events.prepare(&config, &self.env, (&all, &proofs))?;
         let hooks = hooks::prepare(&config, &self.env, &all)?;
         let listen = &config.http.listen.0;
         let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
@@ -234,19 +250,23 @@ impl Reloader {
             config,
             origins,
             routes,
+            proofs,
             hooks,
+            events,
             listeners,
             admin,
         })
     }
 
     /// Puts the parts of a configuration in force; returns those that the next one is compared with.
-    async fn exchange(&self, prepared: PreparedParts) -> (RouteParts, LiveOrigins) {
+    async fn exchange(&self, prepared: PreparedParts) -> LiveParts {
         let PreparedParts {
             config,
             origins,
             routes,
+            proofs,
             hooks,
+            events,
             listeners,
             admin,
         } = prepared;
@@ -264,8 +284,13 @@ impl Reloader {
         let http = settings::http(&config.http, config.cache.budget);
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
+        self.events.apply(events).await;
         admin.apply(&self.admin);
-        (routes, live)
+        LiveParts {
+            routes,
+            origins: live,
+            proofs,
+        }
     }
 
     /// Reads and checks the configuration, and the certificates.

@@ -35,7 +35,10 @@ async fn the_budget_changes_under_readers_of_a_cold_cache() {
         let capacity = tiers(&serving).await["budget"]["capacity"].clone();
         assert_eq!(capacity, json!(mib << 20));
         // What is purged is fetched again, within the budget.
-        assert_eq!(serving.post("/purge?prefix=/o/").await.status, 200);
+        assert_eq!(
+            serving.post("/purge?path=/o/&prefix=true").await.status,
+            200
+        );
     }
     stop.store(true, Ordering::Relaxed);
     for reader in readers {

@@ -6,12 +6,13 @@ use super::Config;
 
 /// The sections and keys that are applied while the gateway runs, without the numbers of lists. A section stands for all
 /// keys in it.
-const LIVE: [&str; 14] = [
+const LIVE: [&str; 15] = [
     "access",
     "admin.listen",
     "cache.budget",
     DISKS,
     "cache.memory",
+    "events",
     "hook",
     "http",
     "limits",
@@ -117,6 +118,8 @@ mod tests {
             ("admin.listened", false),
             ("origin[0].bucket", true),
             ("hook[0].url", true),
+            ("events[0].heartbeat.every", true),
+            ("fleet.nats", false),
             ("routes", false),
         ] {
             assert_eq!(is_live(key), live, "{key}");

@@ -39,6 +39,7 @@ fn config(old: &Config, new: &Config, live: LiveKeys) -> Config {
         access: new.access,
         limits: new.limits,
         hook: new.hook,
+        events: new.events,
         log: Log {
             format: old.log.format,
             ..new.log
