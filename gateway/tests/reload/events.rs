@@ -55,9 +55,12 @@ async fn alive(serving: &Serving) -> u64 {
 
 /// Reports the heartbeat that is in the bucket now, until the gateway knows that events arrive.
 async fn beat(serving: &Serving, world: &World, token: &str) {
-    let settings = world.origin.settings("test");
-    let connected = tidegate_origin::connect(&settings, &tidegate_origin::Metrics::default());
-    let origin: Arc<dyn Origin> = connected.await.expect("a bucket");
+    let (settings, metrics) = (
+        world.origin.settings("test"),
+        tidegate_origin::Metrics::default(),
+    );
+    let origin = tidegate_origin::connect(&settings, &metrics).await;
+    let origin: Arc<dyn Origin> = origin.expect("a bucket");
     let key = ObjectKey::new(".tidegate/heartbeat-bucket").expect("a key");
     let since = Instant::now();
     while alive(serving).await == 0 {
