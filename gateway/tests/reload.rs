@@ -18,6 +18,8 @@ mod authority;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
+#[path = "reload/events.rs"]
+mod events;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -36,6 +38,8 @@ mod receiver;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "reload/sizes.rs"]
+mod sizes;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;
@@ -219,12 +223,12 @@ async fn an_origin_comes_and_takes_other_settings_and_secrets() {
 async fn what_needs_a_restart_is_named_until_there_is_one() {
     let world = World::new().await;
     let mut serving = serving(&world).await;
-    let other = configuration(&world, MORE).replace("[cache]\n", "[cache]\nbudget = \"96MiB\"\n");
+    let other = configuration(&world, MORE).replace("[cache]\n", "[cache]\nchunk = \"512KiB\"\n");
     serving.configure(&other);
     for changed in [4, 0] {
         let told = report(&serving.post("/reload").await);
         assert_eq!(told["changed"].as_array().map(Vec::len), Some(changed));
-        assert_eq!(told["needs_restart"], json!(["cache.budget"]));
+        assert_eq!(told["needs_restart"], json!(["cache.chunk"]));
     }
     assert_eq!(serving.get("/more/1").await.status, 200);
     serving.end().await;
@@ -278,8 +282,8 @@ async fn a_key_is_set_kept_and_unset() {
     assert_eq!(set.as_deref(), Ok("changed: route[0].headers.x-set\n"));
     let set = run(&serving, &["set", "log.level", "debug"]).await;
     assert_eq!(set.as_deref(), Ok("changed: log.level\n"));
-    let set = run(&serving, &["set", "cache.budget", "96MiB"]).await;
-    assert_eq!(set.as_deref(), Ok("needs a restart: cache.budget\n"));
+    let set = run(&serving, &["set", "cache.chunk", "512KiB"]).await;
+    assert_eq!(set.as_deref(), Ok("needs a restart: cache.chunk\n"));
     assert_eq!(memory(&serving).await, 48);
     assert_eq!(serving.get("/o/1").await.header("x-set"), "yes");
     assert!(
@@ -311,7 +315,7 @@ async fn a_key_is_set_kept_and_unset() {
     assert_eq!(memory(&serving).await, 48);
     let listed = report(&serving.look("/overrides").await);
     let keys = [
-        "cache.budget",
+        "cache.chunk",
         "cache.memory",
         "log.level",
         "route[/].headers.x-set",
@@ -351,8 +355,8 @@ const MANY: usize = 500;
 /// The reloads after which memory is measured first.
 const SETTLED: usize = 100;
 
-/// `TIDEGATE_RELOADS` reloads (200) of routes, hooks, listeners and limits under the load of four readers: no failed
-/// request, and neither descriptors nor memory of each.
+/// `TIDEGATE_RELOADS` reloads (200) of routes, hooks, listeners, limits, the budget and disks under the load of four
+/// readers: no failed request, and neither descriptors nor memory of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_however_often_it_is_reloaded() {
     let world = World::new().await;
@@ -363,9 +367,14 @@ async fn no_request_fails_however_often_it_is_reloaded() {
         .map(|reader| tokio::spawn(read_on(serving.http, stop.clone(), reader)))
         .collect();
     let more = "[[hook]]\nname = \"h\"\nurl = \"http://127.0.0.1:9/{key}\"\n";
-    let more = format!("{MORE}{more}");
+    let more = format!(
+        "{MORE}{more}{}",
+        serving::disk(&world.folder.path().join("second"))
+    );
+    let sizes = ["[cache]\nbudget = \"16MiB\"\n", "[cache]\n"];
     let reload = async |nth: usize| {
-        serving.configure(&configuration(&world, [&more, ""][nth % 2]));
+        let text = configuration(&world, [&more, ""][nth % 2]);
+        serving.configure(&text.replace("[cache]\n", sizes[nth % 2]));
         let both = format!("[\"{}\", \"{second}\"]\nmax_connections = 50", serving.http);
         if nth.is_multiple_of(2) {
             serving.listen_on(&both);

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::events::fleet::FleetMember;
-use super::events::{BucketEvents, RunningEvents};
+use super::events::{BucketEvents, ChangeReceivers, PreparedEvents};
 use super::mounts::{self, Mounts};
 use super::operator::{console, pins, tiers};
 use super::parts::{GatewayParts, assemble};
@@ -97,7 +97,7 @@ pub struct Gateway {
     private: JoinHandle<()>,
     control: Arc<Control>,
     reloader: Arc<Reloader>,
-    events: RunningEvents,
+    events: Arc<BucketEvents>,
     fleet: Option<FleetMember>,
     traces: Traces,
     /// Runs requests to origins and disks until the gateway is dropped.
@@ -121,13 +121,16 @@ impl Gateway {
         let mut parts = assemble(config, env).await?;
         let deadline = config.http.drain.into();
         // The last step that can fail, but for the listeners.
-        let (events, mounts, writers) = over_engine(config, env, &mut parts, deadline).await?;
+        let ((events, prepared), mounts, writers) =
+            over_engine(config, env, &mut parts, deadline).await?;
         announce(&sockets)?;
         let (control, changes) = public_control(config, sockets.http)?;
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = admin_control(config, sockets.admin);
-        let reloader = Arc::new(Reloader::new(loaded, env, &parts, (tls, &control, live)));
+        let listening = (tls, &control, live);
+        let reloader = Reloader::new(loaded, env, &parts, listening, events.clone());
+        let reloader = Arc::new(reloader);
         let (engine, locator, traces) = (parts.engine, parts.locator, parts.traces);
         let served = ((engine.clone(), parts.write_path), reloader.routes.clone());
         let frontend = frontend(served, &control, parts.client_memory, &mut parts.registry);
@@ -149,6 +152,7 @@ impl Gateway {
             draining: draining.clone(),
         };
         let endpoints = console::endpoints(admin, config, &reloader);
+        events.apply(prepared).await;
         let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());
         Ok(Self {
             engine,
@@ -161,7 +165,7 @@ impl Gateway {
             stop,
             control,
             reloader,
-            events: events.start(),
+            events,
             fleet: parts.fleet,
             traces,
             _background: parts.background,
@@ -198,32 +202,39 @@ impl Gateway {
     }
 }
 
-/// Starts what has open files over the engine: the subscriptions to events, the mounts and the spool.
+/// The subscriptions to events, with those of the start.
+type EventParts = (Arc<BucketEvents>, PreparedEvents);
+
+/// Starts what has open files over the engine: the mounts and the spool. Prepares the subscriptions to events.
 async fn over_engine(
     config: &Config,
     env: &Environment,
     parts: &mut GatewayParts,
     deadline: Duration,
-) -> anyhow::Result<(BucketEvents, Mounts, Option<Writers>)> {
+) -> anyhow::Result<(EventParts, Mounts, Option<Writers>)> {
     let events = bucket_events(config, env, parts, deadline).await?;
     let started = mounts::start(config, env, &config.mount, parts).await;
     let (mounts, writers) = parts.close_on_error(deadline, started).await?;
     Ok((events, mounts, writers))
 }
 
-/// Returns the subscriptions to the events of buckets; closes the engine if they cannot be made.
+/// Prepares the subscriptions to the events of buckets; closes the engine if they cannot be made.
 async fn bucket_events(
     config: &Config,
     env: &Environment,
     parts: &mut GatewayParts,
     deadline: Duration,
-) -> anyhow::Result<BucketEvents> {
-    let registry = &mut parts.registry;
-    let link = parts.fleet.as_ref().map(FleetMember::link);
-    let sinks = (&parts.engine, &parts.hooks, link);
+) -> anyhow::Result<EventParts> {
+    let receivers = ChangeReceivers {
+        engine: parts.engine.clone(),
+        hooks: parts.hooks.clone(),
+        fleet: parts.fleet.as_ref().map(FleetMember::link),
+    };
+    let events = Arc::new(BucketEvents::new(receivers, &mut parts.registry));
     let origins = parts.live_origins.all();
-    let events = BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry);
-    parts.close_on_error(deadline, events).await
+    let prepared = events.prepare(config, env, (&origins, &parts.proofs));
+    let prepared = parts.close_on_error(deadline, prepared).await?;
+    Ok((events, prepared))
 }
 
 /// Returns the public frontend, and registers its metrics.

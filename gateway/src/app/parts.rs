@@ -70,19 +70,26 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     origin_metrics.register(&mut registry);
     let live_origins = LiveOrigins::connect(config, env, &origin_metrics).await?;
     let origins = live_origins.all();
-    let proofs = Proofs::of(config);
+    let proofs = Proofs::default().next(config, &origins);
     let auth = tidegate_auth::Metrics::default();
     auth.register(&mut registry);
     let routes = routes::routes(config, env, (&origins, &proofs), &auth)?;
     let locator = Arc::new(locate::Locator::new(config, &routes.routes, &origins));
     let (budget, client_memory) = split_budget(config.cache.budget);
+    let client_memory = Arc::new(ClientMemory::new(client_memory));
     let background = FetchRuntime::start()?;
     let hooks = hooks::start(config, env, &origins, background.handle())?;
     hooks.register(&mut registry);
     let traces = Traces::start(&config.trace, env, background.handle(), &mut registry)?;
     // From here on there are open parts to close.
-    let (engine, stores, mut registry) =
-        engine(config, &origins, budget, background.handle(), registry).await?;
+    let (engine, stores, mut registry) = engine(
+        config,
+        &origins,
+        Budget::new(budget),
+        background.handle(),
+        registry,
+    )
+    .await?;
     let under = (&engine, &hooks, &stores.pinning);
     let fleet = match fleet::join(config, env, &origins, under, &mut registry).await {
         Ok(fleet) => fleet,
@@ -145,11 +152,11 @@ async fn engine(
     Ok((engine, stores, registry))
 }
 
-/// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
+/// Returns the bytes of a budget for fetches and read-ahead, and a quarter for the chunks that clients keep alive. Two
 /// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
 /// clients into slow ones.
-fn split_budget(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
+pub(super) fn split_budget(budget: ByteSize) -> (u64, usize) {
     let pinned = budget.0 / 4;
-    let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
-    (Budget::new(budget.0 - pinned), Arc::new(client_memory))
+    let client_memory = usize::try_from(pinned).unwrap_or(usize::MAX);
+    (budget.0 - pinned, client_memory)
 }

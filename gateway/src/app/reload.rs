@@ -1,35 +1,37 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, the level of the log and the sizes of tiers are exchanged
+//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, events, the level of the log, the budget, and the sizes and disks of the cache are
+//! exchanged
 //! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
 //! origin that it began with. Keys that need a restart are named, and keep their old values until then.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
-use super::events::Proofs;
+use super::events::{BucketEvents, PreparedEvents, Proofs};
 use super::hooks::WrittenKeys;
 use super::locate::Locator;
 use super::origins::{LiveOrigins, PreparedOrigins};
-use super::parts::GatewayParts;
+use super::parts::{GatewayParts, split_budget};
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
-use tidegate_cache::Tiering;
-use tidegate_config::{Config, Environment, Loaded, Overrides};
+use tidegate_cache::{PreparedTiers, Tiering};
+use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
-use tidegate_http::{Control, Routes};
+use tidegate_http::{ClientMemory, Control, Routes};
 use tidegate_origin::Metrics;
 
 mod admin;
+mod in_force;
 mod listeners;
 mod mounted_route;
 
@@ -37,21 +39,13 @@ use admin::PreparedAdmin;
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
 
-/// The sections that are applied while the gateway runs.
-const LIVE_SECTIONS: [&str; 8] = [
-    "http", "origin", "route", "profile", "access", "limits", "tls", "hook",
-];
-
-/// The single keys that are applied while the gateway runs.
-const LIVE_KEYS: [&str; 3] = ["cache.memory", "log.level", "log.access"];
-
 /// The parts of a running gateway that a reload changes.
 #[derive(Debug)]
 pub(super) struct Reloader {
     env: Environment,
     engine: Engine,
+    client_memory: Arc<ClientMemory>,
     origin_metrics: Metrics,
-    proofs: Proofs,
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
@@ -62,6 +56,7 @@ pub(super) struct Reloader {
     control: Arc<Control>,
     admin: AdminControl,
     hooks: Arc<WrittenKeys>,
+    events: Arc<BucketEvents>,
     /// Held during a reload.
     present: Mutex<InForce>,
     /// The configuration in force, for those who only read it.
@@ -73,7 +68,9 @@ struct PreparedParts {
     config: Config,
     origins: PreparedOrigins,
     routes: RouteParts,
+    proofs: Proofs,
     hooks: PreparedHooks,
+    events: PreparedEvents,
     listeners: PreparedListeners,
     admin: PreparedAdmin,
 }
@@ -82,8 +79,15 @@ struct PreparedParts {
 #[derive(Debug)]
 struct InForce {
     loaded: Arc<Loaded>,
-    parts: RouteParts,
+    live: LiveParts,
+}
+
+/// The parts that the next configuration is compared with.
+#[derive(Debug)]
+struct LiveParts {
+    routes: RouteParts,
     origins: LiveOrigins,
+    proofs: Proofs,
 }
 
 impl Reload for Reloader {
@@ -119,6 +123,7 @@ impl Reloader {
         env: &Environment,
         parts: &GatewayParts,
         (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
+        events: Arc<BucketEvents>,
     ) -> Self {
         let (routes, loaded) = (&parts.routes, Arc::new(loaded));
         let mounts = loaded.config.mount.iter();
@@ -127,8 +132,9 @@ impl Reloader {
         Self {
             env: env.clone(),
             engine: parts.engine.clone(),
+            client_memory: parts.client_memory.clone(),
             origin_metrics: parts.origin_metrics.clone(),
-            proofs: parts.proofs.clone(),
+            events,
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
             tiering: parts.stores.tiering.clone(),
@@ -140,8 +146,11 @@ impl Reloader {
             shown: watch::Sender::new(loaded.clone()),
             present: Mutex::new(InForce {
                 loaded,
-                parts: routes.clone(),
-                origins: parts.live_origins.clone(),
+                live: LiveParts {
+                    routes: routes.clone(),
+                    origins: parts.live_origins.clone(),
+                    proofs: parts.proofs.clone(),
+                },
             }),
         }
     }
@@ -159,7 +168,7 @@ impl Reloader {
     /// Returns the configuration in force, and its origins, to be measured.
     pub(super) async fn measured(&self) -> (Config, Origins) {
         let present = self.present.lock().await;
-        (present.loaded.config.clone(), present.origins.all())
+        (present.loaded.config.clone(), present.live.origins.all())
     }
 
     /// Applies the configuration with one override changed. If it can be applied but not kept, what was before is applied
@@ -196,13 +205,14 @@ impl Reloader {
         let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
         let old = &present.loaded;
-        self.resize(&old.config, &loaded.config).await?;
+        let tiers = self.prepare_tiers(&old.config, &loaded.config).await?;
         if let Err(error) = settings::logging(&loaded.config.log).apply() {
             // In a process whose log another program has set up.
             tracing::debug!(%error, "the log keeps its level");
         }
         self.tls.replace(tls);
-        let (parts, origins) = self.exchange(prepared).await;
+        let live = self.exchange(prepared).await;
+        self.apply_tiers(tiers).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
@@ -213,9 +223,8 @@ impl Reloader {
             "configuration reloaded"
         );
         *present = InForce {
-            loaded: Arc::new(in_force(old, loaded)),
-            parts,
-            origins,
+            loaded: Arc::new(in_force::after(old, loaded)),
+            live,
         };
         self.shown.send_replace(present.loaded.clone());
         Ok(report)
@@ -223,12 +232,16 @@ impl Reloader {
 
     /// Makes the parts of a configuration, and puts none of them in force.
     async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
-        let config = with_old_sizes(&present.loaded.config, config.clone());
-        let live = &present.origins;
-        let prepared = live.prepare(&config, &self.env, &self.origin_metrics);
+        let config = config.clone();
+        let live = &present.live;
+        let prepared = live
+            .origins
+            .prepare(&config, &self.env, &self.origin_metrics);
         let origins = prepared.await?;
         let all = origins.origins.all();
-        let routes = routes::rebuild(&config, &self.env, (&all, &self.proofs), &present.parts)?;
+        let proofs = live.proofs.next(&config, &all);
+        let routes = routes::rebuild(&config, &self.env, (&all, &proofs), &live.routes)?;
+        let events = self.events.prepare(&config, &self.env, (&all, &proofs))?;
         let hooks = hooks::prepare(&config, &self.env, &all)?;
         let listen = &config.http.listen.0;
         let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
@@ -237,19 +250,23 @@ impl Reloader {
             config,
             origins,
             routes,
+            proofs,
             hooks,
+            events,
             listeners,
             admin,
         })
     }
 
     /// Puts the parts of a configuration in force; returns those that the next one is compared with.
-    async fn exchange(&self, prepared: PreparedParts) -> (RouteParts, LiveOrigins) {
+    async fn exchange(&self, prepared: PreparedParts) -> LiveParts {
         let PreparedParts {
             config,
             origins,
             routes,
+            proofs,
             hooks,
+            events,
             listeners,
             admin,
         } = prepared;
@@ -261,11 +278,19 @@ impl Reloader {
         self.locator.replace(&config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
         self.hooks.replace(hooks, &config, &origins);
+        let (budget, client_memory) = split_budget(config.cache.budget);
+        self.engine.budget().resize(budget);
+        self.client_memory.resize(client_memory);
         let http = settings::http(&config.http, config.cache.budget);
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
+        self.events.apply(events).await;
         admin.apply(&self.admin);
-        (routes, live)
+        LiveParts {
+            routes,
+            origins: live,
+            proofs,
+        }
     }
 
     /// Reads and checks the configuration, and the certificates.
@@ -301,8 +326,9 @@ impl Reloader {
     /// Returns what a reload has changed, and what it could not.
     fn report(&self, old: &Loaded, new: &Loaded) -> ReloadReport {
         let changed = old.written.changed(&new.written);
+        let live = LiveKeys::between(&old.config, &new.config);
         let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
-            changed.map(str::to_owned).partition(|key| is_live(key));
+            changed.map(str::to_owned).partition(|key| live.has(key));
         let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
         needs_restart.extend(moved.map(|one| format!("the mount {}", one.path().display())));
         ReloadReport {
@@ -311,133 +337,32 @@ impl Reloader {
         }
     }
 
-    /// Gives the tiers their new sizes. If one of them cannot have it, those before it get the old one back.
-    async fn resize(&self, old: &Config, new: &Config) -> Result<(), ReloadError> {
-        let mut steps = Vec::new();
-        if old.cache.memory != new.cache.memory {
-            steps.push((None, old.cache.memory.0, new.cache.memory.0));
-        }
-        for disk in &new.cache.disk {
-            let before = old.cache.disk.iter().find(|one| one.path == disk.path);
-            if let Some(before) = before.filter(|one| one.capacity != disk.capacity) {
-                let path = Some(disk.path.clone());
-                steps.push((path, before.capacity.0, disk.capacity.0));
-            }
-        }
-        let tiering = self.tiering.clone();
-        let resize = move || {
-            let set = |path: &Option<PathBuf>, bytes| match path {
-                None => tiering.resize_memory(bytes),
-                Some(path) => tiering.resize_disk(path, bytes),
-            };
-            for (done, (path, _, new)) in steps.iter().enumerate() {
-                if let Err(error) = set(path, *new) {
-                    for (path, old, _) in steps[..done].iter().rev() {
-                        if let Err(error) = set(path, *old) {
-                            tracing::error!(%error, "a tier keeps its new size");
-                        }
-                    }
-                    let what = path
-                        .as_deref()
-                        .map_or("memory".into(), Path::to_string_lossy);
-                    return Err(wrong(format!("{what}: {error}")));
-                }
-            }
-            Ok(())
+    /// Opens the disks that are new, and checks the sizes of the tiers that have others.
+    async fn prepare_tiers(
+        &self,
+        old: &Config,
+        new: &Config,
+    ) -> Result<PreparedTiers, ReloadError> {
+        let memory = new.cache.memory;
+        let memory = (old.cache.memory != memory).then_some(memory.0);
+        let disks = match LiveKeys::between(old, new).disks {
+            true => settings::disks(&new.cache),
+            false => settings::disks(&old.cache),
         };
-        spawn_blocking(resize).await.map_err(wrong)?
+        let prepared = self.tiering.prepare(memory, disks).await;
+        prepared.map_err(|error| wrong(format!("a tier of the cache: {error}")))
     }
-}
 
-/// Returns what is in force after a reload. What needs a restart is still as it was, and is named again by the next reload.
-fn in_force(old: &Loaded, new: Loaded) -> Loaded {
-    Loaded {
-        written: old.written.with_live(&new.written, is_live),
-        config: Config {
-            http: new.config.http,
-            origin: new.config.origin,
-            cache: sized(old.config.cache.clone(), &new.config.cache),
-            route: new.config.route,
-            profile: new.config.profile,
-            access: new.config.access,
-            limits: new.config.limits,
-            hook: new.config.hook,
-            log: tidegate_config::Log {
-                format: old.config.log.format,
-                ..new.config.log
-            },
-            tls: new.config.tls,
-            admin: tidegate_config::Admin {
-                listen: new.config.admin.listen,
-                ..old.config.admin.clone()
-            },
-            ..old.config.clone()
-        },
-        ..new
-    }
-}
-
-/// Returns the new configuration with the budget that the gateway runs with, to which profiles are cut.
-fn with_old_sizes(old: &Config, mut new: Config) -> Config {
-    new.cache.budget = old.cache.budget;
-    new
-}
-
-/// Returns the cache's section with the new sizes of the tiers that run.
-fn sized(
-    mut cache: tidegate_config::Cache,
-    new: &tidegate_config::Cache,
-) -> tidegate_config::Cache {
-    cache.memory = new.memory;
-    for disk in &mut cache.disk {
-        if let Some(other) = new.disk.iter().find(|one| one.path == disk.path) {
-            disk.capacity = other.capacity;
+    /// Puts the tiers in force. Memory that becomes smaller is evicted, and disks that go are closed, meanwhile.
+    async fn apply_tiers(&self, tiers: PreparedTiers) {
+        let (tiering, runtime) = (self.tiering.clone(), Handle::current());
+        let apply = move || runtime.block_on(tiering.apply(tiers));
+        if let Err(error) = spawn_blocking(apply).await {
+            tracing::error!(%error, "the tiers of the cache were not changed");
         }
     }
-    cache
-}
-
-/// Returns whether a key is applied while the gateway runs.
-pub(super) fn is_live(key: &str) -> bool {
-    let section = key.split(['.', '[']).next().unwrap_or_default();
-    let is_capacity = key.starts_with("cache.disk[") && key.ends_with("].capacity");
-    // A text, or a table with address and `tls`.
-    let is_admin = key == "admin.listen" || key.starts_with("admin.listen.");
-    LIVE_SECTIONS.contains(&section) || LIVE_KEYS.contains(&key) || is_capacity || is_admin
 }
 
 fn wrong(error: impl ToString) -> ReloadError {
     ReloadError(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_that_are_applied_while_it_runs() {
-        for (key, live) in [
-            ("route[0].path", true),
-            ("profile.web.ttl", true),
-            ("access.members.tokens.alice", true),
-            ("limits.fair.requests", true),
-            ("tls.certificates[0].key.file", true),
-            ("cache.memory", true),
-            ("cache.disk[1].capacity", true),
-            ("cache.disk[1].path", false),
-            ("log.level", true),
-            ("log.format", false),
-            ("cache.budget", false),
-            ("http.listen[0]", true),
-            ("admin.listen", true),
-            ("admin.listen.tls", true),
-            ("admin.token", false),
-            ("admin.listened", false),
-            ("origin[0].bucket", true),
-            ("hook[0].url", true),
-            ("routes", false),
-        ] {
-            assert_eq!(is_live(key), live, "{key}");
-        }
-    }
 }

@@ -168,23 +168,24 @@ pub(super) fn origin(
     })
 }
 
+/// Returns the settings of the cache's disks.
+pub(super) fn disks(cache: &tidegate_config::Cache) -> Vec<tidegate_cache::DiskSettings> {
+    let disk = |disk: &tidegate_config::Disk| tidegate_cache::DiskSettings {
+        path: disk.path.clone(),
+        capacity: disk.capacity.0,
+        min_free: disk.min_free.0,
+        ..tidegate_cache::DiskSettings::default()
+    };
+    cache.disk.iter().map(disk).collect()
+}
+
 /// Returns the settings of the stores.
 pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings> {
-    let disks = config
-        .cache
-        .disk
-        .iter()
-        .map(|disk| tidegate_cache::DiskSettings {
-            path: disk.path.clone(),
-            capacity: disk.capacity.0,
-            min_free: disk.min_free.0,
-            ..tidegate_cache::DiskSettings::default()
-        });
     let tags_header = &config.cache.tags_header;
     Ok(tidegate_cache::Settings {
         memory: config.cache.memory.0,
         geometry: Geometry::new(config.cache.chunk.0).context("cache.chunk is no power of two")?,
-        disks: disks.collect(),
+        disks: disks(&config.cache),
         state: config.state_path(),
         state_size: config.state.size.0,
         tags_header: tags_header.parse().context("cache.tags_header")?,

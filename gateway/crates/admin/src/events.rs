@@ -30,7 +30,7 @@ const SNS_HEADER: &str = "x-amz-sns-message-type";
 /// The subscriptions that are fed by webhooks.
 pub trait Events: Send + Sync {
     /// Returns the token of a subscription; `None` if there is no such subscription, or it takes none.
-    fn token(&self, name: &str) -> Option<&Token>;
+    fn token(&self, name: &str) -> Option<Token>;
 
     /// Returns the longest signed message that a subscription takes without a token; `None` if it takes none.
     fn max_signed(&self, name: &str) -> Option<usize>;

@@ -258,10 +258,11 @@ impl Disk {
         takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
     }
 
-    /// Sets another capacity, which [`check_capacity`] allowed. Chunks that no longer fit are evicted in the
-    /// background.
-    pub(super) fn resize(&self, capacity: u64) {
-        self.log.resize(capacity);
+    /// Sets another capacity, which [`check_capacity`] allowed, and the bytes that stay free. Chunks that no longer fit
+    /// are evicted in the background.
+    pub(super) fn configure(&self, settings: &DiskSettings) {
+        self.log.set_min_free(settings.min_free);
+        self.log.resize(settings.capacity);
     }
 
     /// Returns the state.

@@ -34,7 +34,7 @@ pub use meta::{Meta, PurgeEffect, PurgeScope};
 pub use pins::{PinId, Pinning};
 pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
-pub use tiers::Tiers;
+pub use tiers::{PreparedTiers, Tiers};
 
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};

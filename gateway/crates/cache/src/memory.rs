@@ -192,6 +192,23 @@ impl Memory {
     /// # Errors
     /// The capacity is too small, or foyer refuses it: the reason in words.
     pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
+        self.check_capacity(capacity)?;
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        self.cache
+            .resize(capacity)
+            .map_err(|error| error.to_string())?;
+        self.metrics.capacity.set(in_i64(capacity as u64));
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.largest
+            .store(capacity / self.shards, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Checks whether the tier can have a capacity.
+    ///
+    /// # Errors
+    /// It is too small: the reason in words.
+    pub(super) fn check_capacity(&self, capacity: u64) -> Result<(), String> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         let least = self.shards * self.chunk;
         if capacity != 0 && capacity < least {
@@ -200,13 +217,6 @@ impl Memory {
                  {least}, or 0 for none; less takes a restart"
             ));
         }
-        self.cache
-            .resize(capacity)
-            .map_err(|error| error.to_string())?;
-        self.metrics.capacity.set(in_i64(capacity as u64));
-        self.capacity.store(capacity, Ordering::Relaxed);
-        self.largest
-            .store(capacity / self.shards, Ordering::Relaxed);
         Ok(())
     }
 }

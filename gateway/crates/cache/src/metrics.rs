@@ -44,7 +44,7 @@ struct StateLabel {
 }
 
 /// All families; each tier takes its own metrics out of them once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct StoreMetrics {
     hits: Family<TierLabel, sharded::Counter>,
     misses: Family<TierLabel, Counter>,
@@ -262,6 +262,48 @@ impl StoreMetrics {
             faults: self.faults.clone(),
             disk: path.to_owned(),
         }
+    }
+
+    /// Removes the metrics of the disk at `path`, which is not used any more.
+    pub(super) fn forget_disk(&self, path: &str) {
+        let label = DiskLabel {
+            disk: path.to_owned(),
+        };
+        let tier = TierLabel {
+            tier: "disk",
+            disk: path.to_owned(),
+        };
+        for reason in Refusal::ALL.map(Refusal::name) {
+            let disk = path.to_owned();
+            self.refusals.remove(&ReasonLabel { disk, reason });
+        }
+        for reason in Fault::ALL.map(Fault::name) {
+            let disk = path.to_owned();
+            self.faults.remove(&ReasonLabel { disk, reason });
+        }
+        for state in DiskState::SWITCHED_ON.map(DiskState::name) {
+            let disk = path.to_owned();
+            self.state.remove(&StateLabel { disk, state });
+        }
+        for counter in [&self.hits, &self.hit_bytes] {
+            counter.remove(&tier);
+        }
+        for counter in [&self.misses, &self.inserts] {
+            counter.remove(&tier);
+        }
+        for gauge in [&self.used, &self.capacity] {
+            gauge.remove(&tier);
+        }
+        self.eviction_age.remove(&tier);
+        let gauges = [&self.free, &self.queued, &self.pinned, &self.up];
+        for gauge in gauges.into_iter().chain([&self.chunks, &self.hung]) {
+            gauge.remove(&label);
+        }
+        let counters = [&self.disk_evictions, &self.written, &self.admitted];
+        for counter in counters.into_iter().chain([&self.rewritten]) {
+            counter.remove(&label);
+        }
+        self.read_seconds.remove(&label);
     }
 
     fn tier(&self, tier: &'static str, disk: &str) -> TierMetrics {

@@ -5,13 +5,34 @@ use std::path::{Path, PathBuf};
 
 use futures_core::future::BoxFuture;
 
-/// The tiers, to be inspected and changed at run time. A change holds until the process ends.
+use crate::DiskSettings;
+use crate::tiers::PreparedTiers;
+
+/// The tiers, to be inspected and changed at run time: by another configuration ([`prepare`](Self::prepare) and
+/// [`apply`](Self::apply), one at a time), or by request, which holds until the configuration changes the same.
 ///
 /// Readers are served meanwhile: a chunk that is evicted or on a disk that is off counts as a miss.
 pub trait Tiering: Send + Sync + fmt::Debug {
     /// Reports each tier. Never blocks: the figures of a file system are from the last check, up to
     /// a second ago.
     fn report(&self) -> Report;
+
+    /// Prepares the tiers of another configuration: opens the disks that are new, and checks the capacities that have
+    /// changed. `memory` is the capacity of the memory tier, if it has changed. Changes nothing that is in force. Waits for
+    /// the indices of the new disks, 10 s at most.
+    ///
+    /// # Errors
+    /// [`TieringError::Refused`]: a disk cannot be opened, or a tier cannot have its capacity.
+    fn prepare(
+        &self,
+        memory: Option<u64>,
+        disks: Vec<DiskSettings>,
+    ) -> BoxFuture<'_, Result<PreparedTiers, TieringError>>;
+
+    /// Puts prepared tiers in force. A disk that has left the configuration gets no new chunk from now on; its chunks
+    /// count as misses, reads that have begun end, and it is closed in order before this returns. Its files stay in its
+    /// folder.
+    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()>;
 
     /// Changes the capacity of the memory tier, and evicts the chunks that no longer fit. Blocks
     /// meanwhile.

@@ -1,6 +1,8 @@
 //! Memory over disks, as one [`ChunkStore`].
 
 mod disk_set;
+mod disk_slot;
+mod disk_table;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +13,24 @@ use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use self::disk_set::DiskSet;
+use self::disk_table::PreparedTable;
 use super::disk::{Disk, ReadDeadline};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
-use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
+use super::{
+    Admit, ChunkKey, ChunkStore, ChunkTiers, DiskSettings, PlannedRead, Settings, StoreError, Tier,
+};
 use tidegate_plan::meter::ReadEstimate;
+
+/// The sizes and disks of another configuration: allowed and opened, and not in use. If they are dropped, the new disks are
+/// closed; that blocks.
+#[derive(Debug)]
+pub struct PreparedTiers {
+    memory: Option<u64>,
+    disks: PreparedTable,
+}
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
@@ -48,7 +61,7 @@ impl Tiers {
         pins: SharedPins,
     ) -> Result<Self, StoreError> {
         let metrics = StoreMetrics::default();
-        let disks = Arc::new(DiskSet::open(settings, &metrics, pins)?);
+        let disks = Arc::new(DiskSet::open(settings, metrics.clone(), pins)?);
         metrics.register(registry);
         let (tier, own) = metrics.memory();
         let lower = Arc::clone(&disks);
@@ -256,6 +269,32 @@ impl Tiering for Tiers {
             },
             disks: self.disks.report(),
         }
+    }
+
+    fn prepare(
+        &self,
+        memory: Option<u64>,
+        disks: Vec<DiskSettings>,
+    ) -> BoxFuture<'_, Result<PreparedTiers, TieringError>> {
+        Box::pin(async move {
+            if let Some(capacity) = memory {
+                let checked = self.memory.check_capacity(capacity);
+                checked.map_err(TieringError::Refused)?;
+            }
+            let disks = self.disks.prepare(disks).await?;
+            Ok(PreparedTiers { memory, disks })
+        })
+    }
+
+    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(capacity) = prepared.memory
+                && let Err(error) = self.memory.resize(capacity)
+            {
+                tracing::error!(%error, "the memory tier keeps its size");
+            }
+            self.disks.apply(prepared.disks).await;
+        })
     }
 
     fn resize_memory(&self, capacity: u64) -> Result<(), TieringError> {

@@ -21,6 +21,7 @@ use tidegate_plan::Profile;
 mod check;
 mod document;
 mod environment;
+mod live;
 mod overlay;
 mod overrides;
 mod problem;
@@ -35,6 +36,7 @@ mod tree;
 mod written;
 
 pub use environment::Environment;
+pub use live::{LiveKeys, is_live};
 pub use overrides::Overrides;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
@@ -67,7 +69,7 @@ pub struct Config {
     pub tls: Tls,
     /// The log. It goes to standard error.
     pub log: Log,
-    /// Traces of single requests, for a collector; off without an `endpoint`. A change needs a restart.
+    /// Traces of single requests, for a collector; off without an `endpoint`.
     pub trace: Trace,
     /// The cache: its sizes and disks. The process takes `memory` plus `budget` plus up to 64 MiB.
     ///
@@ -101,7 +103,7 @@ pub struct Config {
     pub events: Vec<Events>,
     /// Gateways in front of the same buckets: a purge, a pin and a write through one reach all.
     ///
-    /// A bucket is known by its name, so that gateways may reach it at different endpoints. A change needs a restart.
+    /// A bucket is known by its name, so that gateways may reach it at different endpoints.
     pub fleet: Fleet,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///

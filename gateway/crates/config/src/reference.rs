@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::live;
 use super::schema::{self, present};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
@@ -110,7 +111,12 @@ pub fn page() -> String {
     for section in sections(schema::shared()) {
         append(
             &mut text,
-            format_args!("\n## `{}`\n\n{}\n\n", section.header, section.about),
+            format_args!(
+                "\n## `{}`\n\n{} {}\n\n",
+                section.header,
+                section.about,
+                effect_of_changes(&section)
+            ),
         );
         text.push_str("| key | kind | default | |\n| --- | --- | --- | --- |\n");
         let required: Vec<_> = section
@@ -147,6 +153,26 @@ pub fn page() -> String {
         }
     }
     text
+}
+
+/// Says which keys of a section a reload applies, and which need a restart.
+fn effect_of_changes(section: &Section<'_>) -> String {
+    let place = section.header.trim_matches(['[', ']']);
+    let is_live = |key: &&str| live::is_live(&format!("{place}.{key}"));
+    let all = keys(section.schema).map(|(key, _)| key);
+    let (reload, restart): (Vec<_>, Vec<_>) = all.partition(is_live);
+    let named = |keys: &[&str]| {
+        let keys = keys.iter().map(|key| format!("`{key}`"));
+        keys.collect::<Vec<_>>().join(", ")
+    };
+    match (&reload[..], &restart[..]) {
+        (_, []) => "A reload applies changes.".to_owned(),
+        ([], _) => "A change needs a restart.".to_owned(),
+        (reload, _) => format!(
+            "A reload applies changes of {}; other keys need a restart.",
+            named(reload)
+        ),
+    }
 }
 
 fn built_in(text: &mut String, name: &str) {

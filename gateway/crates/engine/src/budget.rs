@@ -4,17 +4,18 @@
 //! charged for chunks that clients pin while they are sent. If no bytes are left, demand waits in line, the clients in
 //! turn, so it always goes on. Read-ahead only takes bytes that demand leaves free, so it shrinks to nothing first.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::line::Line;
 use self::metrics::BudgetMetrics;
+use self::permits::{Permits, Taken};
 use super::Error;
+use tidegate_telemetry::locks::Recover as _;
 
 mod line;
 mod metrics;
+mod permits;
 
 /// Bytes per permit. Semaphores count in `u32`, and reservations need not be exact to the byte.
 const PERMIT_BYTES: u64 = 1024;
@@ -29,41 +30,52 @@ const DEMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The byte budget. See the module's head.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    free: Arc<Semaphore>,
+    permits: Arc<Permits>,
     line: Arc<Line>,
-    total: usize,
+    /// The budgets made by [`Budget::share`], with their divisors.
+    shares: Arc<Mutex<Vec<(u64, Budget)>>>,
     metrics: BudgetMetrics,
 }
 
 /// A reservation of bytes; released when dropped.
 #[derive(Debug)]
-pub struct Charge(OwnedSemaphorePermit);
+pub struct Charge(Taken);
 
 impl Budget {
     /// Returns a budget of `bytes`, rounded down to KiB.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
-        let total = usize::try_from(bytes / PERMIT_BYTES)
-            .unwrap_or(usize::MAX)
-            .min(Semaphore::MAX_PERMITS);
         Self {
-            free: Arc::new(Semaphore::new(total)),
+            permits: Permits::new(whole_permits(bytes)),
             line: Arc::default(),
-            total,
+            shares: Arc::default(),
             metrics: BudgetMetrics::default(),
+        }
+    }
+
+    /// Changes the size, and that of the shares in proportion. A smaller budget takes no reservation back: until enough of
+    /// them are released, nothing more is reserved.
+    pub fn resize(&self, bytes: u64) {
+        self.permits.resize(whole_permits(bytes));
+        for (part, share) in self.shares.lock().recover().iter() {
+            share.resize(self.total() / part);
         }
     }
 
     /// Returns the bytes that are free now.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.total() - self.used()
+        self.total().saturating_sub(self.used())
     }
 
-    /// Creates a separate budget of this one's bytes divided by `part`, to limit one kind of use.
+    /// Creates a separate budget of this one's bytes divided by `part`, to limit one kind of use. It changes its size with
+    /// this one, which keeps it.
     #[must_use]
     pub fn share(&self, part: u64) -> Self {
-        Self::new(self.total() / part)
+        let mut shares = self.shares.lock().recover();
+        let share = Self::new(self.total() / part);
+        shares.push((part, share.clone()));
+        share
     }
 
     /// Reserves `bytes`, in turn, for a reader that waits for them.
@@ -88,9 +100,7 @@ impl Budget {
         }
         self.metrics.waits.inc();
         let _turn = self.line.turn().await;
-        let permits = self.permits(bytes);
-        let permit = self.free.clone().acquire_many_owned(permits).await;
-        Charge(permit.expect("the semaphore is never closed"))
+        Charge(self.permits.take(permits_for(bytes)).await)
     }
 
     /// Reserves `bytes` at once or not at all, for demand that can do with less. Overtakes no request in line.
@@ -99,51 +109,50 @@ impl Budget {
         if self.line.is_waited_in() {
             return None;
         }
-        self.free
-            .clone()
-            .try_acquire_many_owned(self.permits(bytes))
-            .ok()
-            .map(Charge)
+        self.permits.try_take(permits_for(bytes)).map(Charge)
     }
 
     /// Reserves `bytes` for work that no client waits for, if enough is left for demand.
     #[must_use]
     pub fn ahead(&self, bytes: u64) -> Option<Charge> {
-        let permits = self.permits(bytes);
+        let total = self.permits.total();
         let left = self
-            .free
-            .available_permits()
-            .checked_sub(permits as usize)?;
-        (left >= self.total / DEMAND_SHARE)
+            .permits
+            .free()
+            .checked_sub(permits_for(bytes).min(total))?;
+        (left >= total / DEMAND_SHARE)
             .then(|| self.try_demand(bytes))
             .flatten()
     }
 
-    /// Returns the bytes reserved now.
+    /// Returns the bytes reserved now: more than the total for a while after the budget has become smaller.
     #[must_use]
     pub fn used(&self) -> u64 {
-        (self.total - self.free.available_permits().min(self.total)) as u64 * PERMIT_BYTES
+        self.permits.taken() as u64 * PERMIT_BYTES
     }
 
     /// Returns the total bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.total as u64 * PERMIT_BYTES
+        self.permits.total() as u64 * PERMIT_BYTES
     }
+}
 
-    /// Returns the permits for `bytes`, at most all of them: a larger reservation would wait for ever.
-    fn permits(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(PERMIT_BYTES).min(self.total as u64)).unwrap_or(u32::MAX)
-    }
+/// Returns the permits of a budget.
+fn whole_permits(bytes: u64) -> usize {
+    usize::try_from(bytes / PERMIT_BYTES).unwrap_or(usize::MAX)
+}
+
+/// Returns the permits for a reservation.
+fn permits_for(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(usize::MAX)
 }
 
 impl Charge {
     /// Splits off a reservation of `bytes`, or of the rest if that is less.
     #[must_use]
     pub fn split(&mut self, bytes: u64) -> Self {
-        let permits = usize::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(usize::MAX);
-        let part = self.0.split(permits.min(self.0.num_permits()));
-        Self(part.expect("no more than there is"))
+        Self(self.0.split(permits_for(bytes)))
     }
 }
 
@@ -212,5 +221,97 @@ mod tests {
         assert_eq!(budget.used(), MIB / 2);
         drop(half);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_budget_grows_and_shrinks_under_its_reservations() {
+        let budget = Budget::new(8 * MIB);
+        let share = budget.share(2);
+        let mut held = budget.try_demand(6 * MIB).expect("free");
+        budget.resize(4 * MIB);
+        let figures = |budget: &Budget| (budget.total(), budget.used(), budget.free());
+        assert_eq!(figures(&budget), (4 * MIB, 6 * MIB, 0));
+        assert_eq!(share.total(), 2 * MIB);
+        assert!(budget.try_demand(1024).is_none());
+        // The first 2 MiB that come back are no longer there.
+        drop(held.split(2 * MIB));
+        assert_eq!(figures(&budget), (4 * MIB, 4 * MIB, 0));
+        drop(held.split(MIB));
+        assert_eq!(figures(&budget), (4 * MIB, 3 * MIB, MIB));
+        budget.resize(2 * MIB);
+        budget.resize(16 * MIB);
+        assert_eq!(figures(&budget), (16 * MIB, 3 * MIB, 13 * MIB));
+        drop(held);
+        assert_eq!(figures(&budget), (16 * MIB, 0, 16 * MIB));
+        assert_eq!(share.total(), 8 * MIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_more_than_is_left_gets_all_of_a_smaller_budget() {
+        let budget = Budget::new(8 * MIB);
+        let held = budget.try_demand(MIB).expect("free");
+        let waiting = tokio::spawn({
+            let budget = budget.clone();
+            async move { budget.in_turn(8 * MIB).await }
+        });
+        tokio::task::yield_now().await;
+        budget.resize(2 * MIB);
+        tokio::task::yield_now().await;
+        drop(held);
+        let charge = waiting.await.expect("no panic");
+        assert_eq!((budget.used(), budget.free()), (2 * MIB, 0));
+        drop(charge);
+        assert_eq!(budget.used(), 0);
+    }
+
+    /// A waiter that gives up must not hand back permits that a smaller budget does not have.
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_leaves_pays_what_is_owed() {
+        let budget = Budget::new(8 * MIB);
+        let held = budget.try_demand(4 * MIB).expect("free");
+        let waiting = budget.demand(8 * MIB);
+        let shrink = async {
+            budget.resize(2 * MIB);
+            tokio::task::yield_now().await;
+            drop(held);
+        };
+        let (taken, ()) = tokio::join!(waiting, shrink);
+        drop(taken);
+        assert_eq!((budget.used(), budget.free()), (0, 2 * MIB));
+        let all = budget.try_demand(2 * MIB).expect("free");
+        assert!(budget.demand(1024).await.is_err());
+        drop(all);
+        assert_eq!(budget.free(), 2 * MIB);
+    }
+
+    /// Reservations of many tasks while the size changes: what is free in the end is the whole, and at no time is more
+    /// reserved than the largest size.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn sizes_change_under_load_and_no_byte_is_lost() {
+        let budget = Budget::new(8 * MIB);
+        let tasks = (0..8_u64).map(|task| {
+            let budget = budget.clone();
+            tokio::spawn(async move {
+                for nth in 0..2_000 {
+                    let bytes = (1 + (task * 7 + nth * 13) % 4_096) * 1024;
+                    let charge = budget.demand(bytes).await.expect("a turn comes");
+                    assert!(budget.used() <= 8 * MIB);
+                    if nth.is_multiple_of(3) {
+                        tokio::task::yield_now().await;
+                    }
+                    drop(charge);
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        for nth in 0..500 {
+            budget.resize((1 + nth % 8) * MIB);
+            tokio::task::yield_now().await;
+        }
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        budget.resize(8 * MIB);
+        assert_eq!((budget.used(), budget.free()), (0, 8 * MIB));
     }
 }

@@ -133,6 +133,33 @@ impl Metrics {
         names::EVENTS_LAG.register(registry, self.lag.clone());
     }
 
+    /// Removes those of a subscription that has ended.
+    pub fn forget(&self, name: &str) {
+        let subscription = || name.to_owned();
+        for (family, results) in [
+            (&self.events, &RESULTS[..]),
+            (&self.heartbeats, &HEARTBEATS),
+        ] {
+            for result in results {
+                family.remove(&ResultLabels {
+                    subscription: subscription(),
+                    result,
+                });
+            }
+        }
+        for reason in GAPS {
+            self.gaps.remove(&GapLabels {
+                subscription: subscription(),
+                reason,
+            });
+        }
+        let label = SubscriptionLabel {
+            subscription: subscription(),
+        };
+        self.alive.remove(&label);
+        self.lag.remove(&label);
+    }
+
     /// Returns those of the subscription of this name.
     pub(crate) fn of(&self, name: &str) -> SubscriptionMetrics {
         let result = |family: &Family<ResultLabels, Counter>, result| {

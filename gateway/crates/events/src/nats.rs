@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The servers, and what is asked of them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsSettings {
     /// The servers of one cluster: `nats://host:port`, or `tls://…`.
     pub servers: Vec<String>,
@@ -55,7 +55,7 @@ pub struct NatsSettings {
 }
 
 /// A durable consumer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DurableSettings {
     /// The stream.
     pub stream: String,
@@ -64,7 +64,7 @@ pub struct DurableSettings {
 }
 
 /// The credentials for the servers.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum NatsAuth {
     /// None.
     None,

@@ -219,6 +219,16 @@ impl Subscription {
         self.with_liveness(Liveness::gap);
     }
 
+    /// Ends it: whatever still arrives is applied, and proves nothing. What was confirmed under it falls back to its TTL, as
+    /// after a gap.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.liveness = None;
+        state.published = EventProof::NONE;
+        self.metrics.alive.set(0);
+        self.sink.prove(EventProof::NONE);
+    }
+
     /// Takes that the transport is connected.
     pub fn connected(&self) {
         self.with_liveness(Liveness::connected);

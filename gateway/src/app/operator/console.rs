@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::app::reload::{Reloader, is_live};
+use crate::app::reload::Reloader;
 use crate::doctor::{self, DoctorOptions, Progress};
 use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
-use tidegate_config::{Config, ConsoleAccess, EventsKind, ValueLocation};
+use tidegate_config::{Config, ConsoleAccess, EventsKind, ValueLocation, is_live};
 use tidegate_console::gateway::{
     ChangeNeeds, HookInfo, OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource,
     StageRate, SubscriptionInfo, Verdict,

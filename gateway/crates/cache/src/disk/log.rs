@@ -54,7 +54,7 @@ pub(super) struct Log {
     /// Bytes of a segment; follows the capacity.
     segment: AtomicU64,
     /// Bytes that stay free on the file system.
-    pub(super) min_free: u64,
+    min_free: AtomicU64,
     /// Chunks that left the index and whose space is still to be given back.
     holes: Mutex<Vec<(ChunkKey, DiskLocation)>>,
     /// Chunks that have another pin than at their writing; to be written down.
@@ -98,7 +98,7 @@ impl Log {
             metrics,
             capacity: AtomicU64::new(settings.capacity),
             segment: AtomicU64::new(layout.segment),
-            min_free: settings.min_free,
+            min_free: AtomicU64::new(settings.min_free),
             holes: Mutex::default(),
             pin_changes: Mutex::default(),
             deleted: AtomicBool::new(false),
@@ -121,6 +121,16 @@ impl Log {
         self.segment.load(Ordering::Relaxed)
     }
 
+    /// Returns the bytes that stay free on the file system.
+    pub(super) fn min_free(&self) -> u64 {
+        self.min_free.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bytes that stay free on the file system.
+    pub(super) fn set_min_free(&self, min_free: u64) {
+        self.min_free.store(min_free, Ordering::Relaxed);
+    }
+
     /// Sets another capacity; chunks that no longer fit are evicted in the background. `false`: it
     /// is too small for this chunk size.
     pub(super) fn resize(&self, capacity: u64) -> bool {
@@ -141,7 +151,8 @@ impl Log {
     /// Returns the free space from which the tier takes chunks again, once it had less than
     /// `min_free`.
     pub(super) fn resume_free(&self) -> u64 {
-        self.min_free.saturating_add(self.min_free / 4)
+        let min_free = self.min_free();
+        min_free.saturating_add(min_free / 4)
     }
 
     /// Queues a chunk to be written; `pin` keeps it from eviction, also if it is there already.

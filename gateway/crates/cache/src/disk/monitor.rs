@@ -68,7 +68,7 @@ impl DiskMonitor {
             return;
         };
         log.metrics.free.set(gauge(space.free));
-        if space.free < log.min_free {
+        if space.free < log.min_free() {
             log.health.set_full(true, space.free);
         }
         if log.health.is_full() {

@@ -17,6 +17,7 @@ use tidegate_cache::{
 use tidegate_plan::{Geometry, VersionId};
 
 mod contract;
+mod disks;
 mod room;
 
 const CHUNK: usize = 16 << 10;

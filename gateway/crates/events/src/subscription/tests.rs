@@ -233,3 +233,44 @@ async fn a_thousand_records_are_one_batch() {
     assert!(world.applied().is_empty());
     assert_eq!(world.events("duplicate"), "1000");
 }
+
+#[tokio::test]
+async fn an_ended_subscription_applies_changes_and_proves_nothing() {
+    let world = World::new();
+    let alive = r#"bucket_events_alive{subscription="bucket"}"#;
+    beat(&world, "01").await;
+    assert_eq!(
+        (world.metric(alive), world.since()),
+        ("1".to_owned(), Some(Timestamp(NOW)))
+    );
+    world.subscription.end();
+    assert_eq!((world.metric(alive), world.since()), ("0".to_owned(), None));
+    beat(&world, "02").await;
+    world.subscription.connected();
+    assert_eq!((world.metric(alive), world.since()), ("0".to_owned(), None));
+    world
+        .deliver(&[record("media", "late", "01")])
+        .await
+        .expect("taken");
+    assert_eq!(world.applied(), ["late"]);
+}
+
+#[test]
+fn the_metrics_of_a_subscription_that_has_gone_are_removed() {
+    let metrics = Metrics::default();
+    let mut registry = Registry::default();
+    metrics.register(&mut registry);
+    let text = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        text
+    };
+    let none = text();
+    let (one, other) = (metrics.of("one"), metrics.of("other"));
+    one.gap(GapReason::Sequence);
+    metrics.forget("one");
+    assert!(!text().contains("\"one\"") && text().contains("\"other\""));
+    metrics.forget("other");
+    assert_eq!(text(), none);
+    drop((one, other));
+}

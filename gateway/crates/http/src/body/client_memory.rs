@@ -8,7 +8,7 @@
 //! at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ const SLOW_CLIENT_RATE: u128 = 64 << 10;
 /// A wait shorter than this says nothing about a client's speed.
 const MIN_MEASURED_WAIT: Duration = Duration::from_millis(250);
 
-/// The memory that bytes on their way to clients may keep alive: at most a fixed number of bytes, except for
-/// reservations that cannot be refused.
+/// The memory that bytes on their way to clients may keep alive: at most its limit, except for reservations that cannot
+/// be refused.
 #[derive(Debug)]
 pub struct ClientMemory {
-    limit: i64,
+    limit: AtomicI64,
     used: Gauge,
 }
 
@@ -45,9 +45,18 @@ impl ClientMemory {
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
-            limit: signed(limit),
+            limit: AtomicI64::new(signed(limit)),
             used: Gauge::default(),
         }
+    }
+
+    /// Sets another limit. What is reserved stays so.
+    pub fn resize(&self, limit: usize) {
+        self.limit.store(signed(limit), Ordering::Relaxed);
+    }
+
+    fn limit(&self) -> i64 {
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// Returns the bytes that are reserved.
@@ -63,10 +72,8 @@ impl ClientMemory {
 
     /// Reserves `bytes`, if that many are left.
     fn reserve(&self, bytes: usize) -> bool {
-        let fits = |used: i64| {
-            used.checked_add(signed(bytes))
-                .filter(|sum| *sum <= self.limit)
-        };
+        let limit = self.limit();
+        let fits = |used: i64| used.checked_add(signed(bytes)).filter(|sum| *sum <= limit);
         let used = self.used.inner();
         used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
             .is_ok()
@@ -84,12 +91,13 @@ impl ClientMemory {
 
     /// Returns whether at least half of the limit is left.
     pub(crate) fn has_room(&self) -> bool {
-        self.used.get() <= self.limit / 2
+        self.used.get() <= self.limit() / 2
     }
 
     /// Returns whether more than one and a half times the limit is reserved.
     pub(crate) fn is_overdrawn(&self) -> bool {
-        self.used.get() > self.limit.saturating_add(self.limit / 2)
+        let limit = self.limit();
+        self.used.get() > limit.saturating_add(limit / 2)
     }
 }
 
@@ -285,6 +293,21 @@ mod tests {
         let forced = ChargedBytes::force_charge(&bytes, 60, &memory);
         assert_eq!(memory.used(), 120);
         drop((part, forced));
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn another_limit_holds_for_the_next_reservation() {
+        let memory = Arc::new(ClientMemory::new(100));
+        let bytes = Bytes::from(vec![7; 60]);
+        let first = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
+        memory.resize(120);
+        let second = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
+        memory.resize(70);
+        assert_eq!((memory.used(), memory.is_overdrawn()), (120, true));
+        drop(first);
+        assert!(ChargedBytes::charge(&bytes, 60, &memory).is_none());
+        drop(second);
         assert_eq!(memory.used(), 0);
     }
 

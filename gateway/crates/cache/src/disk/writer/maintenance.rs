@@ -56,7 +56,7 @@ impl Writer {
         }
         let free = log.files.space(&log.dir)?.free;
         let empty = log.segments.len() == 0;
-        if free >= log.resume_free() || empty && free >= log.min_free {
+        if free >= log.resume_free() || empty && free >= log.min_free() {
             log.health.set_full(false, free);
             return Ok(false);
         }

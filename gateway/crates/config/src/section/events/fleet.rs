@@ -9,7 +9,7 @@ use crate::Secret;
 
 /// Gateways in front of the same buckets: a purge, a pin and a write through one reach all.
 ///
-/// A bucket is known by its name, so that gateways may reach it at different endpoints. A change needs a restart.
+/// A bucket is known by its name, so that gateways may reach it at different endpoints.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fleet {

@@ -1,0 +1,187 @@
+//! The keys that a running gateway takes from a configuration that is read again.
+//!
+//! This is the one table of them: a reload, the console and `docs/CONFIGURATION.md` follow it.
+
+use super::Config;
+
+/// The sections and keys that are applied while the gateway runs, without the numbers of lists. A section stands for all
+/// keys in it.
+const LIVE: [&str; 15] = [
+    "access",
+    "admin.listen",
+    "cache.budget",
+    DISKS,
+    "cache.memory",
+    "events",
+    "hook",
+    "http",
+    "limits",
+    "log.access",
+    "log.level",
+    "origin",
+    "profile",
+    "route",
+    "tls",
+];
+
+/// The section of the disks. Without `state.path` the metadata lies beside the first one, and cannot move while it is open.
+const DISKS: &str = "cache.disk";
+
+/// The place of the metadata.
+const STATE_PATH: &str = "state.path";
+
+/// The keys that a reload applies, of one configuration after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveKeys {
+    /// Whether the disks change. They do not if another first disk would move the metadata.
+    pub disks: bool,
+    /// Whether the metadata stays where it is, however `state.path` is written.
+    pub state_stays: bool,
+}
+
+impl LiveKeys {
+    /// Returns the keys that a reload of `old` by `new` applies.
+    #[must_use]
+    pub fn between(old: &Config, new: &Config) -> Self {
+        let state_stays = old.state_path() == new.state_path();
+        let is_written = old.state.path.is_some() && new.state.path.is_some();
+        Self {
+            disks: state_stays || is_written,
+            state_stays,
+        }
+    }
+
+    /// Returns whether a key is applied.
+    #[must_use]
+    pub fn has(self, key: &str) -> bool {
+        match without_numbers(key) {
+            key if key == STATE_PATH => self.state_stays,
+            key if is_in(&key, DISKS) => self.disks,
+            key => LIVE.into_iter().any(|live| is_in(&key, live)),
+        }
+    }
+}
+
+/// Returns whether a key is applied while the gateway runs, as a rule: `cache.disk[0].capacity`. Every other one needs a
+/// restart.
+#[must_use]
+pub fn is_live(key: &str) -> bool {
+    let rule = LiveKeys {
+        disks: true,
+        state_stays: false,
+    };
+    rule.has(key)
+}
+
+/// Returns whether a key is `section`, or one of its keys.
+fn is_in(key: &str, section: &str) -> bool {
+    let rest = key.strip_prefix(section);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Returns a key without the numbers of its lists: `cache.disk.capacity`.
+fn without_numbers(key: &str) -> String {
+    let mut text = String::with_capacity(key.len());
+    let mut rest = key;
+    while let Some((before, number)) = rest.split_once('[') {
+        text.push_str(before);
+        rest = number.split_once(']').map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_applied_while_it_runs() {
+        for (key, live) in [
+            ("route[0].path", true),
+            ("profile.web.ttl", true),
+            ("access.members.tokens.alice", true),
+            ("limits.fair.requests", true),
+            ("tls.certificates[0].key.file", true),
+            ("cache.memory", true),
+            ("cache.budget", true),
+            ("cache.chunk", false),
+            ("cache.disk[1].capacity", true),
+            ("cache.disk[1].path", true),
+            ("state.path", false),
+            ("log.level", true),
+            ("log.format", false),
+            ("http.listen[0]", true),
+            ("admin.listen", true),
+            ("admin.listen.tls", true),
+            ("admin.token", false),
+            ("admin.listened", false),
+            ("origin[0].bucket", true),
+            ("hook[0].url", true),
+            ("events[0].heartbeat.every", true),
+            ("fleet.nats", false),
+            ("routes", false),
+        ] {
+            assert_eq!(is_live(key), live, "{key}");
+        }
+    }
+
+    #[test]
+    fn disks_change_unless_the_metadata_would_move() {
+        let config = |state: Option<&str>, disks: &[&str]| {
+            let mut config = Config::default();
+            config.state.path = state.map(Into::into);
+            let disk = |path: &&str| crate::Disk {
+                path: path.into(),
+                ..crate::Disk::default()
+            };
+            config.cache.disk = disks.iter().map(disk).collect();
+            config
+        };
+        for (old, new, disks, state_stays) in [
+            (
+                config(None, &["/a"]),
+                config(None, &["/a", "/b"]),
+                true,
+                true,
+            ),
+            (
+                config(None, &["/a", "/b"]),
+                config(None, &["/b"]),
+                false,
+                false,
+            ),
+            (config(None, &[]), config(None, &["/a"]), false, false),
+            (
+                config(None, &["/a"]),
+                config(Some("/a/state"), &["/a"]),
+                true,
+                true,
+            ),
+            (
+                config(Some("/a/state"), &["/a"]),
+                config(Some("/a/state"), &["/b"]),
+                true,
+                true,
+            ),
+            (
+                config(Some("/s"), &["/a"]),
+                config(Some("/t"), &[]),
+                true,
+                false,
+            ),
+            (
+                config(Some("/s"), &["/a"]),
+                config(None, &["/b"]),
+                false,
+                false,
+            ),
+        ] {
+            let live = LiveKeys::between(&old, &new);
+            assert_eq!(live, LiveKeys { disks, state_stays }, "{old:?} {new:?}");
+            assert_eq!(live.has("cache.disk[0].path"), disks);
+            assert_eq!(live.has("state.path"), state_stays);
+            assert!(live.has("cache.memory") && !live.has("state.size"));
+        }
+    }
+}

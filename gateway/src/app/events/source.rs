@@ -1,0 +1,219 @@
+//! One subscription: from its section of the configuration to its tasks.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::nats_auth;
+use super::sink::{ChangeReceivers, ChangeSink, HeartbeatBucket};
+use super::webhook::Webhook;
+use crate::doctor::Origins;
+use tidegate_config::{Config, Environment, Events, EventsKind};
+use tidegate_engine::SubscriptionProof;
+use tidegate_events::heartbeat;
+use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
+use tidegate_events::subscription::HeartbeatSettings;
+use tidegate_events::{Metrics, Subscription, SubscriptionSettings};
+use tidegate_origin::Origin;
+use tidegate_plan::{OriginId, Timestamp};
+
+/// All that a subscription is made of, secrets included. A subscription stays for as long as this does.
+#[derive(PartialEq)]
+pub(super) struct SourceSettings {
+    section: Events,
+    origin: OriginId,
+    /// The bucket's name, which its events have.
+    bucket: String,
+    transport: Transport,
+}
+
+/// The way of the events.
+#[derive(PartialEq)]
+enum Transport {
+    Webhook { token: Option<String> },
+    Nats(Box<NatsSettings>),
+}
+
+/// A subscription, and its tasks once it has begun.
+pub(super) struct Source {
+    pub(super) settings: SourceSettings,
+    pub(super) webhook: Option<Arc<Webhook>>,
+    subscription: Arc<Subscription>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// A subscription that has not begun.
+pub(super) struct NewSource {
+    pub(super) source: Arc<Source>,
+    bucket: HeartbeatBucket,
+    nats: Option<NatsReceiver>,
+}
+
+impl SourceSettings {
+    /// Reads the secrets of a section.
+    pub(super) fn read(
+        config: &Config,
+        section: &Events,
+        env: &Environment,
+        origins: &Origins,
+    ) -> anyhow::Result<Self> {
+        let bucket = config.origin.iter().find(|one| one.name == section.origin);
+        let transport = match section.kind {
+            EventsKind::Nats => Transport::Nats(Box::new(nats_settings(section, env)?)),
+            EventsKind::Webhook => {
+                let token = section.token.as_ref().map(|token| token.resolve(env));
+                let token = token.transpose()?;
+                Transport::Webhook { token }
+            }
+        };
+        Ok(Self {
+            section: section.clone(),
+            origin: origin_of(section, origins)?.id(),
+            bucket: bucket
+                .context("the origin of events was checked")?
+                .bucket
+                .clone(),
+            transport,
+        })
+    }
+
+    /// Returns the name of the subscription.
+    pub(super) fn name(&self) -> &str {
+        &self.section.name
+    }
+}
+
+impl NewSource {
+    /// Makes a subscription, which proves what it can through `proof`.
+    pub(super) fn new(
+        settings: SourceSettings,
+        origins: &Origins,
+        proof: Arc<SubscriptionProof>,
+        (receivers, metrics, stop): (&ChangeReceivers, &Metrics, CancellationToken),
+    ) -> anyhow::Result<Self> {
+        let section = &settings.section;
+        let sink = ChangeSink {
+            receivers: receivers.clone(),
+            reaches_all: section.kind == EventsKind::Nats,
+            name: section.origin.clone(),
+            origin: settings.origin,
+            proof,
+        };
+        let bucket = HeartbeatBucket(origin_of(section, origins)?.clone());
+        let subscription = subscription(&settings, sink, metrics)?;
+        let (mut webhook, mut nats) = (None, None);
+        match &settings.transport {
+            Transport::Webhook { token } => {
+                let made = Webhook::new(token.as_deref(), &section.topics, subscription.clone());
+                webhook = Some(Arc::new(made?));
+            }
+            Transport::Nats(settings) => {
+                nats = Some(NatsReceiver::new(
+                    NatsSettings::clone(settings),
+                    subscription.clone(),
+                )?);
+            }
+        }
+        Ok(Self {
+            source: Arc::new(Source {
+                settings,
+                webhook,
+                subscription,
+                tasks: TaskTracker::new(),
+                stop,
+            }),
+            bucket,
+            nats,
+        })
+    }
+
+    /// Begins to receive and to write heartbeats.
+    pub(super) fn begin(self) {
+        let Self {
+            source,
+            bucket,
+            nats,
+        } = self;
+        let (tasks, stop) = (&source.tasks, &source.stop);
+        let heartbeats = source.subscription.clone();
+        tasks.spawn(heartbeat::run(heartbeats, Arc::new(bucket), stop.clone()));
+        if let Some(nats) = nats {
+            tasks.spawn(nats.run(stop.clone()));
+        }
+        tasks.close();
+    }
+}
+
+impl Source {
+    /// Ends the subscription: it proves nothing from now on. Its tasks are told to end.
+    pub(super) fn end(&self) {
+        self.subscription.end();
+        self.stop.cancel();
+    }
+
+    /// Waits until its tasks have ended.
+    pub(super) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+fn origin_of<'a>(section: &Events, origins: &'a Origins) -> anyhow::Result<&'a Arc<dyn Origin>> {
+    let origin = origins.get(&section.origin);
+    origin.context("the origin of events was checked")
+}
+
+fn subscription(
+    settings: &SourceSettings,
+    sink: ChangeSink,
+    metrics: &Metrics,
+) -> anyhow::Result<Arc<Subscription>> {
+    let section = &settings.section;
+    let heartbeat = section.heartbeat.as_ref().map(|heartbeat| {
+        let key = heartbeat::key(&heartbeat.prefix, &section.name);
+        anyhow::Ok(HeartbeatSettings {
+            key: key.context("the heartbeat's key was checked")?,
+            every: heartbeat.every.into(),
+        })
+    });
+    let settings = SubscriptionSettings {
+        name: section.name.clone(),
+        bucket: settings.bucket.clone(),
+        heartbeat: heartbeat.transpose()?,
+        has_connection: section.kind == EventsKind::Nats,
+    };
+    let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
+    let subscription = Subscription::new(settings, Arc::new(sink), clock, metrics);
+    Ok(Arc::new(subscription))
+}
+
+fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSettings> {
+    let login = events.login();
+    let auth = nats_auth::read(login, env)?;
+    let consumer = || events.consumer.clone().unwrap_or_else(|| consumer(events));
+    Ok(NatsSettings {
+        servers: events.servers.clone(),
+        subject: events.subject.clone().context("`subject` was checked")?,
+        durable: events.stream.clone().map(|stream| DurableSettings {
+            stream,
+            consumer: consumer(),
+        }),
+        auth,
+        authorities: login.ca.map(Into::into),
+    })
+}
+
+/// Returns the name of this gateway's consumer, of the characters that NATS allows.
+fn consumer(events: &Events) -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let fits = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || c == '-' => c,
+        _ => '_',
+    };
+    let machine: String = machine.trim().chars().map(fits).collect();
+    format!("tidegate-{machine}-{}", events.name)
+}
