@@ -25,7 +25,7 @@ use tidegate_events::metrics::GapReason;
 use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
 use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVerifier};
 use tidegate_events::subscription::{DeliverError, HeartbeatSettings};
-use tidegate_events::{ApplyError, Metrics, Sink, Subscription, SubscriptionSettings};
+use tidegate_events::{ApplyError, EventLog, Metrics, Sink, Subscription, SubscriptionSettings};
 use tidegate_hooks::Hooks;
 use tidegate_origin::cause::run_for;
 use tidegate_origin::{Cause, Guard, Origin, Payload};
@@ -174,7 +174,7 @@ impl BucketEvents {
         config: &Config,
         env: &Environment,
         (engine, hooks, fleet): (&Engine, &Arc<Hooks>, Option<Arc<FleetLink>>),
-        (origins, proofs): (&Origins, &Proofs),
+        (origins, proofs, log): (&Origins, &Proofs, &Arc<EventLog>),
         registry: &mut Registry,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::default();
@@ -196,6 +196,7 @@ impl BucketEvents {
                 proof: proofs.0.get(&events.name).cloned().unwrap_or_default(),
             };
             let subscription = subscription(config, events, sink, &metrics)?;
+            let subscription = Arc::new(subscription.with_log(log.clone()));
             let nats = match events.kind {
                 EventsKind::Nats => {
                     let settings = nats_settings(events, env).with_context(of)?;
@@ -257,7 +258,7 @@ fn subscription(
     events: &Events,
     sink: ChangeSink,
     metrics: &Metrics,
-) -> anyhow::Result<Arc<Subscription>> {
+) -> anyhow::Result<Subscription> {
     let bucket = config.origin.iter().find(|one| one.name == events.origin);
     let heartbeat = events.heartbeat.as_ref().map(|heartbeat| {
         let key = heartbeat::key(&heartbeat.prefix, &events.name);
@@ -276,12 +277,8 @@ fn subscription(
         has_connection: events.kind == EventsKind::Nats,
     };
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
-    Ok(Arc::new(Subscription::new(
-        settings,
-        Arc::new(sink),
-        clock,
-        metrics,
-    )))
+    let sink = Arc::new(sink);
+    Ok(Subscription::new(settings, sink, clock, metrics))
 }
 
 fn webhook(

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::events::fleet::FleetMember;
 use super::events::{BucketEvents, RunningEvents};
 use super::mounts::{self, Mounts};
-use super::operator::{console, pins, tiers};
+use super::operator::console::{self, KeptHistory};
+use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
@@ -100,6 +101,7 @@ pub struct Gateway {
     events: RunningEvents,
     fleet: Option<FleetMember>,
     traces: Traces,
+    history: KeptHistory,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -148,7 +150,8 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let endpoints = console::endpoints(admin, config, &reloader);
+        let log = &parts.event_log;
+        let (endpoints, history) = console::endpoints(admin, config, &reloader, log, stop.clone());
         let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());
         Ok(Self {
             engine,
@@ -164,6 +167,7 @@ impl Gateway {
             events: events.start(),
             fleet: parts.fleet,
             traces,
+            history,
             _background: parts.background,
         })
     }
@@ -175,7 +179,7 @@ impl Gateway {
         }
     }
 
-    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 5 s.
+    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 10 s.
     pub async fn stop(self) {
         self.draining.cancel();
         let deadline = self.control.drain();
@@ -195,6 +199,7 @@ impl Gateway {
         if let Err(error) = self.private.await {
             tracing::error!(%error, "the admin listener ended badly");
         }
+        self.history.written().await;
     }
 }
 
@@ -222,7 +227,8 @@ async fn bucket_events(
     let link = parts.fleet.as_ref().map(FleetMember::link);
     let sinks = (&parts.engine, &parts.hooks, link);
     let origins = parts.live_origins.all();
-    let events = BucketEvents::new(config, env, sinks, (&origins, &parts.proofs), registry);
+    let from = (&origins, &parts.proofs, &parts.event_log);
+    let events = BucketEvents::new(config, env, sinks, from, registry);
     parts.close_on_error(deadline, events).await
 }
 

@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::Console;
-use crate::live;
+use crate::section::LIVE_PATH;
 use crate::sessions::OwnSession;
 
 /// The header in which a script shows the CSRF token of its session.
@@ -58,7 +58,7 @@ impl Console {
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
         }
-        let own = match path == live::PATH {
+        let own = match path == LIVE_PATH {
             true => self.sessions.look_up(headers),
             false => self.sessions.find(headers),
         };

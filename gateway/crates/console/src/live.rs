@@ -29,9 +29,6 @@ use crate::page;
 use crate::section::{ALL, Section};
 use tidegate_telemetry::locks::Recover as _;
 
-/// The path of the live parts.
-pub(crate) const PATH: &str = "/console/live";
-
 /// The most readers at once; the listener has 64 connections in all.
 const MAX_READERS: usize = 32;
 
@@ -71,6 +68,7 @@ fn render(section: Section, console: &Console) -> String {
     let markup = match section {
         Section::Now => page::now::live(console),
         Section::Streams => page::streams::live(console),
+        Section::Objects => page::objects::live(console),
         Section::Tiers => page::tiers::live(console),
         Section::Writes => page::writes::live(console),
         Section::Events => page::events::live(console),
