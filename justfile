@@ -47,6 +47,10 @@ api:
 ci:
     bash .ci/run
 
+# Figures of the console, by the shipped profile: a folder of 100,000 keys, 2,000 readers at once, its cost beside hits
+figures:
+    cargo test -p tidegate --profile dist --test console -- --ignored --nocapture --test-threads 1 figures
+
 # Licences, advisories and sources of the dependencies (needs cargo-deny)
 deny:
     cargo deny check

@@ -15,6 +15,7 @@ mod origin;
 mod progress;
 mod report;
 mod scratch;
+mod suggestions;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
 pub use report::Report;
+pub use suggestions::{Suggestion, suggestions};
 
 /// The options of the measurements.
 #[derive(Debug, Clone)]

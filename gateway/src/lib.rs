@@ -11,4 +11,5 @@ pub mod demo;
 pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
+mod link;
 mod tls;

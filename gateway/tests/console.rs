@@ -1,25 +1,35 @@
 //! The console's API and pages on a whole gateway: answers, their description, and the admission of requests.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 #[path = "console/admission.rs"]
 mod admission;
 #[path = "tls/authority.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod authority;
+#[path = "console/cost.rs"]
+mod cost;
+#[path = "console/doctor.rs"]
+mod doctor;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
+#[path = "console/events.rs"]
+mod events;
 #[path = "console/figures.rs"]
 mod figures;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "console/links.rs"]
+mod links;
 #[path = "console/live.rs"]
 mod live;
 #[path = "support/mount.rs"]
@@ -160,8 +170,29 @@ async fn the_figures_are_those_of_the_gateway() {
     let writes = api(&gateway, "/api/v1/writes").await;
     assert_eq!(writes, json!({ "spool": null, "drafts": [] }));
     gateway.stop().await;
-    let kept = world.folder.path().join("state/console-history.json");
-    assert!(kept.exists(), "the history outlives the process");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_seconds_before_a_stop_are_in_the_history_after_it() {
+    let world = World::new().await;
+    // Too short for a look of every 10 s: the stop takes the last one, and waits until it is written.
+    started(&world).await.stop().await;
+    let gateway = Whole::start(&configuration(&world)).await;
+    gateway.ready().await;
+    let read = async {
+        loop {
+            let history = api(&gateway, "/api/v1/history").await;
+            let hour = history["hour"].as_array().expect("points").clone();
+            if !hour.is_empty() {
+                return hour;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let hour = timeout(LONG, read).await.expect("it is read at the start");
+    let requests = hour[0]["figures"]["requests_per_second"].as_f64();
+    assert!(requests > Some(0.0), "{hour:?}");
+    gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -316,9 +347,14 @@ async fn a_stream_is_seen_and_can_be_stopped() {
 
 /// Sends a form of a page.
 async fn post(gateway: &Whole, path: &str, cookie: &str, fields: &str) -> Got {
+    post_to(gateway.admin, path, cookie, fields).await
+}
+
+/// Sends a form of a page to an admin listener.
+async fn post_to(admin: SocketAddr, path: &str, cookie: &str, fields: &str) -> Got {
     let headers = [
         ("cookie", cookie),
         ("content-type", "application/x-www-form-urlencoded"),
     ];
-    send(gateway.admin, Method::POST, path, &headers, fields).await
+    send(admin, Method::POST, path, &headers, fields).await
 }

@@ -13,6 +13,8 @@ use tidegate_origin::fake::Fault;
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites delete and keep versions as well")]
 mod bucket;
+#[path = "support/collector.rs"]
+mod collector;
 #[path = "../crates/origin/tests/support/fake_s3.rs"]
 #[expect(dead_code, reason = "its raw answers are for the suite of the crate")]
 mod fake_s3;
@@ -29,6 +31,10 @@ mod mount;
 mod ports;
 #[path = "support/reading.rs"]
 mod reading;
+#[path = "real_mount/streams.rs"]
+mod streams;
+#[path = "real_mount/traces.rs"]
+mod traces;
 
 use bucket::Bucket;
 use fake_s3::FakeS3;

@@ -1,19 +1,14 @@
 //! Traces of requests at a collector: steps and their parents, what they tell and what not, and a collector that hangs.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message as _;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
+#[path = "support/collector.rs"]
+mod collector;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
@@ -24,6 +19,7 @@ mod gateway;
 #[expect(dead_code, reason = "other suites start gateways by it")]
 mod world;
 
+use collector::{Receiver, named, text};
 use gateway::Whole;
 use world::{World, sample};
 
@@ -47,96 +43,6 @@ const SECRETS: [&str; 3] = [
 ];
 const COLLECTOR_SECRET: &str = "s3cret-of-the-collector";
 
-/// A server that keeps what it is sent and answers 200, or nothing at all.
-#[derive(Clone)]
-struct Receiver {
-    address: SocketAddr,
-    seen: Arc<Seen>,
-}
-
-#[derive(Default)]
-struct Seen {
-    /// The head and the body of each request.
-    requests: Mutex<Vec<(String, Vec<u8>)>>,
-    arrived: Notify,
-}
-
-impl Receiver {
-    async fn start(answers: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let seen = Arc::new(Seen::default());
-        let kept = seen.clone();
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.expect("accepts");
-                tokio::spawn(serve(stream, kept.clone(), answers));
-            }
-        });
-        Self { address, seen }
-    }
-
-    fn requests(&self) -> Vec<(String, Vec<u8>)> {
-        self.seen.requests.lock().expect("not poisoned").clone()
-    }
-
-    fn spans(&self) -> Vec<Span> {
-        let requests = self.requests();
-        let batches = requests
-            .iter()
-            .map(|(_, body)| ExportTraceServiceRequest::decode(&**body).expect("a request"));
-        let resources = batches.flat_map(|batch| batch.resource_spans);
-        let scopes = resources.flat_map(|resource| resource.scope_spans);
-        scopes.flat_map(|scope| scope.spans).collect()
-    }
-
-    /// Returns the spans once `count` roots are among them: a root ends last of its trace but for what goes on behind.
-    async fn traces(&self, count: usize) -> Vec<Span> {
-        let come = async {
-            loop {
-                let arrived = self.seen.arrived.notified();
-                let spans = self.spans();
-                let roots = spans.iter().filter(|span| span.name == "GET");
-                if roots.count() >= count {
-                    return spans;
-                }
-                arrived.await;
-            }
-        };
-        timeout(LONG, come).await.expect("in time")
-    }
-}
-
-/// Reads requests of one connection; keeps each before it is answered.
-async fn serve(stream: TcpStream, seen: Arc<Seen>, answers: bool) {
-    let mut stream = BufReader::new(stream);
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            let is_length = name.eq_ignore_ascii_case("content-length");
-            is_length.then(|| value.trim().parse().expect("a number"))
-        });
-        let mut body = vec![0; length.unwrap_or(0)];
-        stream.read_exact(&mut body).await.expect("a body");
-        seen.requests
-            .lock()
-            .expect("not poisoned")
-            .push((head, body));
-        seen.arrived.notify_one();
-        if !answers {
-            std::future::pending::<()>().await;
-        }
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-        stream.write_all(answer).await.expect("it listens");
-    }
-}
-
 /// Returns the lines of a configuration that send every request's trace to `collector`.
 fn traced(collector: SocketAddr) -> String {
     format!(
@@ -149,21 +55,6 @@ async fn start(world: &World, more: &str) -> Whole {
     let gateway = Whole::start(&format!("{}{more}", world.config("read_ahead = \"0\""))).await;
     gateway.ready().await;
     gateway
-}
-
-fn named<'s>(spans: &'s [Span], name: &str) -> Vec<&'s Span> {
-    spans.iter().filter(|span| span.name == name).collect()
-}
-
-fn text(span: &Span, name: &str) -> String {
-    let found = span.attributes.iter().find(|it| it.key == name);
-    let value = found.and_then(|it| it.value.clone()?.value);
-    match value.unwrap_or_else(|| panic!("no {name} in {span:?}")) {
-        Value::StringValue(text) => text,
-        Value::IntValue(number) => number.to_string(),
-        Value::BoolValue(flag) => flag.to_string(),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,9 +72,9 @@ async fn a_miss_and_a_hit_are_traced_step_by_step() {
     ];
     let path = format!("/films/a.bin?token={}", SECRETS[2]);
     assert_eq!(gateway.get(&path, &headers).await.status, 200);
-    let miss = collector.traces(1).await;
+    let miss = collector.traces("GET", 1).await;
     assert_eq!(gateway.get("/films/a.bin", &[]).await.status, 200);
-    let all = collector.traces(2).await;
+    let all = collector.traces("GET", 2).await;
     gateway.stop().await;
 
     let root = named(&miss, "GET")[0];
@@ -298,7 +189,7 @@ async fn the_server_of_auth_request_can_go_on_with_the_trace() {
         gateway.get("/a", &[("traceparent", PARENT)]).await.status,
         200
     );
-    let spans = collector.traces(1).await;
+    let spans = collector.traces("GET", 1).await;
     gateway.stop().await;
     let asked = named(&spans, "auth_request")[0];
     assert_eq!(asked.parent_span_id, named(&spans, "GET")[0].span_id);

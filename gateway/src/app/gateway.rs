@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::events::fleet::FleetMember;
 use super::events::{BucketEvents, ChangeReceivers, PreparedEvents};
 use super::mounts::{self, Mounts};
-use super::operator::{console, pins, tiers};
+use super::operator::console::{self, KeptHistory};
+use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::reload::Reloader;
@@ -100,6 +101,7 @@ pub struct Gateway {
     events: Arc<BucketEvents>,
     fleet: Option<FleetMember>,
     traces: Traces,
+    history: KeptHistory,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -151,7 +153,8 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let endpoints = console::endpoints(admin, config, &reloader);
+        let log = &parts.event_log;
+        let (endpoints, history) = console::endpoints(admin, config, &reloader, log, stop.clone());
         events.apply(prepared).await;
         let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());
         Ok(Self {
@@ -168,6 +171,7 @@ impl Gateway {
             events,
             fleet: parts.fleet,
             traces,
+            history,
             _background: parts.background,
         })
     }
@@ -179,7 +183,7 @@ impl Gateway {
         }
     }
 
-    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 5 s.
+    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 10 s.
     pub async fn stop(self) {
         self.draining.cancel();
         let deadline = self.control.drain();
@@ -199,6 +203,7 @@ impl Gateway {
         if let Err(error) = self.private.await {
             tracing::error!(%error, "the admin listener ended badly");
         }
+        self.history.written().await;
     }
 }
 
@@ -229,6 +234,7 @@ async fn bucket_events(
         engine: parts.engine.clone(),
         hooks: parts.hooks.clone(),
         fleet: parts.fleet.as_ref().map(FleetMember::link),
+        log: parts.event_log.clone(),
     };
     let events = Arc::new(BucketEvents::new(receivers, &mut parts.registry));
     let origins = parts.live_origins.all();

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use super::events::fleet::FleetMember;
 use super::parts::{self, GatewayParts};
 use super::process::fetch_runtime::FetchRuntime;
+use super::traces::Traces;
 use super::{hooks, writing};
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment};
@@ -38,7 +39,8 @@ pub(super) async fn start(
             .route_of(mount)
             .context("a mount's route was checked")?;
         let route = &parts.routes.routes[route];
-        let settings = settings(mount, &route.settings.key_prefix, numbers.clone());
+        let mut settings = settings(mount, &route.settings.key_prefix, numbers.clone());
+        settings.tracer.clone_from(&parts.traces.tracer);
         let (engine, source) = (parts.engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
             None => Access::Read,
@@ -116,6 +118,7 @@ fn settings(
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),
         numbers,
+        tracer: None,
     }
 }
 
@@ -156,6 +159,7 @@ pub(super) struct SingleMount {
     hooks: Arc<Hooks>,
     fleet: Option<FleetMember>,
     drain: Duration,
+    traces: Traces,
     _background: FetchRuntime,
 }
 
@@ -176,6 +180,7 @@ impl SingleMount {
             hooks: parts.hooks,
             fleet: parts.fleet,
             drain,
+            traces: parts.traces,
             _background: parts.background,
         })
     }
@@ -196,5 +201,6 @@ impl SingleMount {
         }
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.drain).await;
+        self.traces.stop().await;
     }
 }

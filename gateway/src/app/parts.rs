@@ -19,6 +19,7 @@ use crate::doctor::Origins;
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{Assists, Budget, Engine, Parts};
+use tidegate_events::EventLog;
 use tidegate_hooks::Hooks;
 use tidegate_http::ClientMemory;
 use tidegate_plan::{ByteSize, Timestamp};
@@ -37,6 +38,8 @@ pub(super) struct GatewayParts {
     pub(super) routes: RouteParts,
     pub(super) live_origins: LiveOrigins,
     pub(super) proofs: Proofs,
+    /// The last events of buckets and of the fleet.
+    pub(super) event_log: Arc<EventLog>,
     pub(super) origin_metrics: tidegate_origin::Metrics,
     pub(super) locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
@@ -90,7 +93,8 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         registry,
     )
     .await?;
-    let under = (&engine, &hooks, &stores.pinning);
+    let event_log = Arc::<EventLog>::default();
+    let under = (&engine, &hooks, &stores.pinning, &event_log);
     let fleet = match fleet::join(config, env, &origins, under, &mut registry).await {
         Ok(fleet) => fleet,
         Err(error) => {
@@ -112,6 +116,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         routes,
         live_origins,
         proofs,
+        event_log,
         origin_metrics,
         locator,
         registry,

@@ -160,6 +160,11 @@ impl Reloader {
         self.shown.borrow().clone()
     }
 
+    /// Returns the environment that the process was started with, in which secrets are looked up.
+    pub(super) fn env(&self) -> &Environment {
+        &self.env
+    }
+
     /// Returns whether the admin listener speaks TLS.
     pub(super) fn admin_has_tls(&self) -> bool {
         self.admin.has_tls()

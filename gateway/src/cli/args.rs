@@ -212,7 +212,7 @@ pub struct SignArgs {
     #[arg(long, requires = "presigned")]
     pub head: bool,
 
-    /// Scheme and host of the link, such as `https://media.example.org`; left out: the link begins with the path
+    /// Scheme and host of the link, such as `https://media.example.org`; left out: `http.public_url`, or none
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 

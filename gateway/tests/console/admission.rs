@@ -1,16 +1,20 @@
 //! No change without the token, or a session of it; also not for a page of another origin, nor under another host.
 
+use std::net::SocketAddr;
+
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::Method;
 
-use super::{AUTH, Whole, World, ask, post, send, started};
+use super::{AUTH, Whole, World, ask, post, post_to, send, started};
 
 /// Every request that changes something.
-const CHANGES: [(&str, &str); 10] = [
+const CHANGES: [(&str, &str); 12] = [
     ("DELETE", "/api/v1/streams/1"),
     ("DELETE", "/api/v1/sessions/1"),
     ("POST", "/api/v1/writes"),
+    ("POST", "/api/v1/links"),
+    ("POST", "/api/v1/doctor"),
     ("POST", "/console/streams"),
     ("POST", "/console/objects"),
     ("POST", "/console/writes"),
@@ -43,7 +47,12 @@ async fn status(gateway: &Whole, method: &str, path: &str, headers: &[(&str, &st
 
 /// Logs in; returns the cookie, and the CSRF token of its session.
 pub(super) async fn log_in(gateway: &Whole) -> (String, String) {
-    let got = post(gateway, "/console/login", "", "token=t0ken-of-the-tests").await;
+    log_in_at(gateway.admin).await
+}
+
+/// Logs in at an admin listener.
+pub(super) async fn log_in_at(admin: SocketAddr) -> (String, String) {
+    let got = post_to(admin, "/console/login", "", "token=t0ken-of-the-tests").await;
     assert_eq!(got.status, 303, "{}", got.text());
     let set = got.header("set-cookie").to_owned();
     for attribute in ["HttpOnly", "SameSite=Strict", "Path=/"] {
@@ -51,7 +60,7 @@ pub(super) async fn log_in(gateway: &Whole) -> (String, String) {
     }
     assert!(!set.contains("Secure"), "the listener has no TLS: {set}");
     let cookie = set.split(';').next().expect("a cookie").to_owned();
-    let page = ask(gateway.admin, Method::GET, "/", &[("cookie", &cookie)]).await;
+    let page = ask(admin, Method::GET, "/", &[("cookie", &cookie)]).await;
     assert_eq!(page.status, 200, "{}", page.text());
     let text = page.text();
     let (_, after) = text.split_once("name=\"csrf\" value=\"").expect("a form");

@@ -1,5 +1,5 @@
-//! Figures of the console, measured and printed. They are run by hand, for a time on a shared machine proves nothing:
-//! `cargo test -p tidegate --release --test console -- --ignored --nocapture figures`.
+//! Figures of the console, measured and printed. They are run by hand (`just figures`), for a time on a shared machine
+//! proves nothing.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -85,7 +85,7 @@ async fn slow_bucket() -> std::net::SocketAddr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures"]
+#[ignore = "measures: `just figures`"]
 async fn figures_of_a_folder_of_100_000_keys() {
     let address = slow_bucket().await;
     let gateway = Whole::start(&format!(
@@ -129,7 +129,7 @@ async fn figures_of_a_folder_of_100_000_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures"]
+#[ignore = "measures: `just figures`"]
 async fn figures_of_2_000_readers() {
     let world = World::new().await;
     world.put("large.bin", &sample(32 << 20, 1)).await;

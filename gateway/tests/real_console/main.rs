@@ -157,6 +157,7 @@ async fn an_operator_does_a_days_work() {
     let stage = Stage::set().await;
     a_paced_stream_moves_and_is_stopped(&stage).await;
     an_object_is_purged(&stage).await;
+    a_link_is_made_and_copied(&stage).await;
     a_setting_is_changed_wrongly_and_rightly(&stage).await;
     a_refused_write_is_resolved(&stage).await;
     stage.end().await;
@@ -233,6 +234,21 @@ async fn an_object_is_purged(stage: &Stage) {
         json!(true),
         "the others are not"
     );
+}
+
+async fn a_link_is_made_and_copied(stage: &Stage) {
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/objects?path=/o/")).await;
+    let open = "const row = [...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('2.bin'));
+        row.querySelector('details').open = true; row.id = 'wanted'";
+    browser.run(open, json!([])).await;
+    browser.click("#wanted button[value=link]").await;
+    browser.find("#copied").await;
+    let link = "return document.querySelector('#copied').value";
+    assert_eq!(browser.run(link, json!([])).await, json!("/o/2.bin"));
+    browser.click("[data-copy]").await;
+    let copied = "return document.querySelector('[data-copy]').innerText === 'Copied'";
+    browser.until("it is copied", copied).await;
 }
 
 async fn a_setting_is_changed_wrongly_and_rightly(stage: &Stage) {

@@ -82,6 +82,30 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
     ask::json(&json!({ "pins": admin.pins.list() }))
 }
 
+impl Admin {
+    /// Keeps the objects there, up to `limit` bytes, and logs it; returns a note for the operator, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Pins::pin`].
+    pub async fn pin(&self, below: &Below, limit: u64) -> Result<Option<String>, PinError> {
+        let note = self.pins.pin(below, limit).await?;
+        let Below { origin, prefix, .. } = below;
+        tracing::info!(%origin, ?prefix, limit, "pinned");
+        Ok(note)
+    }
+
+    /// Removes a pin, and logs it.
+    ///
+    /// # Errors
+    /// Those of [`Pins::unpin`].
+    pub async fn unpin(&self, below: &Below) -> Result<(), PinError> {
+        self.pins.unpin(below).await?;
+        let Below { origin, prefix, .. } = below;
+        tracing::info!(%origin, ?prefix, "unpinned");
+        Ok(())
+    }
+}
+
 /// Answers `PUT /pins`.
 pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Response {
     let wanted = match read(request).await {
@@ -97,10 +121,9 @@ pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Respons
         Err(error) => return error.into_response(),
     };
     let limit = wanted.limit;
-    match admin.pins.pin(&below, limit).await {
+    match admin.pin(&below, limit).await {
         Ok(note) => {
             let Below { origin, prefix, .. } = &below;
-            tracing::info!(%origin, ?prefix, limit, "pinned");
             let pinned = json!({ "origin": origin, "prefix": prefix, "limit": limit });
             ask::json(&json!({ "pinned": pinned, "note": note }))
         }
@@ -119,10 +142,9 @@ pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery)
         Ok(below) => below,
         Err(error) => return error.into_response(),
     };
-    match admin.pins.unpin(&below).await {
+    match admin.unpin(&below).await {
         Ok(()) => {
             let Below { origin, prefix, .. } = &below;
-            tracing::info!(%origin, ?prefix, "unpinned");
             ask::json(&json!({ "unpinned": { "origin": origin, "prefix": prefix } }))
         }
         Err(error) => error.into_response(),

@@ -91,7 +91,9 @@ pub trait Locate: Send + Sync + 'static {
 }
 
 impl PlaceError {
-    pub(super) fn status(&self) -> StatusCode {
+    /// Returns the status of an answer that says so.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
         match self {
             Self::BadPath(_) | Self::Several => StatusCode::BAD_REQUEST,
             Self::NoRoute => StatusCode::NOT_FOUND,
@@ -114,7 +116,10 @@ pub(super) fn read(path: Option<&str>, host: Option<&str>) -> Result<Place, Stri
 }
 
 /// Checks that a path begins with `/`, and has no query behind it.
-pub(super) fn checked(path: &str) -> Result<&str, String> {
+///
+/// # Errors
+/// If it is not so, in words.
+pub fn checked(path: &str) -> Result<&str, String> {
     if !path.starts_with('/') {
         return Err("path must begin with `/`, as it stands in a URL".to_owned());
     }

@@ -212,12 +212,21 @@ async fn purge_many(admin: &Admin, purges: Vec<Purge>) -> Response {
     ask::json(&json!({ "known": known, "no_route": no_route, "purged": purged }))
 }
 
+impl Admin {
+    /// Purges the objects that `purge` names, and logs it. Durable when it returns.
+    ///
+    /// # Errors
+    /// Those of [`Control::purge`](super::Control::purge).
+    pub async fn purge(&self, purge: &Purge) -> Result<Purged, PurgeError> {
+        let purged = self.control.purge(purge).await?;
+        tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
+        Ok(purged)
+    }
+}
+
 async fn purge_one(admin: &Admin, purge: Purge) -> Response {
-    match admin.control.purge(&purge).await {
-        Ok(purged) => {
-            tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
-            ask::json(&json!({ "known": purged.known, "purged": purged.names }))
-        }
+    match admin.purge(&purge).await {
+        Ok(purged) => ask::json(&json!({ "known": purged.known, "purged": purged.names })),
         Err(error) => refusal(&purge, &error),
     }
 }

@@ -71,6 +71,17 @@ pub struct ReloadReport {
 #[error("{0}")]
 pub struct ReloadError(pub String);
 
+impl Admin {
+    /// Logs the change of an override, keeps it, and applies the configuration with it.
+    ///
+    /// # Errors
+    /// Those of [`Reload::set`].
+    pub async fn set_override(&self, change: OverrideChange) -> Result<ReloadReport, ReloadError> {
+        tracing::info!(key = ?change.key, unset = change.value.is_none(), "override");
+        self.reload.clone().set(change).await
+    }
+}
+
 /// Answers `POST /reload`.
 pub(super) async fn reload(State(admin): State<Admin>) -> Response {
     answer(admin.reload.clone().reload().await)
@@ -83,10 +94,7 @@ pub(super) async fn set(State(admin): State<Admin>, request: Request) -> Respons
         Err((status, why)) => return (status, format!("{why}\n")).into_response(),
     };
     match serde_json::from_slice::<OverrideChange>(&body) {
-        Ok(change) => {
-            tracing::info!(key = ?change.key, unset = change.value.is_none(), "override");
-            answer(admin.reload.clone().set(change).await)
-        }
+        Ok(change) => answer(admin.set_override(change).await),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }
 }

@@ -124,6 +124,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     check.hosts(&config.admin.hosts);
     check.token(&KeyPath::of("admin", "token"), config.admin.token.as_ref());
     check.limits(config);
+    check.public_url(config.http.public_url.as_deref());
     check.level(&config.log.level);
     check.cache(&config.cache);
     let size = KeyPath::of("state", "size");
@@ -226,6 +227,18 @@ impl Check<'_, '_> {
             module.escape_debug()
         );
         self.warn(&KeyPath::of("log", "level"), message);
+    }
+
+    /// Checks the begin of links.
+    fn public_url(&mut self, url: Option<&str>) {
+        let is_right = |url: &str| routes::is_site(url) && url.starts_with("http");
+        if let Some(url) = url.filter(|url| !is_right(url)) {
+            let message = format!(
+                "`{}` is no scheme and host such as https://media.example.org",
+                url.escape_debug()
+            );
+            self.error(&KeyPath::of("http", "public_url"), message);
+        }
     }
 
     fn limits(&mut self, config: &Config) {

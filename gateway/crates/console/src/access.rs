@@ -6,10 +6,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::Console;
+use crate::section::LIVE_PATH;
 use crate::sessions::OwnSession;
-
-/// The path of the live parts.
-pub(crate) const LIVE_PATH: &str = "/console/live";
 
 /// The header in which a script shows the CSRF token of its session.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";

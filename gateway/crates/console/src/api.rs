@@ -2,6 +2,8 @@
 //! 1970.
 
 pub mod access;
+pub mod connections;
+pub mod doctor;
 pub mod links;
 pub mod now;
 pub mod objects;

@@ -1,6 +1,7 @@
 //! The console's view of the gateway, beside that of `admin`.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde::Serialize;
@@ -15,8 +16,17 @@ pub trait Gateway: Send + Sync + 'static {
     /// Returns every key of the configuration in force. Waits for nothing.
     fn settings(&self) -> Vec<Setting>;
 
+    /// Returns the last events of buckets and of the fleet, the latest first; a bounded number. Waits for nothing.
+    fn last_events(&self) -> Vec<LastEvent>;
+
     /// Returns whether the admin listener speaks TLS now: cookies are sent over TLS alone then.
     fn has_tls(&self) -> bool;
+
+    /// Makes a link to a path of the public listener: signed if its route has keys, plain if its route is open to all.
+    ///
+    /// # Errors
+    /// If no route has the path, or its route is closed and has no key of this id, in words. The words show no secret.
+    fn link(&self, wanted: LinkRequest) -> BoxFuture<'_, Result<Link, String>>;
 
     /// Measures memory, disks and buckets, and judges them. Each line of `progress` is one measurement. Measuring takes
     /// from what readers have. Dropping the future stops it.
@@ -28,6 +38,30 @@ pub trait Gateway: Send + Sync + 'static {
         objects: Vec<String>,
         progress: mpsc::UnboundedSender<String>,
     ) -> BoxFuture<'_, Result<Verdict, String>>;
+}
+
+/// A link that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkRequest {
+    /// The path, percent-encoded, from the first `/`, without a query.
+    pub path: String,
+    /// The host of the request that the link is for, if its route names one.
+    pub host: Option<String>,
+    /// The id of the key; `None`: the only one.
+    pub key: Option<String>,
+    /// The time that a signed link works for.
+    pub life: Duration,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Link {
+    /// The URL; without `http.public_url` only the path and its signature.
+    pub url: String,
+    /// The id of the key that signed it; `null`: its route is open to all.
+    pub key: Option<String>,
+    /// The end of a signed link, in seconds since 1970.
+    pub expires: Option<f64>,
 }
 
 /// The configuration in force.
@@ -133,6 +167,8 @@ pub struct RouteInfo {
     pub profile: String,
     /// The name of its access, if it is not open to all.
     pub access: Option<String>,
+    /// The ids of the keys that sign links to it.
+    pub keys: Vec<String>,
 }
 
 /// A subscription of the configuration.
@@ -144,6 +180,23 @@ pub struct SubscriptionInfo {
     pub origin: String,
     /// Its kind: `webhook`, `nats`.
     pub kind: String,
+}
+
+/// An event of a bucket, or a message of another gateway.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct LastEvent {
+    /// The time at which it was dealt with, in seconds since 1970.
+    pub time: f64,
+    /// The name of the subscription, or `fleet`.
+    pub source: String,
+    /// The kind of the change: `created`, `removed`; of the fleet also `purged`, `marked stale`, `pinned`, `unpinned`.
+    pub kind: String,
+    /// The key. A prefix ends in `*`, and a tag begins with `tag `.
+    pub key: String,
+    /// Its result: `applied`, `duplicate`, `late` or `failed`.
+    pub result: String,
+    /// The time from the change until it was dealt with, in seconds, if the event says when the key changed.
+    pub lag: Option<f64>,
 }
 
 /// A hook of the configuration.
@@ -166,6 +219,21 @@ pub struct Verdict {
     pub narrowest: String,
     /// The whole report, as `tidegate doctor` prints it.
     pub report: String,
+    /// The keys of the configuration that should have another value.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// A key that should have another value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Suggestion {
+    /// The key: `cache.budget`.
+    pub key: String,
+    /// The value that the measurements speak for.
+    pub value: String,
+    /// The value that was in force when it was measured.
+    pub present: String,
+    /// The reason, in a sentence.
+    pub why: String,
 }
 
 /// The rate of one stage.

@@ -32,16 +32,18 @@ mod page;
 mod sampler;
 mod section;
 pub mod sessions;
+pub mod warms;
 
 pub use gateway::Gateway;
 
+use api::doctor::DoctorRun;
 use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
-use page::doctor::DoctorRun;
 use page::now::DrawnCharts;
 use sampler::{Readiness, Sampler};
 use sessions::Sessions;
+use warms::Warms;
 
 /// The parts of which a console is made.
 #[derive(Debug)]
@@ -68,6 +70,7 @@ pub struct Console {
     versions: Arc<KnownVersions>,
     doctor: Arc<DoctorRun>,
     live: Arc<Live>,
+    warms: Arc<Warms>,
     charts: Arc<DrawnCharts>,
     guesses: Guesses,
     open_to_read: bool,
@@ -93,13 +96,14 @@ impl Console {
             versions: Arc::default(),
             doctor: Arc::default(),
             live: Arc::default(),
+            warms: Arc::default(),
             charts: Arc::default(),
             guesses,
             open_to_read: parts.open_to_read,
         }
     }
 
-    /// Keeps the history until `stop` is cancelled.
+    /// Keeps the history until `stop` is cancelled; returns when it is written.
     pub async fn run(self, stop: CancellationToken) {
         self.sampler.run(stop).await;
     }
@@ -114,12 +118,15 @@ impl Console {
             .route("/streams", get(api::streams::list))
             .route("/streams/{id}", delete(api::streams::stop))
             .route("/objects", get(api::objects::list))
+            .route("/warms", get(api::objects::warms))
             .route("/tiers", get(api::tiers::show))
             .route("/origins", get(api::origins::list))
             .route("/writes", get(api::writes::list).post(api::writes::resolve))
-            .route("/events", get(api::links::events))
-            .route("/hooks", get(api::links::hooks))
-            .route("/fleet", get(api::links::fleet))
+            .route("/events", get(api::connections::events))
+            .route("/hooks", get(api::connections::hooks))
+            .route("/fleet", get(api::connections::fleet))
+            .route("/doctor", get(api::doctor::show).post(api::doctor::order))
+            .route("/links", post(api::links::make))
             .route("/routes", get(api::settings::routes))
             .route("/settings", get(api::settings::list))
             .route("/sessions", get(api::access::list))
@@ -173,5 +180,5 @@ fn pages() -> Router<Console> {
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),
         )
-        .route(access::LIVE_PATH, get(live::events))
+        .route(section::LIVE_PATH, get(live::events))
 }

@@ -68,6 +68,7 @@ fn render(section: Section, console: &Console) -> String {
     let markup = match section {
         Section::Now => page::now::live(console),
         Section::Streams => page::streams::live(console),
+        Section::Objects => page::objects::live(console),
         Section::Tiers => page::tiers::live(console),
         Section::Writes => page::writes::live(console),
         Section::Events => page::events::live(console),

@@ -140,7 +140,17 @@ pub(crate) fn csrf_field(csrf: &str) -> Markup {
 
 fn message_box(message: &Message) -> Markup {
     let role = if message.is_error { "alert" } else { "status" };
-    html! { div.message.error[message.is_error] role=(role) { p { (message.text) } } }
+    html! {
+        div.message.error[message.is_error] role=(role) {
+            p { (message.text) }
+            @if let Some(text) = &message.copy {
+                div.copy {
+                    input #copied type="text" readonly value=(text) aria-label="Link" spellcheck="false";
+                    button type="button" data-copy="copied" { "Copy" }
+                }
+            }
+        }
+    }
 }
 
 /// Returns a page that says why there is no other one.
@@ -183,8 +193,16 @@ pub(crate) fn done(
 ) -> Response {
     let is_error = result.is_err();
     let (Ok(text) | Err(text)) = result;
-    console
-        .sessions
-        .leave_message(session, Message { text, is_error });
+    let message = Message {
+        text,
+        is_error,
+        copy: None,
+    };
+    say(console, session, to, message)
+}
+
+/// Leaves a message for the next page, and leads there.
+pub(crate) fn say(console: &Console, session: u64, to: &str, message: Message) -> Response {
+    console.sessions.leave_message(session, message);
     Redirect::to(to).into_response()
 }

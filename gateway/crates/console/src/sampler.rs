@@ -89,7 +89,7 @@ impl Sampler {
         self.seen.lock().recover()
     }
 
-    /// Looks every 10 s until `stop`; then writes the history a last time.
+    /// Looks every 10 s until `stop`; then looks and writes the history a last time.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         if let Some(state) = self.state.clone() {
             let read = spawn_blocking(move || History::read(&state, unix_time())).await;
@@ -107,6 +107,7 @@ impl Sampler {
                 self.keep().await;
             }
         }
+        self.look(unix_time());
         self.keep().await;
     }
 

@@ -2,12 +2,16 @@
 
 use serde::Deserialize;
 
+/// The path of the live parts.
+pub(crate) const LIVE_PATH: &str = "/console/live";
+
 /// The sections that have a live part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Section {
     Now,
     Streams,
+    Objects,
     Tiers,
     Writes,
     Events,
@@ -18,9 +22,10 @@ pub(crate) enum Section {
 }
 
 /// All of them.
-pub(crate) const ALL: [Section; 7] = [
+pub(crate) const ALL: [Section; 8] = [
     Section::Now,
     Section::Streams,
+    Section::Objects,
     Section::Tiers,
     Section::Writes,
     Section::Events,
@@ -34,6 +39,7 @@ impl Section {
         match self {
             Self::Now => "now",
             Self::Streams => "streams",
+            Self::Objects => "objects",
             Self::Tiers => "tiers",
             Self::Writes => "writes",
             Self::Events => "events",
@@ -47,6 +53,7 @@ impl Section {
         match self {
             Self::Now => &[Self::Now, Self::Charts],
             Self::Streams => &[Self::Streams],
+            Self::Objects => &[Self::Objects],
             Self::Tiers => &[Self::Tiers],
             Self::Writes => &[Self::Writes],
             Self::Events => &[Self::Events],

@@ -74,6 +74,8 @@ struct Session {
 pub(crate) struct Message {
     pub(crate) text: String,
     pub(crate) is_error: bool,
+    /// A text that a reader can copy.
+    pub(crate) copy: Option<String>,
 }
 
 /// The session of a request.
@@ -326,6 +328,7 @@ mod tests {
         let message = Message {
             text: "done".to_owned(),
             is_error: false,
+            copy: None,
         };
         sessions.leave_message(id, message.clone());
         assert_eq!(sessions.take_message(id), Some(message));

@@ -7,6 +7,7 @@
 //! | [`liveness`] | judges since when no change can have been missed |
 //! | [`subscription`] | one subscription: takes messages from any transport, applies them, and counts |
 //! | [`heartbeat`] | writes an object whose event has to come back |
+//! | [`log`] | keeps the last events, for an operator |
 //! | [`fleet`] | tells other gateways of purges, pins and writes, and knows when a message is missing |
 //! | [`nats`] | the transport by NATS, with and without a stream |
 //! | [`sns`] | checks messages of AWS SNS, which come with a signature in place of a token |
@@ -21,6 +22,7 @@ use tidegate_plan::freshness::EventProof;
 pub mod fleet;
 pub mod heartbeat;
 pub mod liveness;
+pub mod log;
 pub mod metrics;
 pub mod nats;
 pub mod order;
@@ -28,6 +30,7 @@ pub mod record;
 pub mod sns;
 pub mod subscription;
 
+pub use log::EventLog;
 pub use metrics::Metrics;
 pub use subscription::{Subscription, SubscriptionSettings};
 

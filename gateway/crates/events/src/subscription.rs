@@ -10,6 +10,7 @@ use tidegate_plan::{ETag, KeyChange, ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 use crate::liveness::Liveness;
+use crate::log::{EventLog, LoggedEvent, LoggedResult};
 use crate::metrics::{EventResult, GapReason, HeartbeatResult, Metrics, SubscriptionMetrics};
 use crate::order::{Order, Place};
 use crate::record::{self, Events, RecordError};
@@ -65,6 +66,7 @@ pub struct Subscription {
     order: Mutex<Order>,
     state: Mutex<State>,
     metrics: SubscriptionMetrics,
+    log: Arc<EventLog>,
 }
 
 /// The evidence of heartbeats, and what the sink was told last.
@@ -107,12 +109,19 @@ impl Subscription {
             settings,
             sink,
             clock,
+            log: Arc::default(),
             order: Mutex::new(Order::new(MAX_KEYS)),
             state: Mutex::new(State {
                 liveness,
                 published: EventProof::NONE,
             }),
         }
+    }
+
+    /// Has it add its events to a log that it shares with others.
+    #[must_use]
+    pub fn with_log(self, log: Arc<EventLog>) -> Self {
+        Self { log, ..self }
     }
 
     /// Returns its settings.
@@ -156,6 +165,7 @@ impl Subscription {
         let mut message = Order::new(events.changes.len().saturating_mul(2));
         let order = self.order.lock().recover();
         let mut sorted = Sorted::default();
+        let mut dropped = Vec::new();
         for change in events.changes {
             if change.bucket != self.settings.bucket {
                 self.metrics.count(EventResult::Foreign, 1);
@@ -170,8 +180,14 @@ impl Subscription {
                 other => other,
             };
             match place {
-                Place::Duplicate => self.metrics.count(EventResult::Duplicate, 1),
-                Place::Late => self.metrics.count(EventResult::Late, 1),
+                Place::Duplicate => {
+                    self.metrics.count(EventResult::Duplicate, 1);
+                    dropped.push((change, LoggedResult::Duplicate));
+                }
+                Place::Late => {
+                    self.metrics.count(EventResult::Late, 1);
+                    dropped.push((change, LoggedResult::Late));
+                }
                 Place::Latest => {
                     if let Some(sequencer) = &change.sequencer {
                         message.record(&change.key, sequencer);
@@ -180,7 +196,16 @@ impl Subscription {
                 }
             }
         }
+        drop(order);
+        self.log(dropped.iter().map(|(change, result)| (change, *result)));
         sorted
+    }
+
+    /// Adds changes to the log.
+    fn log<'a>(&self, changes: impl ExactSizeIterator<Item = (&'a KeyChange, LoggedResult)>) {
+        let (now, source) = (self.now(), &*self.settings.name);
+        let event = |(change, result)| LoggedEvent::of(change, source, now, result);
+        self.log.add(changes.map(event));
     }
 
     fn is_heartbeat(&self, key: &ObjectKey) -> bool {
@@ -190,26 +215,27 @@ impl Subscription {
 
     async fn apply(&self, changes: Vec<KeyChange>) -> Result<(), ApplyError> {
         let count = changes.len() as u64;
-        let places: Vec<_> = changes
-            .iter()
-            .map(|change| (change.key.clone(), change.sequencer.clone(), change.time))
-            .collect();
+        let given = changes.clone();
+        let with = |result| given.iter().map(move |change| (change, result));
         if let Err(error) = self.sink.apply(changes).await {
             self.metrics.count(EventResult::Failed, count);
+            self.log(with(LoggedResult::Failed));
             self.gap(GapReason::Failed);
             return Err(error);
         }
         let now = self.now();
         let mut order = self.order.lock().recover();
-        for (key, sequencer, time) in places {
-            if let Some(sequencer) = sequencer {
-                order.record(&key, &sequencer);
+        for change in &given {
+            if let Some(sequencer) = &change.sequencer {
+                order.record(&change.key, sequencer);
             }
-            if let Some(time) = time {
+            if let Some(time) = change.time {
                 self.metrics.lag.observe(now.since(time));
             }
         }
+        drop(order);
         self.metrics.count(EventResult::Applied, count);
+        self.log(with(LoggedResult::Applied));
         Ok(())
     }
 

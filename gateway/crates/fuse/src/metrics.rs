@@ -33,6 +33,13 @@ pub(crate) enum Operation {
     ReadLink,
 }
 
+impl Operation {
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        OPERATION_LABELS[self as usize]
+    }
+}
+
 /// Every operation, in the order of their numbers.
 const OPERATION_LABELS: [&str; 19] = [
     "look_up",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::nodes::numbers::NumberTable;
+use tidegate_telemetry::trace::Tracer;
 use tidegate_write::Commit;
 use tidegate_write::Writers;
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// The inode numbers of renamed files, which all mounts of a process share.
     pub numbers: Arc<NumberTable>,
+    /// Traces some of the kernel's requests.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 /// The use of attributes in objects' metadata.

@@ -17,9 +17,10 @@ use crate::doctor::Origins;
 use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
-use tidegate_events::ApplyError;
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetSink, HookChange, Metrics};
+use tidegate_events::log::{LoggedEvent, LoggedKind, LoggedResult};
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
+use tidegate_events::{ApplyError, EventLog};
 use tidegate_hooks::Hooks;
 use tidegate_plan::{Bucket, ChangeKind, KeyChange, ObjectKey, OriginId, Timestamp};
 
@@ -51,6 +52,7 @@ struct MemberSink {
     hooks: Arc<Hooks>,
     pinning: Arc<dyn Pinning>,
     named: Named,
+    log: Arc<EventLog>,
 }
 
 /// Joins the fleet of a configuration, if it has one; what was cached before is confirmed before its next use.
@@ -58,7 +60,7 @@ pub(in crate::app) async fn join(
     config: &Config,
     env: &Environment,
     origins: &Origins,
-    (engine, hooks, pinning): (&Engine, &Arc<Hooks>, &Arc<dyn Pinning>),
+    (engine, hooks, pinning, log): (&Engine, &Arc<Hooks>, &Arc<dyn Pinning>, &Arc<EventLog>),
     registry: &mut Registry,
 ) -> anyhow::Result<Option<FleetMember>> {
     let section = &config.fleet;
@@ -76,6 +78,7 @@ pub(in crate::app) async fn join(
         hooks: hooks.clone(),
         pinning: pinning.clone(),
         named,
+        log: log.clone(),
     });
     let metrics = Metrics::default();
     metrics.register(registry);
@@ -246,6 +249,46 @@ impl MemberSink {
     }
 }
 
+impl MemberSink {
+    /// Adds a change of another gateway to the last events.
+    fn log(&self, change: &FleetChange, is_applied: bool) {
+        let (kind, key) = match change {
+            FleetChange::Purged { extent, soft, .. } => {
+                let key = match extent {
+                    Extent::Key(key) => key.as_str().to_owned(),
+                    Extent::Prefix(prefix) => format!("{prefix}*"),
+                    Extent::Tag(tag) => format!("tag {tag}"),
+                };
+                let kind = match soft {
+                    true => LoggedKind::MarkedStale,
+                    false => LoggedKind::Purged,
+                };
+                (kind, key)
+            }
+            FleetChange::Changed { key, kind, .. } => ((*kind).into(), key.as_str().to_owned()),
+            FleetChange::Pinned { prefix, limit, .. } => {
+                let kind = match limit {
+                    Some(_) => LoggedKind::Pinned,
+                    None => LoggedKind::Unpinned,
+                };
+                (kind, format!("{prefix}*"))
+            }
+        };
+        let event = LoggedEvent {
+            time: SystemTime::now().into(),
+            source: "fleet".to_owned(),
+            kind,
+            key,
+            result: match is_applied {
+                true => LoggedResult::Applied,
+                false => LoggedResult::Failed,
+            },
+            lag: None,
+        };
+        self.log.add([event].into_iter());
+    }
+}
+
 impl FleetSink for MemberSink {
     fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
         let (FleetChange::Purged { bucket, .. }
@@ -261,7 +304,11 @@ impl FleetSink for MemberSink {
         };
         Box::pin(async move {
             let applied = origins.iter().map(|origin| self.apply_one(*origin, change));
-            first_error(join_all(applied).await)?;
+            let applied = first_error(join_all(applied).await);
+            if !origins.is_empty() {
+                self.log(change, applied.is_ok());
+            }
+            applied?;
             Ok(!origins.is_empty())
         })
     }

@@ -26,6 +26,7 @@ pub(in crate::app) struct ChangeReceivers {
     pub(in crate::app) engine: Engine,
     pub(in crate::app) hooks: Arc<Hooks>,
     pub(in crate::app) fleet: Option<Arc<FleetLink>>,
+    pub(in crate::app) log: Arc<EventLog>,
 }
 
 /// The engine and the hooks, as the sink of one bucket's changes.

@@ -104,7 +104,8 @@ impl NewSource {
             proof,
         };
         let bucket = HeartbeatBucket(origin_of(section, origins)?.clone());
-        let subscription = subscription(&settings, sink, metrics)?;
+        let subscription = subscription(&settings, sink, metrics)?.with_log(receivers.log.clone());
+        let subscription = Arc::new(subscription);
         let (mut webhook, mut nats) = (None, None);
         match &settings.transport {
             Transport::Webhook { token } => {
@@ -171,7 +172,7 @@ fn subscription(
     settings: &SourceSettings,
     sink: ChangeSink,
     metrics: &Metrics,
-) -> anyhow::Result<Arc<Subscription>> {
+) -> anyhow::Result<Subscription> {
     let section = &settings.section;
     let heartbeat = section.heartbeat.as_ref().map(|heartbeat| {
         let key = heartbeat::key(&heartbeat.prefix, &section.name);
@@ -187,8 +188,7 @@ fn subscription(
         has_connection: section.kind == EventsKind::Nats,
     };
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
-    let subscription = Subscription::new(settings, Arc::new(sink), clock, metrics);
-    Ok(Arc::new(subscription))
+    Ok(Subscription::new(settings, Arc::new(sink), clock, metrics))
 }
 
 fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSettings> {

@@ -2,23 +2,29 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_core::future::BoxFuture;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::reload::Reloader;
 use crate::doctor::{self, DoctorOptions, Progress};
+use crate::link;
 use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
-use tidegate_config::{Config, ConsoleAccess, EventsKind, ValueLocation, is_live};
+use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
 use tidegate_console::gateway::{
-    ChangeNeeds, HookInfo, OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource,
-    StageRate, SubscriptionInfo, Verdict,
+    ChangeNeeds, HookInfo, LastEvent, Link, LinkRequest, OriginInfo, Overview, Prices, RouteInfo,
+    Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion, Verdict,
 };
 use tidegate_console::{Console, ConsoleParts, Gateway};
-use tidegate_plan::ByteSize;
+use tidegate_events::EventLog;
+use tidegate_events::log::LoggedEvent;
 use tidegate_plan::diagnosis::Stage;
+use tidegate_plan::{ByteSize, Timestamp};
 
 /// The time of one measurement, and the file on a disk: shorter and smaller than those of the command, because readers
 /// are served meanwhile.
@@ -27,41 +33,86 @@ const SCRATCH: ByteSize = ByteSize(256 << 20);
 
 /// Implements [`Gateway`] over the parts of a reload.
 #[derive(Debug)]
-struct ConsoleGateway(Arc<Reloader>);
+struct ConsoleGateway {
+    reloader: Arc<Reloader>,
+    events: Arc<EventLog>,
+}
 
-/// Returns the endpoints of the admin listener, with the console unless that is off. Its history is kept until the
-/// gateway drains.
+/// The last write of the history may take this long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The history of a console, which is kept until the gateway stops.
+#[derive(Debug)]
+pub(in crate::app) struct KeptHistory(Option<JoinHandle<()>>);
+
+impl KeptHistory {
+    /// Waits until the history is written, for at most 5 s, after the stop that it was begun with.
+    pub(in crate::app) async fn written(self) {
+        let Some(kept) = self.0 else { return };
+        if timeout(STOP_TIMEOUT, kept).await.is_err() {
+            tracing::warn!("the console's history was not written in time");
+        }
+    }
+}
+
+/// Returns the endpoints of the admin listener, with the console unless that is off. Its history is kept until `stop`.
 pub(in crate::app) fn endpoints(
     admin: Admin,
     config: &Config,
     reloader: &Arc<Reloader>,
-) -> tidegate_admin::Endpoints {
+    events: &Arc<EventLog>,
+    stop: CancellationToken,
+) -> (tidegate_admin::Endpoints, KeptHistory) {
     let guesses = Guesses::new();
     if config.admin.console == ConsoleAccess::Off {
-        return admin.router_with(guesses, Default::default());
+        let endpoints = admin.router_with(guesses, Default::default());
+        return (endpoints, KeptHistory(None));
     }
     let parts = ConsoleParts {
         admin: admin.clone(),
-        gateway: Arc::new(ConsoleGateway(reloader.clone())),
+        gateway: Arc::new(ConsoleGateway {
+            reloader: reloader.clone(),
+            events: events.clone(),
+        }),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
     };
     let console = Console::new(parts, guesses.clone());
-    tokio::spawn(console.clone().run(admin.draining.clone()));
-    admin.router_with(guesses, console.router())
+    let kept = tokio::spawn(console.clone().run(stop));
+    let endpoints = admin.router_with(guesses, console.router());
+    (endpoints, KeptHistory(Some(kept)))
 }
 
 impl Gateway for ConsoleGateway {
     fn overview(&self) -> Overview {
-        overview(&self.0.loaded().config)
+        overview(&self.reloader.loaded().config)
     }
 
     fn settings(&self) -> Vec<Setting> {
-        self.0.loaded().settings.iter().map(setting).collect()
+        self.reloader
+            .loaded()
+            .settings
+            .iter()
+            .map(setting)
+            .collect()
+    }
+
+    fn last_events(&self) -> Vec<LastEvent> {
+        self.events.latest().into_iter().map(last_event).collect()
     }
 
     fn has_tls(&self) -> bool {
-        self.0.admin_has_tls()
+        self.reloader.admin_has_tls()
+    }
+
+    fn link(&self, wanted: LinkRequest) -> BoxFuture<'_, Result<Link, String>> {
+        let reloader = self.reloader.clone();
+        Box::pin(async move {
+            // A key may lie in a file.
+            let made = spawn_blocking(move || link(&reloader, &wanted)).await;
+            let made = made.map_err(|_| "the link could not be made".to_owned())?;
+            made.map_err(|error| format!("{error:#}"))
+        })
     }
 
     fn examine(
@@ -76,13 +127,34 @@ impl Gateway for ConsoleGateway {
                 scratch: SCRATCH,
                 ..DoctorOptions::default()
             };
-            let (config, origins) = self.0.measured().await;
+            let (config, origins) = self.reloader.measured().await;
             let mut progress = Progress::new(LineSender::new(progress));
             let report = doctor::run(&config, &options, &origins, &mut progress).await;
             let report = report.map_err(|error| format!("{error:#}"))?;
-            Ok(verdict(&report))
+            let suggestions = suggestions(&self.reloader.loaded(), &report);
+            Ok(verdict(&report, suggestions))
         })
     }
+}
+
+fn link(reloader: &Reloader, wanted: &LinkRequest) -> anyhow::Result<Link> {
+    let (loaded, env) = (reloader.loaded(), reloader.env());
+    let target = (wanted.host.as_deref().unwrap_or_default(), &*wanted.path);
+    let now = Timestamp::from(SystemTime::now());
+    let made = link::to_path(
+        (&loaded.config, env),
+        target,
+        wanted.key.as_deref(),
+        (now, wanted.life),
+    )?;
+    Ok(Link {
+        url: made.url,
+        expires: made
+            .key
+            .as_ref()
+            .map(|_| now.plus(wanted.life).secs() as f64),
+        key: made.key,
+    })
 }
 
 /// Sends what is written to it, line by line.
@@ -121,7 +193,28 @@ impl io::Write for LineSender {
     }
 }
 
-fn verdict(report: &doctor::Report) -> Verdict {
+/// Returns the keys that should have another value, but those that the environment sets: no override goes before it.
+fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
+    let Some(recommended) = &report.diagnosis.settings else {
+        return Vec::new();
+    };
+    let is_set = |key: &str| {
+        let mut settings = loaded.settings.iter();
+        let setting = settings.find(|setting| setting.key == key);
+        setting.is_some_and(|one| matches!(one.source, Some(ValueLocation::Variable(_))))
+    };
+    let all = doctor::suggestions(&loaded.config, recommended).into_iter();
+    all.filter(|one| !is_set(&one.key))
+        .map(|one| Suggestion {
+            key: one.key,
+            value: one.value,
+            present: one.present,
+            why: one.why,
+        })
+        .collect()
+}
+
+fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     let words = |stage: &Stage| match stage {
         Stage::Memory => "memory".to_owned(),
         Stage::Disk(path) => format!("disk {path}"),
@@ -152,6 +245,7 @@ fn verdict(report: &doctor::Report) -> Verdict {
             })
             .collect(),
         report: report.to_string(),
+        suggestions,
     }
 }
 
@@ -162,7 +256,13 @@ fn overview(config: &Config) -> Overview {
         endpoint: origin.endpoint.clone(),
         prices: prices(origin),
     });
+    let keys = |access: Option<&String>| {
+        let access = access.and_then(|name| config.access.get(name));
+        let signed = access.and_then(|access| access.signed.as_ref());
+        signed.map_or_else(Vec::new, |signed| signed.keys.keys().cloned().collect())
+    };
     let routes = config.routes().into_iter().map(|route| RouteInfo {
+        keys: keys(route.access.as_ref()),
         host: route.host,
         path: route.path,
         origin: route.origin,
@@ -189,6 +289,17 @@ fn overview(config: &Config) -> Overview {
         subscriptions: subscriptions.collect(),
         hooks: hooks.collect(),
         is_in_fleet: !config.fleet.nats.is_empty(),
+    }
+}
+
+fn last_event(event: LoggedEvent) -> LastEvent {
+    LastEvent {
+        time: event.time.0 as f64 / 1000.0,
+        source: event.source,
+        kind: event.kind.name().to_owned(),
+        key: event.key,
+        result: event.result.name().to_owned(),
+        lag: event.lag.map(|lag| lag.as_secs_f64()),
     }
 }
 

@@ -1,3 +1,4 @@
+use tidegate_access::SigningKey;
 use tidegate_config::parse;
 use tidegate_plan::Period;
 
@@ -117,7 +118,7 @@ fn mistakes_of_path_and_route_are_told() {
 #[test]
 fn mistakes_of_options_are_told() {
     let films = |args: &mut SignArgs| args.url = Some("https://films.example.org".into());
-    let several = "access `two`: it has several keys (a, b): name one with `--key`";
+    let several = "access `two`: it has several keys (a, b): name one";
     told("/films/a", films, several);
     let key = |args: &mut SignArgs| args.key = Some("k2".into());
     let unknown = "access `members`: it has no key `k2`; there are k1";

@@ -229,7 +229,7 @@ impl Check<'_, '_> {
 }
 
 /// Returns whether a text is scheme, host, and perhaps a port, as a browser sends them in `Origin` (RFC 6454, 6.2).
-fn is_site(text: &str) -> bool {
+pub(super) fn is_site(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;
     };

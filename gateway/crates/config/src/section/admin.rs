@@ -20,6 +20,9 @@ pub struct Admin {
     #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
     pub token: Option<Secret>,
     /// The page at `/`, and `/api/v1`: off, after a login, or read by all who reach it.
+    ///
+    /// `read` shows names of objects, also of private routes, and addresses of clients to all who reach the
+    /// listener; bytes of objects and every change ask for the token.
     pub console: ConsoleAccess,
 }
 
@@ -32,7 +35,7 @@ pub enum ConsoleAccess {
     /// Clients that show the token.
     #[default]
     Login,
-    /// All who reach the listener; a change asks for the token.
+    /// All who reach the listener; they see names of objects.
     Read,
 }
 

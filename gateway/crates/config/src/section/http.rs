@@ -12,6 +12,9 @@ use tidegate_plan::{ByteSize, Listen, Network, Period};
 pub struct Http {
     /// Address and port, or `unix:/path`; `{ address = "0.0.0.0:443", tls = true }` encrypts; a list for several.
     pub listen: Listeners,
+    /// Scheme and host by which clients reach it: links that the console and `sign` make begin with them.
+    #[schemars(extend("examples" = ["https://media.example.org"]))]
+    pub public_url: Option<String>,
     /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
     ///
     /// If an address has TLS, never more than one for each 80 KiB.
@@ -48,6 +51,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: Listeners(vec![Listen::Tcp(([127, 0, 0, 1], 8080).into()).into()]),
+            public_url: None,
             max_connections: 8192,
             header_timeout: Period::secs(10),
             idle_timeout: Period::secs(75),

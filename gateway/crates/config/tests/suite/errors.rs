@@ -64,7 +64,7 @@ listne = "127.0.0.1:1""#,
         (
             "[http]\nfrobnicate = 1\n",
             &[
-                "t.toml:2:1: `http.frobnicate`: there is no such key; there are `listen`, `max_connections`, `header_timeout`, `idle_timeout`, `write_timeout`, `max_header`, `max_uri`, `drain`, `trusted_proxies`, `purge_networks`, `server_timing`",
+                "t.toml:2:1: `http.frobnicate`: there is no such key; there are `listen`, `public_url`, `max_connections`, `header_timeout`, `idle_timeout`, `write_timeout`, `max_header`, `max_uri`, `drain`, `trusted_proxies`, `purge_networks`, `server_timing`",
             ],
         ),
         (

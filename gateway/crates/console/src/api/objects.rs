@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ApiError;
 use crate::Console;
+use crate::warms::WarmState;
 use tidegate_admin::place::{Below, Place, PlaceError};
 use tidegate_engine::names::{NameKind, PagePosition};
 use tidegate_engine::stat::{Present, Stat};
@@ -166,11 +167,7 @@ impl Pages {
 
 impl From<PlaceError> for ApiError {
     fn from(error: PlaceError) -> Self {
-        let status = match error {
-            PlaceError::BadPath(_) | PlaceError::Several => StatusCode::BAD_REQUEST,
-            PlaceError::NoRoute => StatusCode::NOT_FOUND,
-        };
-        Self::new(status, error)
+        Self::new(error.status(), error)
     }
 }
 
@@ -327,6 +324,21 @@ fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first:
             None => {}
         }
     }
+}
+
+/// The orders of the page to fetch objects.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct WarmList {
+    /// The last orders, the latest first; at most eight.
+    pub warms: Vec<WarmState>,
+}
+
+/// Answers `GET /api/v1/warms`.
+#[utoipa::path(get, path = "/api/v1/warms", responses((status = 200, body = WarmList)))]
+pub(crate) async fn warms(State(console): State<Console>) -> Json<WarmList> {
+    Json(WarmList {
+        warms: console.warms.list(),
+    })
 }
 
 /// Answers `GET /api/v1/objects`.

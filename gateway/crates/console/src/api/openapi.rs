@@ -4,7 +4,9 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
-use super::{access, links, now, objects, origins, settings, streams, tiers, writes};
+use super::{
+    access, connections, doctor, links, now, objects, origins, settings, streams, tiers, writes,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -19,13 +21,17 @@ use super::{access, links, now, objects, origins, settings, streams, tiers, writ
         streams::list,
         streams::stop,
         objects::list,
+        objects::warms,
         tiers::show,
         origins::list,
         writes::list,
         writes::resolve,
-        links::events,
-        links::hooks,
-        links::fleet,
+        connections::events,
+        connections::hooks,
+        connections::fleet,
+        links::make,
+        doctor::show,
+        doctor::order,
         settings::list,
         settings::routes,
         access::list,

@@ -1,4 +1,4 @@
-// The live part of a page, and a filter of settings. Each page works without it.
+// The live part of a page, a button that copies, and a filter of settings. Each page works without it.
 
 const live = document.getElementById("live");
 const connection = document.getElementById("connection");
@@ -62,6 +62,20 @@ if (live && section) {
     if (document.visibilityState === "visible") listen();
   });
   listen();
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    const field = document.getElementById(button.dataset.copy);
+    field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+    } catch {
+      // Over HTTP from another machine a page has no clipboard of its own.
+      document.execCommand("copy");
+    }
+    button.textContent = "Copied";
+  });
 }
 
 const filter = document.querySelector("[data-filter]");

@@ -1,60 +1,21 @@
 //! The section Doctor: measurements of memory, disks and buckets, and their judgement as a picture.
 
-use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Form};
 use maud::{Markup, html};
 use serde::Deserialize;
-use tokio::sync::mpsc;
 
 use super::chart::shares;
+use super::settings::{self, save};
 use super::{Page, check_form, csrf_field, done, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::gateway::Verdict;
+use crate::api::doctor::start;
+use crate::gateway::{Suggestion, Verdict};
 use crate::section::Section;
-use tidegate_telemetry::locks::Recover as _;
 
 const PATH: &str = "/console/doctor";
-
-/// The measurements end after this time in any case.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Lines of progress that are kept.
-const MAX_LINES: usize = 200;
-
-/// The last run.
-#[derive(Debug, Default)]
-pub(crate) struct DoctorRun(Mutex<Run>);
-
-#[derive(Debug, Clone, Default)]
-struct Run {
-    is_running: bool,
-    lines: Vec<String>,
-    result: Option<Result<Verdict, String>>,
-}
-
-impl DoctorRun {
-    fn run(&self) -> MutexGuard<'_, Run> {
-        self.0.lock().recover()
-    }
-
-    /// Begins a run; returns whether none was under way.
-    fn begin(&self) -> bool {
-        let mut run = self.run();
-        if run.is_running {
-            return false;
-        }
-        *run = Run {
-            is_running: true,
-            ..Run::default()
-        };
-        true
-    }
-}
 
 /// Answers `GET /console/doctor`.
 pub(crate) async fn page(
@@ -89,16 +50,16 @@ pub(crate) async fn page(
 
 /// Renders the live part.
 pub(crate) fn live(console: &Console) -> Markup {
-    let run = console.doctor.run().clone();
+    let run = console.doctor.state();
     html! {
-        @if run.is_running { p.verdict { span.dot.warn {} "It measures …" } }
-        @if !run.lines.is_empty() && run.result.is_none() {
+        @if run.running { p.verdict { span.dot.warn {} "It measures …" } }
+        @if run.running && !run.lines.is_empty() {
             ol.progress { @for line in &run.lines { li { (line) } } }
         }
-        @match &run.result {
-            None => {}
-            Some(Err(error)) => { div.message.error { p { (error) } } }
-            Some(Ok(verdict)) => { (self::verdict(console, verdict)) }
+        @if let Some(error) = &run.error { div.message.error { p { (error) } } }
+        @if let Some(verdict) = &run.verdict {
+            (self::verdict(console, verdict))
+            (suggestions(verdict, &run.applied))
         }
     }
 }
@@ -139,11 +100,54 @@ fn verdict(console: &Console, verdict: &Verdict) -> Markup {
     }
 }
 
+/// Renders what is to be set, with a button for each key.
+fn suggestions(verdict: &Verdict, applied: &[String]) -> Markup {
+    html! {
+        h2 { "What to set" }
+        @if verdict.suggestions.is_empty() {
+            p.empty { "No key of the configuration should have another value." }
+        } @else {
+            table.cards {
+                thead {
+                    tr {
+                        th scope="col" { "Key" }
+                        th scope="col" { "Value" }
+                        th scope="col" { "Reason" }
+                        th scope="col" { span.hidden { "Apply" } }
+                    }
+                }
+                tbody { @for one in &verdict.suggestions { (suggestion(one, applied.contains(&one.key))) } }
+            }
+        }
+    }
+}
+
+fn suggestion(one: &Suggestion, is_applied: bool) -> Markup {
+    html! {
+        tr {
+            th scope="row" data-label="Key" { code { (one.key) } }
+            td data-label="Value" { code { (one.value) } span.quiet { "was " (one.present) } }
+            td data-label="Reason" { (one.why) }
+            td {
+                @if is_applied {
+                    span.badge.good { "saved" }
+                } @else {
+                    button.small form="act" name="apply" value=(one.key)
+                        aria-label={ "Apply " (one.value) " to " (one.key) } { "Apply" }
+                }
+            }
+        }
+    }
+}
+
 /// The form of the section.
 #[derive(Deserialize)]
 pub(crate) struct DoctorForm {
     csrf: String,
-    object: String,
+    /// The path of an object to measure with.
+    object: Option<String>,
+    /// The key whose suggestion is applied, in place of a measurement.
+    apply: Option<String>,
 }
 
 /// Answers `POST /console/doctor`.
@@ -156,35 +160,23 @@ pub(crate) async fn act(
         Ok(own) => own.id,
         Err(refusal) => return *refusal,
     };
-    if !console.doctor.begin() {
-        return done(&console, own, PATH, Err("It runs already.".to_owned()));
+    if let Some(key) = form.apply {
+        let applied = apply(&console, &key).await;
+        return done(&console, own, PATH, applied);
     }
-    let objects = Some(form.object.trim().to_owned()).filter(|path| !path.is_empty());
-    tokio::spawn(run(console.clone(), objects.into_iter().collect()));
-    done(&console, own, PATH, Ok("It has begun.".to_owned()))
+    let begun = match start(&console, form.object.as_deref()) {
+        true => Ok("It has begun.".to_owned()),
+        false => Err("It runs already.".to_owned()),
+    };
+    done(&console, own, PATH, begun)
 }
 
-async fn run(console: Console, objects: Vec<String>) {
-    let (tell, mut lines) = mpsc::unbounded_channel();
-    let gateway = console.gateway.clone();
-    let examine = async {
-        tokio::select! {
-            result = tokio::time::timeout(TIMEOUT, gateway.examine(objects, tell)) => {
-                result.unwrap_or_else(|_| Err("it took longer than five minutes".to_owned()))
-            }
-            () = console.admin.draining.cancelled() => Err("the gateway stops".to_owned()),
-        }
-    };
-    let listen = async {
-        while let Some(line) = lines.recv().await {
-            let mut run = console.doctor.run();
-            if run.lines.len() < MAX_LINES {
-                run.lines.push(line);
-            }
-        }
-    };
-    let (result, ()) = tokio::join!(examine, listen);
-    let mut run = console.doctor.run();
-    run.is_running = false;
-    run.result = Some(result);
+/// Saves what the last run suggests for a key, as the section Settings does.
+async fn apply(console: &Console, key: &str) -> Result<String, String> {
+    let found = console.doctor.suggestion(key);
+    let found = found.ok_or("The last measurement suggests nothing for this key.")?;
+    let saved = save(console, key, Some(found.value)).await;
+    let report = saved.map_err(|error| error.to_string())?;
+    console.doctor.set_applied(key);
+    Ok(settings::words(&report))
 }

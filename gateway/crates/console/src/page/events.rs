@@ -10,8 +10,14 @@ use maud::{Markup, html};
 use super::{Page, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::links::{Fleet, Hook, Subscription, collect_events, collect_fleet, collect_hooks};
+use crate::api::connections::{
+    Fleet, Hook, Subscription, collect_events, collect_fleet, collect_hooks,
+};
+use crate::gateway::LastEvent;
 use crate::section::Section;
+
+/// Last events that are shown; the API has more.
+const MAX_SHOWN: usize = 50;
 
 /// Answers `GET /console/events`.
 pub(crate) async fn page(
@@ -30,15 +36,16 @@ pub(crate) async fn page(
 /// Renders the live part.
 pub(crate) fn live(console: &Console) -> Markup {
     let overview = console.gateway.overview();
-    let events = collect_events(console, &overview).subscriptions;
+    let events = collect_events(console, &overview);
     let hooks = collect_hooks(console, &overview).hooks;
     let fleet = collect_fleet(console, &overview);
     html! {
         h2 { "Events of buckets" }
-        @if events.is_empty() {
+        @if events.subscriptions.is_empty() {
             p.empty { "No bucket reports its changes: what is cached is fresh for its ttl." }
         }
-        @for one in &events { (subscription(one)) }
+        @for one in &events.subscriptions { (subscription(one)) }
+        @if !events.last.is_empty() { (last(&events.last)) }
         h2 { "Hooks" }
         @if hooks.is_empty() { p.empty { "No program is called when keys change." } }
         @for one in &hooks { (hook(one)) }
@@ -81,6 +88,45 @@ fn subscription(one: &Subscription) -> Markup {
                 }
                 (counts("Events", &one.events))
                 (counts("Gaps", &one.gaps))
+            }
+        }
+    }
+}
+
+/// Renders the last events. What each did stands in words.
+fn last(events: &[LastEvent]) -> Markup {
+    let words = |result: &str| match result {
+        "applied" => "in force here",
+        "duplicate" => "had come before",
+        "late" => "older than what is known",
+        _ => "could not be applied",
+    };
+    html! {
+        h3 { "Last events" }
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "Key" }
+                    th scope="col" { "Change" }
+                    th scope="col" { "Result" }
+                    th scope="col" { "Source" }
+                    th scope="col" { "Time (UTC)" }
+                }
+            }
+            tbody {
+                @for event in events.iter().take(MAX_SHOWN) {
+                    tr {
+                        th scope="row" data-label="Key" { span.name { (event.key) } }
+                        td data-label="Change" { (event.kind) }
+                        td data-label="Result" {
+                            (words(&event.result))
+                            @if event.result == "failed" { span.badge.bad { "failed" } }
+                            @if let Some(lag) = event.lag { span.quiet { "after " (format::duration(lag)) } }
+                        }
+                        td data-label="Source" { (event.source) }
+                        td data-label="Time (UTC)" { (format::time(event.time)) }
+                    }
+                }
             }
         }
     }

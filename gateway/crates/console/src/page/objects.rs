@@ -1,38 +1,27 @@
 //! The section Objects: the bucket by folder.
 
-use std::sync::Arc;
-
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use axum::{Extension, Form};
-use futures_util::StreamExt as _;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::chart::chunks;
+use super::chart::{chunks, shares};
 use super::preview::is_shown;
-use super::{Page, check_form, csrf_field, done, failure, format};
+use super::{Page, csrf_field, failure, format};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::objects::{Cached, Folder, FolderQuery, Name, collect};
 use crate::gateway::RouteInfo;
-use tidegate_admin::place::Place;
-use tidegate_admin::{Purge, PurgeExtent};
-use tidegate_engine::warm::Warmer;
-use tidegate_engine::{PurgeKind, ReadContext};
-use tidegate_plan::ObjectKey;
+use crate::section::Section;
+use tidegate_plan::route::{RouteRule, RouteTable};
+
+mod orders;
+
+pub(crate) use orders::act;
 
 const PATH: &str = "/console/objects";
-
-/// Objects that are warmed at a time.
-const WARM_AT_ONCE: usize = 4;
-
-/// Objects that one order of the page warms; the command `tidegate warm` has no such bound.
-const MAX_WARMED: usize = 1000;
-
-/// The bytes that a pin of the page keeps at most.
-const PIN_LIMIT: u64 = 10 << 30;
 
 /// The request of the page.
 #[derive(Debug, Default, Deserialize)]
@@ -67,18 +56,51 @@ pub(crate) async fn page(
         Err(error) => return failure(&console, &admitted, PATH, &error),
     };
     let csrf = admitted.session().map(|own| own.csrf.as_str());
+    let rules = routes.iter().map(|route| RouteRule {
+        host: route.host.clone(),
+        path: route.path.clone(),
+    });
     let view = View {
         path: &path,
         host: host.as_deref().unwrap_or_default(),
         csrf,
+        table: &RouteTable::new(rules),
+        routes: &routes,
     };
     let page = Page {
         path: PATH,
         title: "Objects",
-        live: None,
-        content: view.content(&folder, &routes),
+        live: Some(Section::Objects),
+        content: html! {
+            div #live { (live(&console)) }
+            (view.content(&folder))
+        },
     };
     page.render(&console, &admitted)
+}
+
+/// Renders the live part: the orders to fetch objects that are under way, and the last one that is over.
+pub(crate) fn live(console: &Console) -> Markup {
+    let warms = console.warms.list();
+    let last = warms.iter().find(|one| one.is_over);
+    let under_way = warms.iter().filter(|one| !one.is_over);
+    html! {
+        @for one in under_way.chain(last) {
+            @let share = (one.done + one.failed) as f64 / one.objects.max(1) as f64;
+            @let words = format!(
+                "{}: {} of {} objects, {} fetched",
+                one.path, one.done, one.objects, format::bytes(one.fetched)
+            );
+            div.stage {
+                p.quiet {
+                    (words)
+                    @if one.failed > 0 { span.badge.bad { (one.failed) " failed" } }
+                    @if one.is_over { span.badge { "over" } }
+                }
+                (shares(&words, &[("memory", share)]))
+            }
+        }
+    }
 }
 
 fn folder_of(path: &str) -> String {
@@ -93,17 +115,26 @@ struct View<'a> {
     path: &'a str,
     host: &'a str,
     csrf: Option<&'a str>,
+    /// The routes, to find that of a path.
+    table: &'a RouteTable,
+    /// The routes, in the order of the table.
+    routes: &'a [RouteInfo],
+}
+
+/// Returns the address of the page of a folder.
+fn address(path: &str, host: &str) -> String {
+    let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    format!("{PATH}?path={}&host={}", encode(path), encode(host))
 }
 
 impl View<'_> {
     fn link(&self, path: &str) -> String {
-        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        format!("{PATH}?path={}&host={}", encode(path), encode(self.host))
+        address(path, self.host)
     }
 
-    fn content(&self, folder: &Folder, routes: &[RouteInfo]) -> Markup {
+    fn content(&self, folder: &Folder) -> Markup {
         html! {
-            @if routes.len() > 1 { (self.routes(routes)) }
+            @if self.routes.len() > 1 { (self.route_list()) }
             nav aria-label="Folders" { ol.crumbs { (self.crumbs()) } }
             p.quiet { "Origin " (folder.origin) ", keys below " code { (if folder.prefix.is_empty() { "/" } else { &folder.prefix }) } }
             @if let Some(note) = &folder.note { p.message { (note) } }
@@ -135,13 +166,12 @@ impl View<'_> {
         }
     }
 
-    fn routes(&self, routes: &[RouteInfo]) -> Markup {
+    fn route_list(&self) -> Markup {
         html! {
             ul.routes {
-                @for route in routes {
+                @for route in self.routes {
                     li {
-                        a href={ (PATH) "?path=" (utf8_percent_encode(&folder_of(&route.path), NON_ALPHANUMERIC))
-                            "&host=" (utf8_percent_encode(route.host.as_deref().unwrap_or_default(), NON_ALPHANUMERIC)) } {
+                        a href=(address(&folder_of(&route.path), route.host.as_deref().unwrap_or_default())) {
                             (route.host.as_deref().unwrap_or_default()) (route.path)
                         }
                     }
@@ -223,6 +253,33 @@ impl View<'_> {
                 @if is_folder {
                     button.small name="order" value="pin" { "Pin" }
                     button.small name="order" value="unpin" { "Unpin" }
+                } @else {
+                    (self.link_buttons(path))
+                }
+            }
+        }
+    }
+
+    /// Returns a button for each link to an object that can be made; none if its route is closed and has no key.
+    fn link_buttons(&self, path: &str) -> Markup {
+        let found = self.table.find(self.host, path);
+        let Some(route) = found.and_then(|(index, _)| self.routes.get(index)) else {
+            return Markup::default();
+        };
+        html! {
+            @if route.access.is_none() {
+                button.small name="order" value="link" { "Make a link" }
+            } @else if !route.keys.is_empty() {
+                label {
+                    "Link for "
+                    select name="life" {
+                        @for (life, words) in orders::LIVES { option value=(life) { (words) } }
+                    }
+                }
+                @for key in &route.keys {
+                    button.small name="order" value={ "link " (key) } {
+                        "Make a signed link" @if route.keys.len() > 1 { " with " (key) }
+                    }
                 }
             }
         }
@@ -254,136 +311,5 @@ fn words(cached: &Cached, size: u64) -> String {
             format::bytes(disk),
             format::bytes(absent)
         ),
-    }
-}
-
-/// The form of the section.
-#[derive(Deserialize)]
-pub(crate) struct OrderForm {
-    csrf: String,
-    path: String,
-    host: Option<String>,
-    back: Option<String>,
-    order: String,
-}
-
-/// Answers `POST /console/objects`.
-pub(crate) async fn act(
-    State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
-    Form(form): Form<OrderForm>,
-) -> Response {
-    let own = match check_form(&admitted, &form.csrf) {
-        Ok(own) => own.id,
-        Err(refusal) => return *refusal,
-    };
-    let host = form.host.filter(|host| !host.is_empty());
-    let view = View {
-        path: &form.path,
-        host: host.as_deref().unwrap_or_default(),
-        csrf: None,
-    };
-    let back = view.link(form.back.as_deref().unwrap_or("/"));
-    let place = Place {
-        path: form.path.clone(),
-        host: host.clone(),
-    };
-    let result = match form.order.as_str() {
-        "purge" => purge(&console, place, PurgeKind::Hard).await,
-        "stale" => purge(&console, place, PurgeKind::Soft).await,
-        "warm" => warm(&console, place).await,
-        "pin" => pin(&console, place, true).await,
-        "unpin" => pin(&console, place, false).await,
-        _ => Err("This is not known.".to_owned()),
-    };
-    done(&console, own, &back, result)
-}
-
-async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<String, String> {
-    let is_folder = place.path.ends_with('/');
-    let purge = Purge {
-        extent: match is_folder {
-            true => PurgeExtent::Prefix(place.path),
-            false => PurgeExtent::Path(place.path),
-        },
-        host: place.host,
-        kind,
-    };
-    let purged = console
-        .admin
-        .control
-        .purge(&purge)
-        .await
-        .map_err(|error| error.to_string())?;
-    tracing::info!(extent = ?purge.extent, ?kind, "purged");
-    let names = purged.names.join(", ");
-    Ok(match kind {
-        PurgeKind::Hard => format!("Purged: {names}."),
-        PurgeKind::Soft => format!("Stale now: {names}."),
-    })
-}
-
-async fn pin(console: &Console, place: Place, keep: bool) -> Result<String, String> {
-    let below = console
-        .admin
-        .locate
-        .below(&place)
-        .map_err(|error| error.to_string())?;
-    if !keep {
-        let unpinned = console.admin.pins.unpin(&below).await;
-        unpinned.map_err(|error| error.to_string())?;
-        tracing::info!(origin = %below.origin, prefix = ?below.prefix, "unpinned");
-        return Ok("It is pinned no more.".to_owned());
-    }
-    let note = console.admin.pins.pin(&below, PIN_LIMIT).await;
-    let note = note.map_err(|error| error.to_string())?;
-    tracing::info!(origin = %below.origin, prefix = ?below.prefix, limit = PIN_LIMIT, "pinned");
-    let words = format!("Up to {} of it stay on disk.", format::bytes(PIN_LIMIT));
-    Ok(match note {
-        Some(note) => format!("{words} {note}"),
-        None => words,
-    })
-}
-
-/// Warms an object, or the first objects below a folder, in the background.
-async fn warm(console: &Console, place: Place) -> Result<String, String> {
-    let admin = console.admin.clone();
-    let mut objects = Vec::new();
-    if place.path.ends_with('/') {
-        let below = admin
-            .locate
-            .below(&place)
-            .map_err(|error| error.to_string())?;
-        let listed = admin
-            .engine
-            .keys(&below.source, &below.prefix, None, MAX_WARMED as u16)
-            .await;
-        let listed = listed.map_err(|error| error.to_string())?;
-        let keys = listed
-            .objects
-            .iter()
-            .filter_map(|(key, _)| ObjectKey::new(key).ok());
-        objects.extend(keys.map(|key| (below.source.clone(), key)));
-    } else {
-        let located = admin
-            .locate
-            .objects(&place)
-            .map_err(|error| error.to_string())?;
-        objects.extend(located.into_iter().map(|one| (one.source, one.key)));
-    }
-    let count = objects.len();
-    tokio::spawn(async move {
-        let warmer = Arc::new(Warmer::new(admin.engine.clone(), None));
-        let one = |(source, key)| warm_one(warmer.clone(), source, key);
-        let warm = futures_util::stream::iter(objects).for_each_concurrent(WARM_AT_ONCE, one);
-        let _ = admin.draining.run_until_cancelled(warm).await;
-    });
-    Ok(format!("{count} objects are being fetched."))
-}
-
-async fn warm_one(warmer: Arc<Warmer>, source: Arc<ReadContext>, key: ObjectKey) {
-    let quiet = |_: u64| {};
-    if let Err(error) = warmer.warm(&source, &key, &quiet).await {
-        tracing::warn!(%error, key = key.as_str(), "an object was not warmed");
     }
 }

@@ -11,7 +11,7 @@ use super::{Page, check_form, csrf_field, done};
 use crate::Console;
 use crate::access::Admitted;
 use crate::gateway::{ChangeNeeds, Setting, SettingSource};
-use tidegate_admin::reload::{OverrideChange, ReloadReport};
+use tidegate_admin::reload::{OverrideChange, ReloadError, ReloadReport};
 
 const PATH: &str = "/console/settings";
 
@@ -224,15 +224,12 @@ pub(crate) async fn act(
         Ok(own) => own.id,
         Err(refusal) => return *refusal,
     };
-    let reload = console.admin.reload.clone();
     let key = form.key.unwrap_or_default();
     let result = match form.action.as_str() {
-        "reload" => reload.reload().await,
+        "reload" => console.admin.reload.clone().reload().await,
         "set" | "unset" => {
             let value = form.value.clone().filter(|_| form.action == "set");
-            tracing::info!(key, unset = value.is_none(), "override");
-            let key = key.clone();
-            reload.set(OverrideChange { key, value }).await
+            save(&console, &key, value).await
         }
         _ => return done(&console, own, PATH, Err("This is not known.".to_owned())),
     };
@@ -253,8 +250,21 @@ pub(crate) async fn act(
     }
 }
 
+/// Saves an override, or undoes it.
+pub(super) async fn save(
+    console: &Console,
+    key: &str,
+    value: Option<String>,
+) -> Result<ReloadReport, ReloadError> {
+    let key = key.to_owned();
+    console
+        .admin
+        .set_override(OverrideChange { key, value })
+        .await
+}
+
 /// Says what a reload has done.
-fn words(report: &ReloadReport) -> String {
+pub(super) fn words(report: &ReloadReport) -> String {
     let list = |keys: &[String]| keys.join(", ");
     match (report.changed.is_empty(), report.needs_restart.is_empty()) {
         (true, true) => "The configuration is as it was.".to_owned(),

@@ -151,6 +151,7 @@ impl World {
             size: None,
             deadline: Duration::from_secs(30),
             numbers: Arc::default(),
+            tracer: None,
         };
         change(&mut settings);
         let write_path = WritePath::new(&engine);

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::files::Files;
 use crate::metrics::Operation;
+use tidegate_telemetry::trace::{self, Span};
 
 /// Files as the kernel sees them.
 #[derive(Debug)]
@@ -53,8 +54,15 @@ impl Adapter {
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let files = self.files.clone();
+        let tracer = files.settings.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(operation.name(), None));
+        let span = span.map(Box::new);
         let work = async move {
-            let done = work.await;
+            let done = match span {
+                None => work.await,
+                // Boxed, so that a request that is not traced does not carry its state.
+                Some(span) => Box::pin(traced(*span, work)).await,
+            };
             files.metrics.done(operation, done.is_err());
             done
         };
@@ -77,4 +85,20 @@ impl Adapter {
             }
         }
     }
+}
+
+/// Carries out a request as the first step of a trace. A missing file is an answer, and not a failure.
+async fn traced<T>(
+    mut span: Span,
+    work: impl Future<Output = Result<T, Errno>>,
+) -> Result<T, Errno> {
+    let done = trace::within(Some(&span), work).await;
+    span.set("tidegate.frontend", "mount");
+    if let Err(errno) = &done {
+        span.set("tidegate.errno", u64::from(errno.code().unsigned_abs()));
+        if errno.code() == Errno::EIO.code() {
+            span.fail();
+        }
+    }
+    done
 }

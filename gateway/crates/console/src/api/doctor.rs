@@ -1,0 +1,212 @@
+//! `GET /api/v1/doctor` and `POST /api/v1/doctor`: measurements of memory, disks and buckets, and their judgement.
+//!
+//! One run at a time, whose result stays until the next one begins.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use crate::Console;
+use crate::gateway::{Suggestion, Verdict};
+use tidegate_telemetry::locks::Recover as _;
+
+/// The measurements end after this time in any case.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Lines of progress that are kept.
+const MAX_LINES: usize = 200;
+
+/// The last run.
+#[derive(Debug, Default)]
+pub(crate) struct DoctorRun(Mutex<DoctorState>);
+
+/// The state of the last run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+pub struct DoctorState {
+    /// Whether it is under way.
+    pub running: bool,
+    /// Its progress, a line for each measurement; at most 200.
+    pub lines: Vec<String>,
+    /// Its result.
+    pub verdict: Option<Verdict>,
+    /// The reason why it has no result, in words.
+    pub error: Option<String>,
+    /// The keys whose suggestion was applied from the page.
+    pub applied: Vec<String>,
+}
+
+/// A run that is ordered.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DoctorOrder {
+    /// The path of an object to measure the bucket with, percent-encoded; it should have at least 64 MiB.
+    pub object: Option<String>,
+}
+
+/// A run under way. Dropped without a result, as after a panic, it ends the run with an error.
+struct RunUnderWay(Arc<DoctorRun>);
+
+impl RunUnderWay {
+    /// Ends the run.
+    fn end(self, result: Result<Verdict, String>) {
+        let mut run = self.0.run();
+        match result {
+            Ok(verdict) => run.verdict = Some(verdict),
+            Err(error) => run.error = Some(error),
+        }
+    }
+}
+
+impl Drop for RunUnderWay {
+    fn drop(&mut self) {
+        let mut run = self.0.run();
+        run.running = false;
+        if run.verdict.is_none() && run.error.is_none() {
+            run.error = Some("the measurement broke off: the log says why".to_owned());
+        }
+    }
+}
+
+impl DoctorRun {
+    fn run(&self) -> MutexGuard<'_, DoctorState> {
+        self.0.lock().recover()
+    }
+
+    /// Begins a run; `None`: one is under way.
+    fn begin(self: &Arc<Self>) -> Option<RunUnderWay> {
+        let mut run = self.run();
+        if run.running {
+            return None;
+        }
+        *run = DoctorState {
+            running: true,
+            ..DoctorState::default()
+        };
+        Some(RunUnderWay(self.clone()))
+    }
+
+    /// Returns the state of the last run.
+    pub(crate) fn state(&self) -> DoctorState {
+        self.run().clone()
+    }
+
+    /// Takes that the suggestion for a key was applied.
+    pub(crate) fn set_applied(&self, key: &str) {
+        self.run().applied.push(key.to_owned());
+    }
+
+    /// Adds a line of progress.
+    fn add(&self, line: String) {
+        let mut run = self.run();
+        if run.lines.len() < MAX_LINES {
+            run.lines.push(line);
+        }
+    }
+
+    /// Returns what the last run suggests for a key.
+    pub(crate) fn suggestion(&self, key: &str) -> Option<Suggestion> {
+        let run = self.run();
+        let verdict = run.verdict.as_ref()?;
+        let found = verdict.suggestions.iter().find(|one| one.key == key);
+        found.cloned()
+    }
+}
+
+/// Begins a run in the background, with this object to measure its bucket with; returns whether none was under way.
+pub(crate) fn start(console: &Console, object: Option<&str>) -> bool {
+    let Some(under_way) = console.doctor.begin() else {
+        return false;
+    };
+    let object = object.map(str::trim).filter(|path| !path.is_empty());
+    let objects = object.map(str::to_owned).into_iter().collect();
+    tokio::spawn(run(console.clone(), under_way, objects));
+    true
+}
+
+async fn run(console: Console, under_way: RunUnderWay, objects: Vec<String>) {
+    let (tell, mut lines) = mpsc::unbounded_channel();
+    let gateway = console.gateway.clone();
+    let examine = async {
+        tokio::select! {
+            result = tokio::time::timeout(TIMEOUT, gateway.examine(objects, tell)) => {
+                result.unwrap_or_else(|_| Err("it took longer than five minutes".to_owned()))
+            }
+            () = console.admin.draining.cancelled() => Err("the gateway stops".to_owned()),
+        }
+    };
+    let listen = async {
+        while let Some(line) = lines.recv().await {
+            console.doctor.add(line);
+        }
+    };
+    let (result, ()) = tokio::join!(examine, listen);
+    under_way.end(result);
+}
+
+/// Answers `GET /api/v1/doctor`.
+#[utoipa::path(get, path = "/api/v1/doctor", responses((status = 200, body = DoctorState)))]
+pub(crate) async fn show(State(console): State<Console>) -> Json<DoctorState> {
+    Json(console.doctor.state())
+}
+
+/// Answers `POST /api/v1/doctor`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/doctor",
+    request_body = DoctorOrder,
+    responses((status = 202), (status = 409, body = ApiError))
+)]
+pub(crate) async fn order(
+    State(console): State<Console>,
+    Json(order): Json<DoctorOrder>,
+) -> Result<StatusCode, ApiError> {
+    match start(&console, order.object.as_deref()) {
+        true => Ok(StatusCode::ACCEPTED),
+        false => Err(ApiError::new(StatusCode::CONFLICT, "it runs already")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_that_panics_or_is_dropped_is_over() {
+        let doctor = Arc::<DoctorRun>::default();
+        let under_way = doctor.begin().expect("none runs");
+        assert!(doctor.begin().is_none(), "one at a time");
+        let panics = tokio::spawn(async move {
+            let _under_way = under_way;
+            panic!("of a measurement");
+        });
+        assert!(panics.await.is_err());
+        let run = doctor.state();
+        assert!(!run.running && run.error.is_some());
+        let under_way = doctor.begin().expect("it is over");
+        let never = async move {
+            std::future::pending::<()>().await;
+            under_way.end(Err(String::new()));
+        };
+        drop(never);
+        assert!(!doctor.state().running);
+        let last = doctor.begin().expect("it is over");
+        assert_eq!(
+            doctor.state().error,
+            None,
+            "nothing is left of the last one"
+        );
+        last.end(Err("in words".to_owned()));
+        let run = doctor.state();
+        assert_eq!(
+            (run.running, run.error),
+            (false, Some("in words".to_owned()))
+        );
+    }
+}

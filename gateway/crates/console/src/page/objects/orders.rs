@@ -1,0 +1,216 @@
+//! The orders of the section Objects: purge, warm, pin, and links.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::{Extension, Form};
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+
+use super::address;
+use crate::Console;
+use crate::access::Admitted;
+use crate::api::links::{self, LinkOrder};
+use crate::page::{check_form, done, format, say};
+use crate::sampler::unix_time;
+use crate::sessions::Message;
+use crate::warms::WarmUnderWay;
+use tidegate_admin::place::Place;
+use tidegate_admin::{Purge, PurgeExtent};
+use tidegate_engine::warm::Warmer;
+use tidegate_engine::{PurgeKind, ReadContext};
+use tidegate_plan::ObjectKey;
+
+/// Objects that are warmed at a time.
+const WARM_AT_ONCE: usize = 4;
+
+/// Objects that one order of the page warms; the command `tidegate warm` has no such bound.
+const MAX_WARMED: usize = 1000;
+
+/// The bytes that a pin of the page keeps at most.
+const PIN_LIMIT: u64 = 10 << 30;
+
+/// The lives of links to choose from, in seconds and in words.
+pub(super) const LIVES: [(u64, &str); 4] = [
+    (86_400, "a day"),
+    (3_600, "an hour"),
+    (604_800, "a week"),
+    (2_592_000, "30 days"),
+];
+
+/// The form of the section.
+#[derive(Deserialize)]
+pub(crate) struct OrderForm {
+    csrf: String,
+    path: String,
+    host: Option<String>,
+    back: Option<String>,
+    order: String,
+    /// The life of a link, in seconds.
+    life: Option<u64>,
+}
+
+/// Answers `POST /console/objects`.
+pub(crate) async fn act(
+    State(console): State<Console>,
+    Extension(admitted): Extension<Admitted>,
+    Form(form): Form<OrderForm>,
+) -> Response {
+    let own = match check_form(&admitted, &form.csrf) {
+        Ok(own) => own.id,
+        Err(refusal) => return *refusal,
+    };
+    let host = form.host.filter(|host| !host.is_empty());
+    let back = address(
+        form.back.as_deref().unwrap_or("/"),
+        host.as_deref().unwrap_or_default(),
+    );
+    if let Some(key) = form.order.strip_prefix("link") {
+        let key = Some(key.trim_start().to_owned()).filter(|key| !key.is_empty());
+        let wanted = LinkOrder {
+            path: form.path,
+            host,
+            key,
+            life: form.life,
+        };
+        let message = link(&console, wanted).await;
+        return say(&console, own, &back, message);
+    }
+    let place = Place {
+        path: form.path,
+        host,
+    };
+    let result = match form.order.as_str() {
+        "purge" => purge(&console, place, PurgeKind::Hard).await,
+        "stale" => purge(&console, place, PurgeKind::Soft).await,
+        "warm" => warm(&console, place).await,
+        "pin" => pin(&console, place, true).await,
+        "unpin" => pin(&console, place, false).await,
+        _ => Err("This is not known.".to_owned()),
+    };
+    done(&console, own, &back, result)
+}
+
+/// Makes a link, for the reader to copy.
+async fn link(console: &Console, wanted: LinkOrder) -> Message {
+    let made = links::order(console, wanted).await;
+    let made = made.map(|link| {
+        let text = match (&link.key, link.expires) {
+            (Some(key), Some(end)) => {
+                let end = format::time(end);
+                format!("This link works until {end} UTC. The key {key} has signed it.")
+            }
+            _ => "This path is open to all.".to_owned(),
+        };
+        let begin = match link.url.starts_with('/') {
+            true => " It has no host, for `http.public_url` is not set.",
+            false => "",
+        };
+        (format!("{text}{begin}"), link.url)
+    });
+    let is_error = made.is_err();
+    let (text, copy) = match made {
+        Ok((text, url)) => (text, Some(url)),
+        Err(error) => (error.error, None),
+    };
+    Message {
+        text,
+        is_error,
+        copy,
+    }
+}
+
+async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<String, String> {
+    let is_folder = place.path.ends_with('/');
+    let purge = Purge {
+        extent: match is_folder {
+            true => PurgeExtent::Prefix(place.path),
+            false => PurgeExtent::Path(place.path),
+        },
+        host: place.host,
+        kind,
+    };
+    let purged = console.admin.purge(&purge).await;
+    let purged = purged.map_err(|error| error.to_string())?;
+    let names = purged.names.join(", ");
+    Ok(match kind {
+        PurgeKind::Hard => format!("Purged: {names}."),
+        PurgeKind::Soft => format!("Stale now: {names}."),
+    })
+}
+
+async fn pin(console: &Console, place: Place, keep: bool) -> Result<String, String> {
+    let below = console
+        .admin
+        .locate
+        .below(&place)
+        .map_err(|error| error.to_string())?;
+    if !keep {
+        let unpinned = console.admin.unpin(&below).await;
+        unpinned.map_err(|error| error.to_string())?;
+        return Ok("It is pinned no more.".to_owned());
+    }
+    let note = console.admin.pin(&below, PIN_LIMIT).await;
+    let note = note.map_err(|error| error.to_string())?;
+    let words = format!("Up to {} of it stay on disk.", format::bytes(PIN_LIMIT));
+    Ok(match note {
+        Some(note) => format!("{words} {note}"),
+        None => words,
+    })
+}
+
+/// Warms an object, or the first objects below a folder, in the background.
+async fn warm(console: &Console, place: Place) -> Result<String, String> {
+    let admin = console.admin.clone();
+    let mut objects = Vec::new();
+    if place.path.ends_with('/') {
+        let below = admin
+            .locate
+            .below(&place)
+            .map_err(|error| error.to_string())?;
+        let listed = admin
+            .engine
+            .keys(&below.source, &below.prefix, None, MAX_WARMED as u16)
+            .await;
+        let listed = listed.map_err(|error| error.to_string())?;
+        let keys = listed
+            .objects
+            .iter()
+            .filter_map(|(key, _)| ObjectKey::new(key).ok());
+        objects.extend(keys.map(|key| (below.source.clone(), key)));
+    } else {
+        let located = admin
+            .locate
+            .objects(&place)
+            .map_err(|error| error.to_string())?;
+        objects.extend(located.into_iter().map(|one| (one.source, one.key)));
+    }
+    let count = objects.len();
+    let under_way = console
+        .warms
+        .begin(place.path, count as u64, unix_time())
+        .ok_or("Other orders are under way: wait until one is over.")?;
+    tokio::spawn(async move {
+        let warmer = Arc::new(Warmer::new(admin.engine.clone(), None));
+        let under_way = Arc::new(under_way);
+        let one = |(source, key)| warm_one(warmer.clone(), under_way.clone(), source, key);
+        let warm = futures_util::stream::iter(objects).for_each_concurrent(WARM_AT_ONCE, one);
+        let _ = admin.draining.run_until_cancelled(warm).await;
+    });
+    Ok(format!("{count} objects are being fetched."))
+}
+
+async fn warm_one(
+    warmer: Arc<Warmer>,
+    under_way: Arc<WarmUnderWay>,
+    source: Arc<ReadContext>,
+    key: ObjectKey,
+) {
+    let add = |bytes| under_way.add(bytes);
+    let warmed = warmer.warm(&source, &key, &add).await;
+    under_way.count(warmed.is_ok());
+    if let Err(error) = warmed {
+        tracing::warn!(%error, key = key.as_str(), "an object was not warmed");
+    }
+}

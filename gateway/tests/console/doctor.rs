@@ -1,0 +1,163 @@
+//! The doctor of the page: it measures a running gateway, judges it, and its suggestions are settings that can be saved.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::admission::log_in_at;
+use super::serving::Serving;
+use super::{AUTH, World, ask, configuration, post_to, sample, send};
+
+/// Timeout of the measurements, which take some 20 s on a machine that is not busy.
+const MEASURED: Duration = Duration::from_secs(300);
+
+/// The state of the last run.
+async fn state(serving: &Serving) -> Value {
+    let got = ask(serving.admin, Method::GET, "/api/v1/doctor", &[AUTH]).await;
+    assert_eq!(got.status, 200, "{}", got.text());
+    serde_json::from_slice(&got.body).expect("JSON")
+}
+
+async fn page(serving: &Serving, cookie: &str) -> String {
+    let session = [("cookie", cookie)];
+    let got = ask(serving.admin, Method::GET, "/console/doctor", &session).await;
+    assert_eq!(got.status, 200, "{}", got.text());
+    got.text()
+}
+
+/// Returns a gateway whose budget is too small for any bucket, with an object to measure.
+async fn start(world: &World) -> Serving {
+    world.put("measured.bin", &sample(4 << 20, 1)).await;
+    let small = "[cache]\nbudget = \"4MiB\"";
+    let config = configuration(world).replace("[cache]", small);
+    let mut serving = Serving::configured(&config);
+    serving.start().await;
+    serving
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_measures_and_its_suggestions_are_saved() {
+    let world = World::new().await;
+    let mut serving = start(&world).await;
+    let (cookie, csrf) = log_in_at(serving.admin).await;
+    let order = |fields: &str| format!("csrf={csrf}&{fields}");
+    let path = "/console/doctor";
+    assert!(!page(&serving, &cookie).await.contains("What to set"));
+    let begin = order("object=%2Fmeasured.bin");
+    let got = post_to(serving.admin, path, &cookie, &begin).await;
+    assert_eq!(got.status, 303, "{}", got.text());
+    assert!(page(&serving, &cookie).await.contains("It measures"));
+    let json_type = ("content-type", "application/json");
+    let headers = [AUTH, json_type];
+    let again = send(
+        serving.admin,
+        Method::POST,
+        "/api/v1/doctor",
+        &headers,
+        "{}",
+    );
+    assert_eq!(again.await.status, 409, "one at a time");
+    let over = async {
+        loop {
+            let now = state(&serving).await;
+            if now["running"] == json!(false) {
+                return now;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let result = timeout(MEASURED, over).await.expect("it ends");
+    judges(&result);
+    let text = page(&serving, &cookie).await;
+    let narrow = result["verdict"]["narrowest"].as_str().expect("a stage");
+    assert!(
+        text.contains(&format!("The narrow one: {narrow}")),
+        "{text}"
+    );
+    assert!(text.contains("value=\"cache.budget\""), "{text}");
+    is_applied(&serving, &cookie, &order("apply=cache.budget"), &result).await;
+    serving.end().await;
+}
+
+/// Checks that each part was measured, and what follows from it.
+fn judges(result: &Value) {
+    assert_eq!(result["error"], Value::Null, "{result}");
+    assert!(
+        result["lines"]
+            .as_array()
+            .is_some_and(|lines| lines.len() >= 5)
+    );
+    let verdict = &result["verdict"];
+    let stages = verdict["stages"].as_array().expect("stages");
+    let names: Vec<_> = stages
+        .iter()
+        .map(|one| one["stage"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(
+        (names[0], names[2]),
+        ("bucket of media", "memory"),
+        "{names:?}"
+    );
+    assert!(stages.iter().all(|one| one["rate"].as_f64() > Some(0.0)));
+    let slowest = stages
+        .iter()
+        .min_by(|a, b| {
+            a["rate"]
+                .as_f64()
+                .partial_cmp(&b["rate"].as_f64())
+                .expect("numbers")
+        })
+        .expect("stages");
+    assert_eq!(verdict["narrowest"], slowest["stage"], "{verdict}");
+    assert!(
+        verdict["report"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("Measured"))
+    );
+}
+
+/// Applies a suggestion: first where it cannot be saved, and then where it can.
+async fn is_applied(serving: &Serving, cookie: &str, form: &str, result: &Value) {
+    let path = "/console/doctor";
+    let right = std::fs::read_to_string(serving.config()).expect("written");
+    std::fs::write(serving.config(), format!("{right}[nonsense]\n")).expect("written");
+    let got = post_to(serving.admin, path, cookie, form).await;
+    assert_eq!(got.status, 303, "{}", got.text());
+    let text = page(serving, cookie).await;
+    assert!(
+        text.contains("there is no such key"),
+        "its error is shown: {text}"
+    );
+    assert!(
+        text.contains("value=\"cache.budget\""),
+        "it can be tried again"
+    );
+    std::fs::write(serving.config(), right).expect("written");
+    post_to(serving.admin, path, cookie, form).await;
+    let text = page(serving, cookie).await;
+    assert!(text.contains("After a restart: cache.budget"), "{text}");
+    assert!(!text.contains("value=\"cache.budget\""), "it is saved");
+    let suggested = result["verdict"]["suggestions"].as_array().expect("a list");
+    let budget = suggested.iter().find(|one| one["key"] == "cache.budget");
+    let value = budget.expect("it is too small")["value"].as_str();
+    let got = ask(serving.admin, Method::GET, "/overrides", &[AUTH]).await;
+    let expected = json!({ "overridden": ["cache.budget"] });
+    let kept: Value = serde_json::from_slice(&got.body).expect("JSON");
+    assert_eq!(kept, expected);
+    let settings = ask(serving.admin, Method::GET, "/api/v1/settings", &[AUTH]).await;
+    let settings: Value = serde_json::from_slice(&settings.body).expect("JSON");
+    let all = settings["settings"].as_array().expect("a list");
+    let shown = all.iter().find(|one| one["key"] == "cache.budget");
+    let shown = shown.expect("the key");
+    assert_eq!(shown["source"], "override", "{shown}");
+    assert_eq!(shown["value"].as_str(), value, "{shown}");
+    let unknown = form.replace("apply=cache.budget", "apply=admin.token");
+    post_to(serving.admin, path, cookie, &unknown).await;
+    assert!(
+        page(serving, cookie)
+            .await
+            .contains("suggests nothing for this key")
+    );
+}

@@ -1,0 +1,63 @@
+//! Requests of the kernel at a collector of traces: each is a trace, with what it waited for.
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+
+use crate::MIB;
+use crate::collector::{Receiver, named, text};
+use crate::fake_s3::FakeS3;
+use crate::mount::{Mounted, blocking};
+use crate::reading::sample;
+
+/// Returns the spans that begin a trace and have this name.
+fn roots<'s>(spans: &'s [Span], name: &str) -> Vec<&'s Span> {
+    let all = named(spans, name).into_iter();
+    all.filter(|span| span.parent_span_id.is_empty()).collect()
+}
+
+/// Returns whether one of the traces has a span of this name.
+fn has(spans: &[Span], traces: &[&Span], name: &str) -> bool {
+    named(spans, name)
+        .iter()
+        .any(|span| traces.iter().any(|root| root.trace_id == span.trace_id))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_of_a_mount_is_traced_step_by_step() {
+    let store = FakeS3::start().await;
+    store.bucket.put("film", sample(1, 4 * MIB));
+    let collector = Receiver::start(true).await;
+    let trace = format!(
+        "[trace]\nendpoint = \"http://{}\"\nsample = 1.0\n",
+        collector.address
+    );
+    let mounted = Mounted::start(&store.settings(), &trace).await;
+    let (film, none) = (mounted.path("film"), mounted.path("none"));
+    let (read, missing) = blocking(move || (std::fs::read(film), std::fs::metadata(none))).await;
+    assert!(read.expect("read") == sample(1, 4 * MIB));
+    assert!(missing.is_err());
+    collector.traces("read", 1).await;
+    mounted.gateway.stop().await;
+    let all = collector.spans();
+    let (looked_up, reads) = (roots(&all, "look_up"), roots(&all, "read"));
+    assert!(has(&all, &looked_up, "origin request"), "{all:#?}");
+    assert!(has(&all, &reads, "flight") && has(&all, &reads, "origin request"));
+    assert!(
+        reads
+            .iter()
+            .all(|span| text(span, "tidegate.frontend") == "mount")
+    );
+    let failed =
+        |span: &&&Span| span.status.as_ref().map(|it| it.code) == Some(StatusCode::Error as i32);
+    assert!(
+        looked_up.iter().filter(failed).next().is_none(),
+        "a missing file is an answer"
+    );
+    let errno = looked_up
+        .iter()
+        .find(|span| span.attributes.iter().any(|it| it.key == "tidegate.errno"));
+    assert_eq!(
+        text(errno.expect("of the missing file"), "tidegate.errno"),
+        "2"
+    );
+}
