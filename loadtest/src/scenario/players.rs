@@ -33,6 +33,8 @@ const LOCAL: &str = "local";
 const MINUTES: u64 = 60;
 /// The seconds of each playback.
 const SECONDS: u64 = 10;
+/// The seconds of a playback that is not counted.
+const WARM_UP: f64 = 0.5;
 /// The uploads at once.
 const UPLOADS: usize = 4;
 
@@ -87,9 +89,11 @@ pub async fn run(context: &Context) -> Result<Report> {
                 let source = Source::start(context, way, &cloud, &shelf.local, &mut report);
                 sources.extend(source.await?);
             }
+            let start = Source::start(context, DIRECT, &cloud, &shelf.local, &mut report);
             let stage = Stage {
                 name,
                 player,
+                warm_up: start.await?,
                 seconds: context.options.seconds.unwrap_or(SECONDS) as f64,
             };
             stage
@@ -151,6 +155,8 @@ async fn shelve(context: &Context, folder: &Path) -> Result<Shelf> {
 struct Stage {
     name: &'static str,
     player: Player,
+    /// Signed URLs that no counted playback has.
+    warm_up: Option<Source>,
     seconds: f64,
 }
 
@@ -167,10 +173,11 @@ impl Stage {
             if !self.player.plays(medium).await? {
                 continue;
             }
+            self.warm_up(context, medium).await?;
             for source in sources.iter_mut() {
                 let url = source.url(medium).await?;
                 let before = source.asked();
-                let played = self.play(context, medium, &url).await;
+                let played = self.play(context, medium, &url, self.seconds).await;
                 let asked = source.settled().await.since(before);
                 results.add((self.name, medium.name, source.name()), played, asked);
             }
@@ -179,8 +186,24 @@ impl Stage {
         Ok(())
     }
 
-    async fn play(&self, context: &Context, medium: &Medium, url: &str) -> Result<Played> {
-        let (dir, seconds) = (context.dir(), self.seconds);
+    /// Has a browser start what it needs for a medium: its first playback of a kind takes much longer than the others.
+    async fn warm_up(&self, context: &Context, medium: &Medium) -> Result<()> {
+        if let (Player::Chromium(_), Some(source)) = (&self.player, &self.warm_up) {
+            let url = source.url(medium).await?;
+            self.play(context, medium, &url, WARM_UP).await?;
+            source.settled().await;
+        }
+        Ok(())
+    }
+
+    async fn play(
+        &self,
+        context: &Context,
+        medium: &Medium,
+        url: &str,
+        seconds: f64,
+    ) -> Result<Played> {
+        let dir = context.dir();
         match &self.player {
             Player::Chromium(chromium) => chromium.play(medium.tag, url, seconds).await,
             Player::Mpv => mpv::play(dir, url, seconds).await,
