@@ -131,6 +131,10 @@ fleet:
 long-mounts: dist
     {{ loadtest }} run mount-read mount-folder mount-scan mount-write mount-small --report report
 
+# Chromium, mpv and VLC on cold media (needs root for the mounts)
+long-players: dist
+    {{ loadtest }} run players --report report
+
 # Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
 # every machine that runs `ci` gives
 disk-faults *args: dist

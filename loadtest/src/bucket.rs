@@ -1,12 +1,14 @@
 //! The bucket that all peers read from, and its filling.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use aws_credential_types::Credentials;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation};
 use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::presigning::PresigningConfig;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -87,6 +89,28 @@ impl Bucket {
             .map_err(plainly)
             .with_context(|| format!("put {key}"))?;
         Ok(answer.e_tag().unwrap_or_default().to_owned())
+    }
+
+    /// Writes one object with a media type.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn put_as(&self, key: &str, content_type: &str, bytes: Bytes) -> Result<()> {
+        let put = self.client.put_object().bucket(&self.name).key(key);
+        let put = put.content_type(content_type).body(bytes.into());
+        let answer = put.send().await.map_err(plainly);
+        answer.with_context(|| format!("put {key}")).map(drop)
+    }
+
+    /// Returns a signed URL that reads an object within an hour.
+    ///
+    /// # Errors
+    /// If it cannot be signed.
+    pub async fn signed_url(&self, key: &str) -> Result<String> {
+        let get = self.client.get_object().bucket(&self.name).key(key);
+        let until = PresigningConfig::expires_in(Duration::from_secs(3600))?;
+        let signed = get.presigned(until).await.map_err(plainly)?;
+        Ok(signed.uri().to_owned())
     }
 
     /// Returns an object's bytes.

@@ -9,6 +9,7 @@
 //! - [`bare`] is a handler with bodies in memory and nothing else: the floor for hits.
 //! - [`tally`] is a proxy between a peer and the bucket that counts requests by kind.
 //! - [`wordpress`] is a real WordPress with its database, PHP and nginx, used as a browser would.
+//! - [`webdriver`] is a headless Chromium; [`players`] play media in it, in mpv and in VLC.
 //! - [`measure`] has the instruments: latencies, CPU time and memory of processes, medians.
 //! - [`report`] compares the figures with their targets: a table in the terminal, JSON, HTML.
 //!
@@ -26,6 +27,7 @@ pub mod measure;
 pub mod pattern;
 pub mod pausing;
 pub mod peers;
+pub mod players;
 pub mod progress;
 pub mod random;
 pub mod reading;
@@ -34,5 +36,6 @@ pub mod scenario;
 pub mod slow_disk;
 pub mod tally;
 pub mod ways;
+pub mod webdriver;
 pub mod wordpress;
 pub mod wrk;

@@ -25,6 +25,7 @@ pub mod mount_scan;
 pub mod mount_small;
 pub mod mount_write;
 pub mod page;
+pub mod players;
 pub mod ramp;
 pub mod ranges;
 pub mod requests;
@@ -296,6 +297,12 @@ pub const ALL: &[Scenario] = &[
         about: "a library on mounts: scans of books, a renamed folder, restic, git, beside local and other mounts (root)",
         count: "books (1,000)",
         run: |context| Box::pin(library::run(context)),
+    },
+    Scenario {
+        name: "players",
+        about: "Chromium, mpv and VLC play and seek in cold media: over signed URLs, rclone mount, a local folder (root)",
+        count: "minutes of a book (60); a film has a sixth of them",
+        run: |context| Box::pin(players::run(context)),
     },
     Scenario {
         name: "disk-faults",

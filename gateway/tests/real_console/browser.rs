@@ -1,17 +1,12 @@
-//! A headless Chromium, driven through WebDriver (W3C) by Debian's chromedriver.
+//! The browser of the console's suite: the load test's Chromium, with waits and pictures. Each step has to succeed.
 
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use http::Method;
+use loadtest::webdriver::WebDriver;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
-
-use crate::gateway::{Got, send};
-use crate::ports::free_addr;
 
 /// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
@@ -21,69 +16,27 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one window.
 pub(crate) struct Browser {
-    driver: Child,
-    address: SocketAddr,
-    session: String,
+    driver: WebDriver,
+    _home: tempfile::TempDir,
 }
 
 impl Browser {
     pub(crate) async fn start() -> Self {
-        let address = free_addr();
-        let mut command = Command::new("chromedriver");
-        command.arg(format!("--port={}", address.port()));
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let driver = command.spawn().expect("chromedriver is installed");
-        let mut browser = Self {
-            driver,
-            address,
-            session: String::new(),
-        };
-        let begun = Instant::now();
-        while TcpStream::connect(address).await.is_err() {
-            assert!(begun.elapsed() < LONG, "chromedriver does not listen");
-            sleep(Duration::from_millis(20)).await;
+        let home = tempfile::tempdir().expect("a folder");
+        let driver = WebDriver::start(&home.path().join("chromedriver.log"), &[]).await;
+        Self {
+            driver: driver.expect("Chromium is installed"),
+            _home: home,
         }
-        let options = json!({ "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"] });
-        let wanted =
-            json!({ "alwaysMatch": { "browserName": "chrome", "goog:chromeOptions": options } });
-        let begun = browser
-            .order(Method::POST, "", json!({ "capabilities": wanted }))
-            .await;
-        browser.session = begun["sessionId"].as_str().expect("a session").to_owned();
-        browser
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: &Value) -> Got {
-        let path = match self.session.as_str() {
-            "" => format!("/session{path}"),
-            session => format!("/session/{session}{path}"),
-        };
-        let body = if method == Method::GET {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        let headers = [("content-type", "application/json")];
-        send(self.address, method, &path, &headers, &body).await
-    }
-
-    /// Sends an order that has to succeed; returns its value.
-    async fn order(&self, method: Method, path: &str, body: Value) -> Value {
-        let got = self.ask(method, path, &body).await;
-        assert_eq!(got.status, 200, "{path}: {}", got.text());
-        let mut answer: Value = serde_json::from_slice(&got.body).expect("JSON");
-        answer["value"].take()
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
-        self.order(Method::POST, path, body).await
+        let done = self.driver.order(Method::POST, path, &body).await;
+        done.expect("done")
     }
 
     pub(crate) async fn open(&self, url: &str) {
-        self.post("/url", json!({ "url": url })).await;
+        self.driver.open(url).await.expect("opened");
     }
 
     /// Returns the element that a CSS selector names, once it is there.
@@ -91,9 +44,9 @@ impl Browser {
         let begun = Instant::now();
         let wanted = json!({ "using": "css selector", "value": selector });
         loop {
-            let got = self.ask(Method::POST, "/element", &wanted).await;
-            let answer: Value = serde_json::from_slice(&got.body).expect("JSON");
-            if let Some(element) = answer["value"][ELEMENT].as_str() {
+            let got = self.driver.ask(Method::POST, "/element", &wanted).await;
+            let (_, found) = got.expect("an answer");
+            if let Some(element) = found[ELEMENT].as_str() {
                 return element.to_owned();
             }
             assert!(
@@ -132,17 +85,13 @@ impl Browser {
 
     /// Runs a script in the page.
     pub(crate) async fn run(&self, script: &str, arguments: Value) -> Value {
-        self.post(
-            "/execute/sync",
-            json!({ "script": script, "args": arguments }),
-        )
-        .await
+        self.driver.run(script, arguments).await.expect("no error")
     }
 
     /// Runs a script whose last argument is called with the result.
     pub(crate) async fn run_async(&self, script: &str) -> Value {
-        self.post("/execute/async", json!({ "script": script, "args": [] }))
-            .await
+        let ran = self.driver.run_async(script, json!([]), LONG).await;
+        ran.expect("no error")
     }
 
     /// Waits until a script returns something that is true.
@@ -170,11 +119,8 @@ impl Browser {
 
     /// Sends an order of Chromium's own protocol.
     async fn devtools(&self, name: &str, parameters: Value) -> Value {
-        self.post(
-            "/goog/cdp/execute",
-            json!({ "cmd": name, "params": parameters }),
-        )
-        .await
+        let done = self.driver.devtools(name, parameters).await;
+        done.expect("done")
     }
 
     /// Keeps a picture of the whole page.
@@ -190,14 +136,7 @@ impl Browser {
 
     /// Ends the browser.
     pub(crate) async fn end(self) {
-        self.order(Method::DELETE, "", json!({})).await;
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        self.driver.end().await.expect("ended");
     }
 }
 

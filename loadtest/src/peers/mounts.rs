@@ -77,6 +77,15 @@ impl Mount {
         Self::other_on(name, access, dir, dir.join("mount"), &[], origin)
     }
 
+    /// Does the same as [`Mount::other`] for reading, by other users as well; the options are those of rclone alone.
+    ///
+    /// # Errors
+    /// As [`Mount::other`].
+    pub fn other_shared(name: &str, dir: &Path, origin: &Origin) -> Result<Option<Self>> {
+        let path = dir.join("mount");
+        Self::other_on(name, Access::Reading, dir, path, &["--allow-other"], origin)
+    }
+
     /// Mounts a peer for writing on the folder `path`, for PHP's user as well; the options are
     /// those of rclone alone.
     ///

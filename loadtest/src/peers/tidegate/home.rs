@@ -55,6 +55,8 @@ pub struct Home {
     pub state: Option<PathBuf>,
     /// The mount point of the bucket, if it is mounted too.
     pub mount: Option<PathBuf>,
+    /// Whether users other than root may enter the mount.
+    pub shared: bool,
     /// The mount's write settings; if `None`, it is read-only.
     pub writing: Option<Writing>,
     /// The file through which it joins a [`Limit`].
@@ -84,6 +86,7 @@ impl Home {
             chunk_kib: 256,
             state: None,
             mount: None,
+            shared: false,
             writing: None,
             door: None,
         }
@@ -104,6 +107,13 @@ impl Home {
     #[must_use]
     pub const fn writing(mut self, how: Writing) -> Self {
         self.writing = Some(how);
+        self
+    }
+
+    /// Lets users other than root enter the mount.
+    #[must_use]
+    pub const fn shared(mut self) -> Self {
+        self.shared = true;
         self
     }
 
@@ -174,6 +184,9 @@ impl Home {
         }
         if let Some(mount) = &self.mount {
             text += &format!("[[mount]]\npath = {mount:?}\nroute = \"/\"\n");
+            if self.shared {
+                text += "allow_other = true\n";
+            }
         }
         if let Some(Writing { commit, spool_mib }) = self.writing {
             let spool = self.dir.join("spool");

@@ -1,0 +1,159 @@
+//! A headless Chromium, driven through WebDriver (W3C) by Debian's chromedriver.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+use crate::child::{Server, find_program, free_addr};
+
+/// Time limit of one order; only a failure waits so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Root may not use the sandbox.
+const ARGUMENTS: [&str; 4] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+];
+
+/// A browser with one window. Dropping it ends chromedriver, and the browser with it.
+#[derive(Debug)]
+pub struct WebDriver {
+    addr: SocketAddr,
+    session: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+    _driver: Server,
+}
+
+impl WebDriver {
+    /// Starts chromedriver with its output in the file `log`, and a browser with more `arguments`.
+    ///
+    /// # Errors
+    /// If either is not installed or does not start.
+    pub async fn start(log: &Path, arguments: &[&str]) -> Result<Self> {
+        let program = find_program("TIDEGATE_CHROMEDRIVER", &["chromedriver"])
+            .context("chromedriver is missing: apt-get install chromium-driver")?;
+        let addr = free_addr()?;
+        let mut command = Command::new(program);
+        command.arg(format!("--port={}", addr.port()));
+        let mut browser = Self {
+            addr,
+            session: String::new(),
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            _driver: Server::start(command, log, addr)?,
+        };
+        let arguments: Vec<_> = ARGUMENTS.iter().chain(arguments).collect();
+        let options = json!({ "args": arguments });
+        let wanted = json!({ "browserName": "chrome", "goog:chromeOptions": options });
+        let wanted = json!({ "capabilities": { "alwaysMatch": wanted } });
+        let begun = browser.order(Method::POST, "", &wanted).await?;
+        let session = begun["sessionId"].as_str();
+        browser.session = session.context("a session without an id")?.to_owned();
+        Ok(browser)
+    }
+
+    /// Sends an order, and returns the status and the value of its answer. `path` is below the session.
+    ///
+    /// # Errors
+    /// If chromedriver does not answer in time.
+    pub async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<(StatusCode, Value)> {
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            session => format!("/{session}"),
+        };
+        let body = match method {
+            Method::GET => Bytes::new(),
+            _ => Bytes::from(body.to_string()),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}/session{session}{path}", self.addr))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))?;
+        let answered = async {
+            let answer = self.client.request(request).await?;
+            let status = answer.status();
+            anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
+        };
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        let (status, body) = answered.context("chromedriver does not answer")??;
+        let mut answer: Value = serde_json::from_slice(&body)?;
+        Ok((status, answer["value"].take()))
+    }
+
+    /// Sends an order that has to succeed, and returns its value.
+    ///
+    /// # Errors
+    /// If it does not succeed.
+    pub async fn order(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        let (status, value) = self.ask(method, path, body).await?;
+        ensure!(status == StatusCode::OK, "{path}: {status}: {value}");
+        Ok(value)
+    }
+
+    /// Opens a page, and waits until it is loaded.
+    ///
+    /// # Errors
+    /// If the browser cannot open it.
+    pub async fn open(&self, url: &str) -> Result<()> {
+        let page = json!({ "url": url });
+        self.order(Method::POST, "/url", &page).await.map(drop)
+    }
+
+    /// Runs a script in the page, and returns its result.
+    ///
+    /// # Errors
+    /// If it throws.
+    pub async fn run(&self, script: &str, arguments: Value) -> Result<Value> {
+        let script = json!({ "script": script, "args": arguments });
+        self.order(Method::POST, "/execute/sync", &script).await
+    }
+
+    /// Runs a script whose last argument is called with the result, for `limit` at most.
+    ///
+    /// # Errors
+    /// If it throws, or does not call in time.
+    pub async fn run_async(
+        &self,
+        script: &str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<Value> {
+        let limit = json!({ "script": u64::try_from(limit.as_millis())? });
+        self.order(Method::POST, "/timeouts", &limit).await?;
+        let script = json!({ "script": script, "args": arguments });
+        self.order(Method::POST, "/execute/async", &script).await
+    }
+
+    /// Sends an order of Chromium's own protocol.
+    ///
+    /// # Errors
+    /// If the browser refuses.
+    pub async fn devtools(&self, name: &str, parameters: Value) -> Result<Value> {
+        let order = json!({ "cmd": name, "params": parameters });
+        self.order(Method::POST, "/goog/cdp/execute", &order).await
+    }
+
+    /// Closes the browser.
+    ///
+    /// # Errors
+    /// If chromedriver refuses.
+    pub async fn end(self) -> Result<()> {
+        self.order(Method::DELETE, "", &json!({})).await.map(drop)
+    }
+}
