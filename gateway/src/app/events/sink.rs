@@ -10,7 +10,7 @@ use http::{HeaderValue, header};
 use super::fleet::FleetLink;
 use tidegate_engine::{Engine, SubscriptionProof};
 use tidegate_events::heartbeat::{HeartbeatError, HeartbeatWriter};
-use tidegate_events::{ApplyError, Sink};
+use tidegate_events::{ApplyError, EventLog, Sink};
 use tidegate_hooks::Hooks;
 use tidegate_origin::cause::run_for;
 use tidegate_origin::{Cause, Guard, Origin, Payload};
@@ -46,6 +46,7 @@ impl Sink for ChangeSink {
             engine,
             hooks,
             fleet,
+            log: _,
         } = &self.receivers;
         Box::pin(async move {
             stream::iter(&changes)
