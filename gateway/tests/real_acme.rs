@@ -29,6 +29,8 @@ mod mount;
 mod pebble;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "support/process.rs"]
+mod process;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
@@ -106,7 +108,7 @@ impl Ordered {
             lifetime,
             bad_nonces,
         };
-        Pebble::start(&settings, free_addr()).await
+        Pebble::start(&settings, free_addr())
     }
 
     /// Writes the root of the authority that runs.
@@ -333,7 +335,7 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
         lifetime: DAYS,
         bad_nonces: 0,
     };
-    let _pebble = Pebble::start(&settings, free_addr()).await;
+    let _pebble = Pebble::start(&settings, free_addr());
     ordered.configure(&["c.example"], "a@example.org");
     ordered.reload().await;
     ordered

@@ -1,7 +1,6 @@
 //! TLS on the listeners of the whole gateway: names, protocols, certificates that change, clients that show one, and
 //! clients that mean no good.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -13,11 +12,10 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::process::Signal;
 use rustls::ClientConfig;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 #[path = "tls/authority.rs"]
@@ -43,7 +41,7 @@ mod serving;
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;
 
-use authority::{Authority, first_of};
+use authority::{Authority, connect, first_of};
 use gateway::{Whole, ask};
 use mount::TOKEN;
 use serving::Serving;
@@ -97,19 +95,6 @@ impl Secured {
     fn shown(&self, name: &str) -> CertificateDer<'static> {
         first_of(self.folder().join(format!("{name}.pem")))
     }
-}
-
-/// Connects, and asks for this server's certificate.
-async fn connect(
-    address: SocketAddr,
-    config: &Arc<ClientConfig>,
-    name: &str,
-) -> std::io::Result<TlsStream<TcpStream>> {
-    let stream = TcpStream::connect(address).await?;
-    let name = ServerName::try_from(name.to_owned()).expect("a name");
-    let connector = TlsConnector::from(config.clone());
-    let opened = timeout(LONG, connector.connect(name, stream)).await;
-    opened.expect("in time")
 }
 
 fn certificate_of(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {

@@ -4,14 +4,11 @@ use std::io::Write as _;
 use std::process::Command;
 
 use http::Method;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
-use super::authority::Authority;
+use super::authority::{Authority, connect};
 use super::serving::Serving;
 use super::{AUTH, World, ask, configuration, send};
 
@@ -19,10 +16,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Logs in over TLS; returns the head of the answer.
 async fn log_in(authority: &Authority, serving: &Serving) -> std::io::Result<String> {
-    let stream = TcpStream::connect(serving.admin).await?;
-    let connector = TlsConnector::from(authority.client(&["http/1.1"]));
-    let name = ServerName::try_from("a.example").expect("a name");
-    let mut stream = connector.connect(name, stream).await?;
+    let client = authority.client(&["http/1.1"]);
+    let mut stream = connect(serving.admin, &client, "a.example").await?;
     let body = "token=t0ken-of-the-tests";
     let request = format!(
         "POST /console/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\

@@ -3,13 +3,11 @@
 use std::net::SocketAddr;
 
 use http::Method;
-use rustls::pki_types::ServerName;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, connect};
 use crate::gateway::{Got, ask};
 use crate::mount::TOKEN;
 use crate::ports::free_addr;
@@ -38,10 +36,8 @@ async fn reload(address: SocketAddr) -> Got {
 
 /// Asks for the health over TLS; returns the head of the answer.
 async fn over_tls(authority: &Authority, address: SocketAddr) -> String {
-    let stream = TcpStream::connect(address).await.expect("open");
-    let connector = TlsConnector::from(authority.client(&["http/1.1"]));
-    let name = ServerName::try_from("a.example").expect("a name");
-    let mut stream = connector.connect(name, stream).await.expect("TLS");
+    let client = authority.client(&["http/1.1"]);
+    let mut stream = connect(address, &client, "a.example").await.expect("TLS");
     let request = format!(
         "POST /reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
     );

@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use http::Method;
-use rustls::pki_types::ServerName;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, connect};
 use crate::gateway::ask;
 use crate::ports::free_addr;
 use crate::serving::Serving;
@@ -102,10 +100,8 @@ fn tls(folder: &Path) -> String {
 }
 
 async fn over_tls(authority: &Authority, address: SocketAddr) {
-    let stream = TcpStream::connect(address).await.expect("open");
-    let connector = TlsConnector::from(authority.client(&["http/1.1"]));
-    let name = ServerName::try_from("a.example").expect("a name");
-    let stream = connector.connect(name, stream).await;
+    let client = authority.client(&["http/1.1"]);
+    let stream = connect(address, &client, "a.example").await;
     exchange(&mut stream.expect("TLS")).await;
 }
 

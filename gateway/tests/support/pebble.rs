@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::net::TcpStream;
+
+use crate::process::Process;
 
 /// The name for which Pebble refuses orders.
 pub(crate) const REFUSED: &str = "refused.example";
@@ -32,14 +33,14 @@ pub(crate) struct PebbleSettings<'a> {
 /// A running authority. It forgets its accounts when it ends, and has another root when it starts again.
 #[derive(Debug)]
 pub(crate) struct Pebble {
-    authority: Child,
-    names: Child,
+    _authority: Process,
+    _names: Process,
 }
 
 impl Pebble {
     /// Starts `pebble` and `pebble-challtestsrv` from the path, and waits until both listen. Panics without them: the
     /// feature `real-parts` requires them.
-    pub(crate) async fn start(settings: &PebbleSettings<'_>, name_server: SocketAddr) -> Self {
+    pub(crate) fn start(settings: &PebbleSettings<'_>, name_server: SocketAddr) -> Self {
         let folder = settings.folder;
         let config = json!({ "pebble": {
             "listenAddress": settings.directory.to_string(),
@@ -73,39 +74,9 @@ impl Pebble {
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_AUTHZREUSE", "0")
             .env("PEBBLE_WFE_NONCEREJECT", settings.bad_nonces.to_string());
-        let mut pebble = Self {
-            names: spawned(&mut names),
-            authority: spawned(&mut authority),
-        };
-        for _ in 0..600 {
-            for child in [&mut pebble.names, &mut pebble.authority] {
-                let ended = child.try_wait().expect("a child of ours");
-                assert!(ended.is_none(), "it ended at its start: {ended:?}");
-            }
-            let is_up = async |address| TcpStream::connect(address).await.is_ok();
-            if is_up(settings.directory).await && is_up(name_server).await {
-                return pebble;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("pebble does not listen");
-    }
-}
-
-fn spawned(command: &mut Command) -> Child {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = child.stderr(Stdio::null()).spawn();
-    child.unwrap_or_else(|error| {
-        panic!("`{name}` does not start ({error}): loadtest/setup --minimal")
-    })
-}
-
-impl Drop for Pebble {
-    fn drop(&mut self) {
-        for child in [&mut self.authority, &mut self.names] {
-            let _ = child.kill();
-            let _ = child.wait();
+        Self {
+            _names: Process::start(names, &folder.join("names.log"), name_server),
+            _authority: Process::start(authority, &folder.join("pebble.log"), settings.directory),
         }
     }
 }

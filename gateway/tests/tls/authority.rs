@@ -1,13 +1,19 @@
 //! Authorities that sign certificates of servers and clients, as files.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A root, and an authority below it, which signs.
 pub(crate) struct Authority {
@@ -110,4 +116,17 @@ fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
 /// Returns the first certificate of a file.
 pub(crate) fn first_of(path: PathBuf) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).expect("a certificate")
+}
+
+/// Connects, and asks for this server's certificate.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    name: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    let connector = TlsConnector::from(config.clone());
+    let opened = timeout(Duration::from_secs(60), connector.connect(name, stream)).await;
+    opened.expect("in time")
 }
