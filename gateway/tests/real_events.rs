@@ -10,7 +10,6 @@ use aws_sdk_s3::types::{
     Delete, Event, NotificationConfiguration, ObjectIdentifier, QueueConfiguration,
 };
 use tempfile::TempDir;
-use tidegate_origin::settings::Credentials;
 use tokio::time::{Instant, sleep};
 
 #[path = "support/bucket.rs"]
@@ -33,7 +32,7 @@ mod ports;
 
 use bucket::Bucket;
 use gateway::Whole;
-use minio::Minio;
+use minio::{Minio, SECRET, USER};
 use nats::Nats;
 use ports::free_addr;
 
@@ -203,18 +202,10 @@ async fn start_gateway(
             )
         }
     };
-    let Credentials::Static {
-        access_key_id,
-        secret_access_key,
-        ..
-    } = Minio::credentials()
-    else {
-        panic!("MinIO has a key")
-    };
     Whole::start(&format!(
         "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
-         endpoint = \"http://{minio}\"\naccess_key_id = \"{access_key_id}\"\n\
-         secret_access_key = \"{secret_access_key}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
+         endpoint = \"http://{minio}\"\naccess_key_id = \"{USER}\"\n\
+         secret_access_key = \"{SECRET}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
          [state]\npath = \"{}\"\n{more}[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
          heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
         folder.path().join("state").display(),

@@ -11,7 +11,6 @@ use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_origin::settings::Credentials;
 use tokio::time::{Instant, sleep};
 
 #[path = "tls/authority.rs"]
@@ -44,7 +43,7 @@ mod serving;
 use authority::Authority;
 use bucket::Bucket;
 use gateway::{ask, send};
-use minio::Minio;
+use minio::{Minio, SECRET, USER};
 use mount::{Folder, TOKEN, blocking};
 use nats::Nats;
 use ports::free_addr;
@@ -207,19 +206,11 @@ fn rfc3339(time: SystemTime) -> String {
 
 /// Returns what both gateways have in common; one of them calls the hook.
 fn common(minio: &Minio, nats: SocketAddr, hook: SocketAddr) -> String {
-    let Credentials::Static {
-        access_key_id,
-        secret_access_key,
-        ..
-    } = Minio::credentials()
-    else {
-        panic!("MinIO has a key")
-    };
     let endpoint = minio.settings("media").endpoint.expect("MinIO's");
     format!(
         "[admin]\ntoken = \"{TOKEN}\"\n[fleet]\nnats = [\"nats://{nats}\"]\n\
          [[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\nendpoint = \"{endpoint}\"\n\
-         access_key_id = \"{access_key_id}\"\nsecret_access_key = \"{secret_access_key}\"\n\
+         access_key_id = \"{USER}\"\nsecret_access_key = \"{SECRET}\"\n\
          [[hook]]\nname = \"scan\"\norigin = \"media\"\nurl = \"http://{hook}/scan\"\ndebounce = \"100ms\"\n"
     )
 }

@@ -17,8 +17,9 @@ pub(crate) struct Minio {
     _folder: TempDir,
 }
 
-const USER: &str = "tidegate-test";
-const SECRET: &str = "tidegate-test-secret";
+/// The key of every server here, and its secret.
+pub(crate) const USER: &str = "tidegate-test";
+pub(crate) const SECRET: &str = "tidegate-test-secret";
 
 impl Minio {
     /// Starts the binary that `$TIDEGATE_MINIO` names, or `minio` from the path, and waits until it
@@ -58,17 +59,12 @@ impl Minio {
         let mut settings = Settings::new("minio", bucket);
         settings.endpoint = Some(self.endpoint.clone());
         settings.path_style = true;
-        settings.credentials = Self::credentials();
-        settings
-    }
-
-    /// Returns the key of every server here.
-    pub(crate) fn credentials() -> Credentials {
-        Credentials::Static {
+        settings.credentials = Credentials::Static {
             access_key_id: USER.to_owned(),
             secret_access_key: SECRET.to_owned(),
             session_token: None,
-        }
+        };
+        settings
     }
 
     /// Polls, because MinIO does not report its readiness: it listens before its disks are ready.

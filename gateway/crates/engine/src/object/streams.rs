@@ -14,7 +14,6 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
-use super::wait::is_gap;
 use crate::Error;
 use crate::fetch::cursor::Cursor;
 use crate::fetch::part::FetchSource;
@@ -23,6 +22,9 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// The number of shards: readers that begin or end at the same time rarely meet in one.
 const SHARDS: usize = 16;
+
+/// The length of a wait from which a player or a viewer may notice it.
+const GAP: Duration = Duration::from_millis(100);
 
 /// The time over which a rate is measured; a rate covers one to two of these.
 const RATE_PERIOD: Duration = Duration::from_secs(2);
@@ -342,6 +344,11 @@ impl Stream {
         let time = now.saturating_sub(since).max(Duration::from_millis(100));
         bytes as f64 / time.as_secs_f64()
     }
+}
+
+/// Returns whether a wait is one that a player or a viewer may notice.
+pub(super) fn is_gap(wait: Duration) -> bool {
+    wait > GAP
 }
 
 fn micros(time: Duration) -> u64 {

@@ -3,24 +3,15 @@
 //! A reader that finds its bytes in memory has none, and pays nothing for them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::pinned::Pinned;
-use super::streams::Stream;
+use super::streams::{Stream, is_gap};
 use crate::Core;
 use crate::fetch::options::FetchOptions;
 use tidegate_plan::Client;
 use tidegate_telemetry::trace::{self, Kind, Span};
-
-/// The length of a wait from which a player or a viewer may notice it.
-const GAP: Duration = Duration::from_millis(100);
-
-/// Returns whether a wait is one that a player or a viewer may notice.
-pub(super) fn is_gap(wait: Duration) -> bool {
-    wait > GAP
-}
 
 /// A wait of a reader for its next bytes; counted when it ends, also if it ends with the reader.
 #[derive(Debug)]
