@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use tidegate_acme::{Acme, AcmeSettings, PreparedAcme};
+use tidegate_acme::{Acme, AcmeSettings, ExternalAccount, PreparedAcme};
 use tidegate_config::{Certificate, Config, Environment, SecretError};
 use tidegate_socket::Listener;
 use tidegate_tls::{CertificateFiles, Challenges, KeySource, Prepared, Side, Tls, TlsSettings};
@@ -53,13 +53,25 @@ fn issued(config: &Config) -> Vec<CertificateFiles> {
     settings.map_or_else(Vec::new, |settings| settings.certificates())
 }
 
-/// Returns what an authority issues certificates for; `None` if the configuration has none.
+/// Returns the account that the authority has made for the operator, with its key read.
+fn external_account(config: &Config, env: &Environment) -> anyhow::Result<Option<ExternalAccount>> {
+    let acme = config.tls.acme.as_ref();
+    let account = acme.and_then(|acme| acme.external_account.as_ref());
+    let read = |account: &tidegate_config::ExternalAccount| {
+        let key = account.key.resolve(env)?;
+        anyhow::Ok(ExternalAccount::new(&account.key_id, &key)?)
+    };
+    account.map(read).transpose()
+}
+
+/// Returns what an authority issues certificates for, without the external account; `None` if the configuration has none.
 fn acme_settings(config: &Config) -> Option<AcmeSettings> {
     let acme = config.tls.acme.as_ref()?;
     Some(AcmeSettings {
         directory: acme.directory.clone(),
         directory_ca: acme.directory_ca.clone(),
         contact: acme.contact.clone(),
+        external_account: None,
         names: acme.names.clone(),
         folder: config.acme_path()?,
     })
@@ -84,7 +96,13 @@ impl PreparedTls {
     ) -> anyhow::Result<Self> {
         let settings = settings(config, env).context("`tls.certificates`")?;
         let certificates = Prepared::read(settings, challenges).context("`tls`")?;
-        let acme = acme_settings(config).map(PreparedAcme::new);
+        let external_account =
+            external_account(config, env).context("`tls.acme.external_account`")?;
+        let settings = acme_settings(config).map(|settings| AcmeSettings {
+            external_account,
+            ..settings
+        });
+        let acme = settings.map(PreparedAcme::new);
         Ok(Self {
             certificates,
             acme: acme.transpose().context("`tls.acme`")?,

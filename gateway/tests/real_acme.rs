@@ -83,13 +83,18 @@ impl Ordered {
 
     /// Writes a configuration that orders certificates for these names.
     fn configure(&self, names: &[&str], contact: &str) {
+        self.configure_with(names, contact, "");
+    }
+
+    /// Does so with further lines of `[tls.acme]`.
+    fn configure_with(&self, names: &[&str], contact: &str, more: &str) {
         let own = format!("token = \"{TOKEN}\"");
         let config = self.world.config("ttl = \"1h\"");
         let config = config.replace("token = \"t0ken-of-the-tests\"", &own);
         let acme = format!(
             "[[route]]\norigin = \"media\"\n[tls.acme]\nnames = {names:?}\nterms_agreed = true\n\
              directory = \"https://localhost:{}/dir\"\ncontact = [\"mailto:{contact}\"]\n\
-             directory_ca = \"{}\"\n",
+             directory_ca = \"{}\"\n{more}",
             self.directory.port(),
             self.folder().join("pebble-root.pem").display(),
         );
@@ -107,6 +112,7 @@ impl Ordered {
             tls_port: self.public.port(),
             lifetime,
             bad_nonces,
+            external_accounts: &[],
         };
         Pebble::start(&settings, free_addr())
     }
@@ -334,6 +340,7 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
         tls_port: ordered.serving.admin.port(),
         lifetime: DAYS,
         bad_nonces: 0,
+        external_accounts: &[],
     };
     let _pebble = Pebble::start(&settings, free_addr());
     ordered.configure(&["c.example"], "a@example.org");
@@ -342,4 +349,54 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
         .logged(&["no certificate that holds", "c.example", "port 443"])
         .await;
     assert_eq!(ordered.orders("issued").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_is_bound_to_the_one_that_the_authority_has_made() {
+    const KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+    const OTHER: &str = "b10lLJs8l1GPIzsLP0s6pMt8O0XVGnfTaCeROxQM0BIt2XrJMDHJZBM5NuQmQJQH";
+    let mut ordered = Ordered::new().await;
+    let settings = PebbleSettings {
+        folder: ordered.folder(),
+        directory: ordered.directory,
+        management: ordered.management,
+        tls_port: ordered.public.port(),
+        lifetime: DAYS,
+        bad_nonces: 0,
+        external_accounts: &[("kid-1", KEY)],
+    };
+    let _pebble = Pebble::start(&settings, free_addr()).await;
+    ordered.serving.start().await;
+    let said = "set `tls.acme.external_account`";
+    ordered.logged(&["no certificate that holds", said]).await;
+
+    let file = ordered.folder().join("acme-key");
+    let more = format!(
+        "external_account = {{ key_id = \"kid-1\", key = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    ordered.configure_with(&[NAME], "a@example.org", &more);
+    std::fs::write(&file, "n0 key").expect("written");
+    let refused = ordered.serving.post("/reload").await;
+    assert_eq!(refused.status, 422);
+    assert!(!refused.text().contains("n0 key"), "{}", refused.text());
+    std::fs::write(&file, OTHER).expect("written");
+    ordered.reload().await;
+    ordered
+        .logged(&["does not take `tls.acme.external_account`"])
+        .await;
+    assert_eq!(ordered.orders("issued").await, 0);
+
+    // The right key is taken up at once, although no key of the configuration has changed.
+    std::fs::write(&file, format!("{KEY}\n")).expect("written");
+    ordered.reload().await;
+    ordered.shown(NAME, "").await;
+    assert_eq!(ordered.orders("issued").await, 1);
+    keys_are_for_the_gateway_alone(&ordered);
+    let account = std::fs::read_to_string(&ordered.kept()[0].0).expect("readable");
+    let log = ordered.serving.log();
+    for key in [KEY, OTHER] {
+        assert!(!account.contains(key) && !log.contains(key));
+    }
+    assert!(account.contains("\"external\":\"kid-1\""), "{account}");
 }

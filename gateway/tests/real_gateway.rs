@@ -47,6 +47,11 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// Starts a gateway with these sections more.
+    async fn with(more: &str) -> Self {
         let minio = Minio::start().await;
         let settings = minio.settings("media");
         let bucket = Bucket::create(&settings).await;
@@ -56,7 +61,7 @@ impl World {
         let gateway = Whole::start(&format!(
             "[[origin]]\nname = \"minio\"\nbucket = \"media\"\npath_style = true\n\
              endpoint = \"{}\"\naccess_key_id = \"{USER}\"\n\
-             secret_access_key = \"{SECRET}\"\n",
+             secret_access_key = \"{SECRET}\"\n{more}",
             settings.endpoint.expect("an endpoint"),
         ))
         .await;
@@ -252,5 +257,46 @@ async fn the_shipped_site_sends_on_the_path_that_it_judged() {
         let got = ask(nginx, Method::GET, path, &[]).await;
         assert_eq!((got.status, got.body.len()), (200, 35_000), "{path}");
     }
+    world.gateway.stop().await;
+}
+
+/// Nginx Helper of WordPress sends `GET /purge/PATH`, which the shipped file turns into a PURGE.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_purges_of_nginx_helper_reach_the_gateway() {
+    let networks = "purge_networks = [\"127.0.0.1\"]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    let world = World::with(&format!("[http]\n{networks}")).await;
+    let purges = include_str!("../../config/nginx/wordpress-purge.conf");
+    let nginx = Nginx::start(
+        &format!("upstream tidegate {{ server {}; }}", world.gateway.http),
+        &format!("{purges} location / {{ proxy_pass http://tidegate; }}"),
+    );
+    for (key, size) in OBJECTS {
+        let whole = get(world.gateway.http, key, None).await;
+        assert_eq!((whole.status, whole.body.len()), (200, size), "{key}");
+        let purged = ask(
+            nginx.addr(),
+            Method::GET,
+            &format!("/purge{}", path(key)),
+            &[],
+        )
+        .await;
+        assert_eq!(
+            (purged.status, &*purged.text()),
+            (200, "purged 1\n"),
+            "{key}"
+        );
+        let fetched = get(world.gateway.http, key, None).await;
+        let status = fetched.header("cache-status");
+        assert!(
+            status.contains("fwd="),
+            "{key} is asked for again: {status}"
+        );
+    }
+    // A path without an object, as the feeds of a page that the plugin purges as well.
+    let none = ask(nginx.addr(), Method::GET, "/purge/page/feed/", &[]).await;
+    assert_eq!(none.status, 404, "{}", none.text());
+    // What the visitor's path says is not what nginx asks for.
+    let outside = ask(nginx.addr(), Method::GET, "/purge/../one", &[]).await;
+    assert_eq!(outside.body, sample("one", 1));
     world.gateway.stop().await;
 }

@@ -28,6 +28,8 @@ pub(crate) struct PebbleSettings<'a> {
     pub(crate) lifetime: Duration,
     /// The share of requests that it refuses for their nonce, in percent.
     pub(crate) bad_nonces: u32,
+    /// The accounts that it has made for operators, with their keys. If there is one, a new account must be bound to it.
+    pub(crate) external_accounts: &'a [(&'a str, &'a str)],
 }
 
 /// A running authority. It forgets its accounts when it ends, and has another root when it starts again.
@@ -42,7 +44,11 @@ impl Pebble {
     /// feature `real-parts` requires them.
     pub(crate) fn start(settings: &PebbleSettings<'_>, name_server: SocketAddr) -> Self {
         let folder = settings.folder;
+        let external = settings.external_accounts.iter().copied();
+        let external: std::collections::BTreeMap<_, _> = external.collect();
         let config = json!({ "pebble": {
+            "externalAccountBindingRequired": !external.is_empty(),
+            "externalAccountMACKeys": external,
             "listenAddress": settings.directory.to_string(),
             "managementListenAddress": settings.management.to_string(),
             "certificate": folder.join("pebble.pem"),

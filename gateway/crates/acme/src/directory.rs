@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use crate::AcmeSettings;
+use crate::external_account::ExternalAccount;
 use crate::failure::{Failure, FailureKind};
 use crate::files::{ACCOUNT, Files};
 use crate::transport::Transport;
@@ -40,6 +41,7 @@ pub(crate) trait Directory: Send + Sync + fmt::Debug {
 pub(crate) struct AcmeDirectory {
     url: String,
     contact: Vec<String>,
+    external: Option<ExternalAccount>,
     files: Files,
     client: Client,
 }
@@ -48,6 +50,9 @@ pub(crate) struct AcmeDirectory {
 #[derive(Serialize, Deserialize)]
 struct AccountFile {
     contact: Vec<String>,
+    /// The number of the external account that it is bound to.
+    #[serde(default)]
+    external: Option<String>,
     /// Opaque: an [`AccountCredentials`].
     credentials: serde_json::Value,
 }
@@ -74,6 +79,7 @@ impl AcmeDirectory {
         Self {
             url: settings.directory.clone(),
             contact: settings.contact.clone(),
+            external: settings.external_account.clone(),
             files: Files::new(settings),
             client,
         }
@@ -99,7 +105,8 @@ impl AcmeDirectory {
         }
     }
 
-    /// Returns the account of earlier orders. One that the directory has lost is none.
+    /// Returns the account of earlier orders. One that the directory has lost, or that is bound to another external account,
+    /// is none.
     async fn known_account(&self, transport: &Transport) -> Result<Option<Account>, Failure> {
         let files = self.files.clone();
         let read = spawn_blocking(move || files.read(ACCOUNT)).await;
@@ -108,6 +115,9 @@ impl AcmeDirectory {
         // The file has a key: the error of a broken one must not show what it has.
         let broken = |_| unreadable("it is no account in JSON");
         let file: AccountFile = serde_json::from_slice(&bytes).map_err(broken)?;
+        if file.external.as_deref() != self.external_id() {
+            return Ok(None);
+        }
         let credentials: AccountCredentials =
             serde_json::from_value(file.credentials.clone()).map_err(broken)?;
         let builder = Account::builder_with_http(Box::new(transport.clone()));
@@ -136,16 +146,35 @@ impl AcmeDirectory {
             only_return_existing: false,
         };
         let builder = Account::builder_with_http(Box::new(transport.clone()));
-        let (account, credentials) = builder.create(&new, self.url.clone(), None).await?;
+        let signer = self.external.as_ref().map(ExternalAccount::signer);
+        let created = builder.create(&new, self.url.clone(), signer.as_ref());
+        let created = created.await.map_err(|error| self.not_made(error.into()));
+        let (account, credentials) = created?;
         let credentials = serde_json::to_value(credentials);
         self.keep(credentials.map_err(Failure::new)?).await?;
         tracing::info!(directory = self.url, "account made with the authority");
         Ok(account)
     }
 
+    fn external_id(&self) -> Option<&str> {
+        self.external.as_ref().map(ExternalAccount::key_id)
+    }
+
+    /// Returns the failure of a new account, with what the operator can do.
+    fn not_made(&self, failure: Failure) -> Failure {
+        let hint = match (failure.kind, &self.external) {
+            (FailureKind::Refused, Some(_)) => {
+                "the authority does not take `tls.acme.external_account`: is it the number and the key that it has shown?"
+            }
+            _ => failure.hint,
+        };
+        Failure { hint, ..failure }
+    }
+
     async fn keep(&self, credentials: serde_json::Value) -> Result<(), Failure> {
         let file = AccountFile {
             contact: self.contact.clone(),
+            external: self.external_id().map(str::to_owned),
             credentials,
         };
         let bytes = serde_json::to_vec(&file).map_err(Failure::new)?;

@@ -73,7 +73,7 @@ impl Failure {
             ),
             "externalAccountRequired" => (
                 FailureKind::Refused,
-                "this authority wants an account that it has made itself, which is not supported",
+                "this authority wants an account that it has made itself: set `tls.acme.external_account` to its number and key",
             ),
             "invalidContact" | "unsupportedContact" => (
                 FailureKind::Refused,

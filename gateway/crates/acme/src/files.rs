@@ -144,6 +144,7 @@ mod tests {
         let settings = |directory: &str| AcmeSettings {
             directory: directory.to_owned(),
             directory_ca: None,
+            external_account: None,
             contact: vec![],
             names: vec!["a.example".to_owned()],
             folder: folder.path().join("acme"),

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 mod directory;
+mod external_account;
 mod failure;
 mod files;
 mod metrics;
@@ -26,6 +27,7 @@ mod transport;
 mod worker;
 
 use directory::{AcmeDirectory, Directory};
+pub use external_account::{ExternalAccount, ExternalKeyError};
 use files::Files;
 use metrics::Metrics;
 use tidegate_outbound::{Addresses, Client, ClientError, ClientSettings, Roots};
@@ -44,6 +46,8 @@ pub struct AcmeSettings {
     pub directory_ca: Option<PathBuf>,
     /// The URLs under which the authority reaches the operator, as `mailto:admin@example.org`.
     pub contact: Vec<String>,
+    /// The account that the authority has made for the operator, if it wants one.
+    pub external_account: Option<ExternalAccount>,
     /// The names of servers, in lower case; each gets a certificate of its own.
     pub names: Vec<String>,
     /// The folder for keys and certificates.

@@ -164,6 +164,7 @@ fn settings(folder: &TempDir, contact: &str) -> AcmeSettings {
     AcmeSettings {
         directory: "https://ca.example/directory".to_owned(),
         directory_ca: None,
+        external_account: None,
         contact: vec![contact.to_owned()],
         names: vec![NAME.to_owned()],
         folder: folder.path().join("acme"),

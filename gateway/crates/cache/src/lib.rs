@@ -33,8 +33,8 @@ pub use error::StoreError;
 pub use meta::{Meta, PurgeEffect, PurgeScope};
 pub use pins::{PinId, Pinning};
 pub use settings::{DiskSettings, Settings};
-pub use tiering::{Tiering, TieringError};
-pub use tiers::{PreparedTiers, Tiers};
+pub use tiering::TieringError;
+pub use tiers::{PreparedTiers, Tiering, Tiers};
 
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};

@@ -1,5 +1,6 @@
 //! Memory over disks, as one [`ChunkStore`].
 
+mod control;
 mod disk_set;
 mod disk_slot;
 mod disk_table;
@@ -12,13 +13,14 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
+pub use self::control::Tiering;
 use self::disk_set::DiskSet;
 use self::disk_table::PreparedTable;
 use super::disk::{Disk, ReadDeadline};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
-use super::tiering::{MemoryReport, Report, Tiering, TieringError};
+use super::tiering::{MemoryReport, Report, TieringError};
 use super::{
     Admit, ChunkKey, ChunkStore, ChunkTiers, DiskSettings, PlannedRead, Settings, StoreError, Tier,
 };

@@ -21,7 +21,6 @@ use tidegate_plan::Profile;
 mod check;
 mod document;
 mod environment;
-mod live;
 mod overlay;
 mod overrides;
 mod problem;
@@ -36,20 +35,21 @@ mod tree;
 mod written;
 
 pub use environment::Environment;
-pub use live::{LiveKeys, is_live};
 pub use overrides::Overrides;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Acme, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
-    CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, Fleet, Heartbeat, Hook, HookEach,
-    HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount, NatsLogin, Origin,
-    Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Tls, Trace, Umask,
+    CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, ExternalAccount, Fleet, Heartbeat,
+    Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount,
+    NatsLogin, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Tls,
+    Trace, Umask,
 };
 
 pub use settings::Setting;
 pub use written::WrittenKeys;
+pub use written::live::{LiveKeys, is_live};
 
 /// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "tidegate.toml";

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::live;
 use super::schema::{self, present};
+use super::written::live::is_live;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
@@ -158,7 +158,7 @@ pub fn page() -> String {
 /// Says which keys of a section a reload applies, and which need a restart.
 fn effect_of_changes(section: &Section<'_>) -> String {
     let place = section.header.trim_matches(['[', ']']);
-    let is_live = |key: &&str| live::is_live(&format!("{place}.{key}"));
+    let is_live = |key: &&str| is_live(&format!("{place}.{key}"));
     let all = keys(section.schema).map(|(key, _)| key);
     let (reload, restart): (Vec<_>, Vec<_>) = all.partition(is_live);
     let named = |keys: &[&str]| {

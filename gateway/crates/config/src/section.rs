@@ -32,4 +32,4 @@ pub use profile::Overlay;
 pub use route::{Cors, Precompressed, Route};
 pub use spool::Spool;
 pub use state::State;
-pub use tls::{Acme, Certificate, Tls};
+pub use tls::{Acme, Certificate, ExternalAccount, Tls};

@@ -8,6 +8,8 @@ use toml::de::{DeTable, DeValue};
 use super::document::Document;
 use super::problem::KeyPath;
 
+pub(super) mod live;
+
 /// The keys that the file and the environment write, each with a hash of its value: values may be secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WrittenKeys(BTreeMap<String, u64>);

@@ -71,6 +71,17 @@ impl Check<'_, '_> {
                 self.error(&path, "is no `mailto:` address");
             }
         }
+        if acme
+            .external_account
+            .as_ref()
+            .is_some_and(|account| account.key_id.is_empty())
+        {
+            let path = section.key("external_account").key("key_id");
+            self.error(
+                &path,
+                "is empty: it needs the number that the authority has shown",
+            );
+        }
         if config.acme_path().is_none() {
             let message =
                 "there is no folder for keys and certificates: set `tls.acme.path` or `state.path`";

@@ -44,6 +44,11 @@ pub struct Acme {
     /// The addresses under which the authority reaches you.
     #[schemars(extend("examples" = [["mailto:admin@example.org"]]))]
     pub contact: Vec<String>,
+    /// The account that the authority has made for you, if it wants one; left out: it makes accounts by itself.
+    ///
+    /// Another `key_id` is another account.
+    #[schemars(extend("examples" = [{ "key_id": "kid-1", "key": { "file": "/etc/tidegate/acme-key" } }]))]
+    pub external_account: Option<ExternalAccount>,
     /// The folder for keys and certificates; left out: `acme` in the state folder.
     #[schemars(extend("examples" = ["/var/lib/tidegate/acme"]))]
     pub path: Option<PathBuf>,
@@ -62,8 +67,33 @@ impl Default for Acme {
             terms_agreed: false,
             directory: "https://acme-v02.api.letsencrypt.org/directory".to_owned(),
             contact: Vec::new(),
+            external_account: None,
             path: None,
             directory_ca: None,
+        }
+    }
+}
+
+/// An account that the authority has made for the operator (external account binding).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["key_id", "key"]))]
+pub struct ExternalAccount {
+    /// Its number, as the authority shows it.
+    #[schemars(extend("examples" = ["kid-1"]))]
+    pub key_id: String,
+    /// Its key (HMAC), in base64url.
+    #[serde(skip_serializing)]
+    #[schemars(extend("examples" = [{ "file": "/etc/tidegate/acme-key" }]))]
+    pub key: Secret,
+}
+
+impl Default for ExternalAccount {
+    /// Number and key have to be given: empty stands for missing.
+    fn default() -> Self {
+        Self {
+            key_id: String::new(),
+            key: Secret::Literal(String::new()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! This is the one table of them: a reload, the console and `docs/CONFIGURATION.md` follow it.
 
-use super::Config;
+use crate::Config;
 
 /// The sections and keys that are applied while the gateway runs, without the numbers of lists. A section stands for all
 /// keys in it.
