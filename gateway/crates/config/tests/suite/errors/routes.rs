@@ -90,6 +90,18 @@ trusted_proxies = ["nginx", "10.0.0.1/8", "::1"]"#,
             ],
         ),
         (
+            "[http]\nmax_connections = -1\n",
+            &[
+                "t.toml:2:19: `http.max_connections`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn the_begin_of_links() {
+    tell(&[
+        (
             "[http]\npublic_url = \"https://media.example.org/\"\n",
             &[
                 "t.toml:2:14: `http.public_url`: `https://media.example.org/` is no scheme and host such as https://media.example.org",
@@ -99,12 +111,6 @@ trusted_proxies = ["nginx", "10.0.0.1/8", "::1"]"#,
             "[http]\npublic_url = \"ftp://media.example.org\"\n",
             &[
                 "t.toml:2:14: `http.public_url`: `ftp://media.example.org` is no scheme and host such as https://media.example.org",
-            ],
-        ),
-        (
-            "[http]\nmax_connections = -1\n",
-            &[
-                "t.toml:2:19: `http.max_connections`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
             ],
         ),
     ]);
