@@ -53,7 +53,7 @@ async fn cpu(admin: SocketAddr) -> f64 {
     let got = ask(admin, Method::GET, "/metrics", &[]).await;
     let text = got.text();
     let line = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("process_cpu_seconds_total ")?;
+        let rest = line.strip_prefix("tidegate_process_cpu_seconds_total ")?;
         rest.trim().parse().ok()
     });
     line.expect("the metric")

@@ -304,6 +304,9 @@ async fn a_refused_write_is_resolved(stage: &Stage) {
     let browser = &stage.browser;
     browser.open(&stage.url("/console/writes")).await;
     browser.find("#live .choices button").await;
+    // A bucket that is slow to answer is asked again meanwhile.
+    let told = "return document.querySelector('#live').innerText.includes('6 B')";
+    browser.until("their version is told", told).await;
     browser.picture(&pictures().join("refused.png")).await;
     let text = browser.text("#live").await;
     assert!(
