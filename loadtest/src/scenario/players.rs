@@ -96,9 +96,8 @@ pub async fn run(context: &Context) -> Result<Report> {
                 warm_up: start.await?,
                 seconds: context.options.seconds.unwrap_or(SECONDS) as f64,
             };
-            stage
-                .play_all(context, &shelf.media, &mut sources, &mut results)
-                .await?;
+            let played = stage.play_all(context, &shelf.media, &mut sources, &mut results);
+            played.await?;
             for source in sources {
                 results.wrong += source.wrong_bytes(&shelf.files).await?;
             }
@@ -171,6 +170,7 @@ impl Stage {
     ) -> Result<()> {
         for medium in media {
             if !self.player.plays(medium).await? {
+                progress(format!("   {}, {}: it cannot", self.name, medium.name));
                 continue;
             }
             self.warm_up(context, medium).await?;
