@@ -32,7 +32,10 @@ pub struct Played {
     pub seconds: f64,
 }
 
-/// The seconds to play from the beginning, after each seek, and at the end.
+/// The fewest seconds to play at the end: the last frame of a film may come long before its length.
+const LAST: f64 = 1.0;
+
+/// The seconds to play from the beginning, after each seek, and at the end, where they are at least [`LAST`].
 fn share(seconds: f64) -> f64 {
     seconds / (PLACES.len() + 2) as f64
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{PATIENCE, PLACES, Played, share};
+use super::{LAST, PATIENCE, PLACES, Played, share};
 use crate::webdriver::WebDriver;
 
 /// No click is needed, and no sound is heard.
@@ -16,8 +16,8 @@ const ARGUMENTS: [&str; 2] = ["--autoplay-policy=no-user-gesture-required", "--m
 const END: f64 = 0.5;
 
 const SCRIPT: &str = "
-    const [tag, url, places, share, done] = arguments;
-    play(tag, url, places, share).then(done, (error) => done({ error: error.message }));";
+    const [tag, url, places, share, last, patience, done] = arguments;
+    play(tag, url, places, share, last, patience).then(done, (error) => done({ error: error.message }));";
 
 /// A running browser with the page open.
 #[derive(Debug)]
@@ -65,9 +65,12 @@ impl Chromium {
     /// If the element reports an error, or does not reach a place or its end.
     pub async fn play(&self, tag: &str, url: &str, seconds: f64) -> Result<Played> {
         self.driver.open(&self.page.url()).await?;
-        let arguments = json!([tag, url, PLACES, share(seconds)]);
-        let told = self.driver.run_async(SCRIPT, arguments, PATIENCE).await?;
-        ensure!(told["error"].is_null(), "{}", told["error"]);
+        let share = share(seconds);
+        let patience = u64::try_from(PATIENCE.as_millis())?;
+        let arguments = json!([tag, url, PLACES, share, share.max(LAST), patience]);
+        let told = self.driver.run_async(SCRIPT, arguments, PATIENCE * 2);
+        let told = told.await?;
+        ensure!(told["error"].is_null(), "it failed: {}", told["error"]);
         let told: Told = serde_json::from_value(told).context("the page's answer")?;
         ensure!(
             told.seeks.len() == PLACES.len() && told.end > told.duration - END,

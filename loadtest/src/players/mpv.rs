@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::{PATIENCE, PLACES, Played, share};
+use super::{LAST, PATIENCE, PLACES, Played, share};
 use crate::child::{Server, find_program};
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -85,7 +85,7 @@ impl Player {
             seeks.push(self.timed(seek, "playback-restart").await?);
             self.pass(at + share).await?;
         }
-        let last = json!(["seek", duration - share, "absolute"]);
+        let last = json!(["seek", duration - share.max(LAST), "absolute"]);
         self.timed(last, "end-file").await?;
         Ok(Played {
             ready,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::{PATIENCE, PLACES, Played, share};
+use super::{LAST, PATIENCE, PLACES, Played, share};
 use crate::child::find_program;
 use crate::wordpress::as_php_user;
 
@@ -99,7 +99,7 @@ impl Player {
             seeks.push(self.timed(&seek, BEGINS).await?);
             self.pass(share).await?;
         }
-        let last = format!("seek {:.0}", (length - share).floor());
+        let last = format!("seek {:.0}", (length - share.max(LAST)).floor());
         self.timed(&last, ENDED).await?;
         Ok(Played {
             ready,

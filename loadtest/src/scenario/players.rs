@@ -53,7 +53,7 @@ const PLAYERS: [(&str, &[&str]); 3] = [
 
 /// A player that is ready.
 enum Player {
-    Chromium(Chromium),
+    Chromium(Box<Chromium>),
     Mpv,
     Vlc,
 }
@@ -96,9 +96,8 @@ pub async fn run(context: &Context) -> Result<Report> {
                 warm_up: start.await?,
                 seconds: context.options.seconds.unwrap_or(SECONDS) as f64,
             };
-            stage
-                .play_all(context, &shelf.media, &mut sources, &mut results)
-                .await?;
+            let played = stage.play_all(context, &shelf.media, &mut sources, &mut results);
+            played.await?;
             for source in sources {
                 results.wrong += source.wrong_bytes(&shelf.files).await?;
             }
@@ -171,6 +170,7 @@ impl Stage {
     ) -> Result<()> {
         for medium in media {
             if !self.player.plays(medium).await? {
+                progress(format!("   {}, {}: it cannot", self.name, medium.name));
                 continue;
             }
             self.warm_up(context, medium).await?;
@@ -190,7 +190,9 @@ impl Stage {
     async fn warm_up(&self, context: &Context, medium: &Medium) -> Result<()> {
         if let (Player::Chromium(_), Some(source)) = (&self.player, &self.warm_up) {
             let url = source.url(medium).await?;
-            self.play(context, medium, &url, WARM_UP).await?;
+            if let Err(error) = self.play(context, medium, &url, WARM_UP).await {
+                progress(format!("   {} is not warm: {error:#}", medium.name));
+            }
             source.settled().await;
         }
         Ok(())
@@ -216,7 +218,10 @@ impl Player {
     /// Starts a player; `None` if it is not installed.
     async fn start(name: &str, context: &Context, report: &mut Report) -> Result<Option<Self>> {
         Ok(match name {
-            "chromium" => Some(Self::Chromium(Chromium::start(context.dir()).await?)),
+            "chromium" => {
+                let chromium = Chromium::start(context.dir()).await?;
+                Some(Self::Chromium(Box::new(chromium)))
+            }
             "mpv" if mpv::is_there() => {
                 report.peer(name, &mpv::ARGUMENTS.join(" "));
                 Some(Self::Mpv)
