@@ -224,6 +224,28 @@ mod tests {
         assert_eq!(sent, 31_001);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_short_answer_whose_turn_it_is_goes_out_as_it_is_and_counts() {
+        let limits = Arc::new(Limits::new(LimitRules {
+            bytes: NonZeroU64::new(100_000),
+            ..LimitRules::default()
+        }));
+        let answer = |len: usize| {
+            let share = share(&limits).expect("no limit of requests");
+            share.limit(Content::Ready(Bytes::from(vec![7; len]).into()))
+        };
+        let long = answer(limits.piece() + 1);
+        assert!(matches!(long, Content::Delivery(_)), "it goes in pieces");
+        let first = answer(limits.piece());
+        assert!(matches!(first, Content::Ready(_)));
+        let mut second = answer(limits.piece());
+        assert!(matches!(second, Content::Delivery(_)), "it waits");
+        let begun = Instant::now();
+        let piece = next(&mut second).await.expect("bytes");
+        assert_eq!(piece.remaining(), limits.piece());
+        assert!(begun.elapsed() >= Duration::from_millis(49));
+    }
+
     #[tokio::test]
     async fn a_place_is_held_until_the_last_bytes_have_left() {
         let limits = Arc::new(Limits::new(LimitRules {
