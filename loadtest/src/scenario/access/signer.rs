@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use aws_sdk_s3::presigning::PresigningConfig;
-use base64_simd::URL_SAFE_NO_PAD;
+use base64_simd::{STANDARD, URL_SAFE_NO_PAD};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
@@ -65,7 +65,7 @@ impl Signer {
         let ed = Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| anyhow!("no key"))?;
         let secret = ring::rand::generate(&random).map_err(|_| anyhow!("no random bytes"))?;
         Ok(Self {
-            rsa: RsaKeyPair::from_pkcs8(&rsa_key()?).map_err(refused)?,
+            rsa: RsaKeyPair::from_der(&rsa_key()?).map_err(refused)?,
             ec: EcdsaKeyPair::from_pkcs8(curve, ec.as_ref(), &random).map_err(refused)?,
             ed: Ed25519KeyPair::from_pkcs8(ed.as_ref()).map_err(refused)?,
             secret: secret.expose(),
@@ -165,13 +165,15 @@ fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode_to_string(bytes)
 }
 
-/// Returns a key of 2,048 bits (PKCS #8).
+/// Returns a key of 2,048 bits (PKCS #1).
 fn rsa_key() -> Result<Vec<u8>> {
     let mut command = Command::new("openssl");
-    command.args(["genpkey", "-algorithm", "RSA", "-outform", "DER"]);
-    command.args(["-pkeyopt", "rsa_keygen_bits:2048"]);
+    command.args(["genrsa", "-traditional", "2048"]);
     let output = command.stderr(Stdio::null()).output();
     let output = output.context("openssl is missing")?;
     ensure!(output.status.success(), "openssl made no key");
-    Ok(output.stdout)
+    let text = String::from_utf8(output.stdout)?;
+    let lines = text.lines().filter(|line| !line.starts_with("-----"));
+    let key = STANDARD.decode_to_vec(lines.collect::<String>());
+    Ok(key.context("openssl wrote no PEM")?)
 }
