@@ -365,7 +365,7 @@ async fn an_account_is_bound_to_the_one_that_the_authority_has_made() {
         bad_nonces: 0,
         external_accounts: &[("kid-1", KEY)],
     };
-    let _pebble = Pebble::start(&settings, free_addr()).await;
+    let _pebble = Pebble::start(&settings, free_addr());
     ordered.serving.start().await;
     let said = "set `tls.acme.external_account`";
     ordered.logged(&["no certificate that holds", said]).await;
