@@ -4,7 +4,7 @@
 //! Memory is bounded, however many addresses come: two tables of 65,536 slots, and an entry for each request under way.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -78,16 +78,61 @@ pub struct LimitRules {
     pub per: Per,
 }
 
-/// The clients that share one count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LimitKey(Sharer);
+/// The clients that share one count, and their hash: it is computed once a request, and serves all tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitKey {
+    sharer: Sharer,
+    hash: u64,
+}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+impl Hash for LimitKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Takes the hash of a [`LimitKey`] as it is.
+#[derive(Debug, Default)]
+struct KnownHash(u64);
+
+impl Hasher for KnownHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a key writes its hash alone");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// The requests under way of those who have some.
+type UnderWayCounts = HashMap<LimitKey, u32, BuildHasherDefault<KnownHash>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharer {
     Client(Client),
     /// The hash of a name, whose length is not bounded.
     Name(u64),
     All,
+}
+
+impl Sharer {
+    /// Returns it as two numbers, which no other sharer has.
+    fn numbers(self) -> (u64, u64) {
+        match self {
+            Self::Client(Client::Own) => (0, 0),
+            Self::Client(Client::Warm) => (1, 0),
+            Self::Client(Client::Local) => (2, 0),
+            Self::Client(Client::V4(address)) => (3, address.into()),
+            Self::Client(Client::V6(network)) => (4, network),
+            Self::Name(name) => (5, name),
+            Self::All => (6, 0),
+        }
+    }
 }
 
 /// A limit that a request has reached.
@@ -129,7 +174,7 @@ pub struct Limits {
     requests: Option<RequestLimit>,
     bytes: Option<ByteLimit>,
     connections: Option<NonZeroU32>,
-    under_way: [Mutex<HashMap<LimitKey, u32>>; SHARDS],
+    under_way: [Mutex<UnderWayCounts>; SHARDS],
     hasher: RandomState,
 }
 
@@ -165,11 +210,13 @@ impl Limits {
     /// Returns the clients that share the limits with a request of `client`, which the key or token `name` admitted.
     #[must_use]
     pub fn key(&self, client: Client, name: Option<&str>) -> LimitKey {
-        LimitKey(match (self.per, name) {
+        let sharer = match (self.per, name) {
             (Per::Route, _) => Sharer::All,
             (Per::Key, Some(name)) => Sharer::Name(self.hasher.hash_one(name)),
             (Per::Key, None) | (Per::Address, _) => Sharer::Client(client),
-        })
+        };
+        let hash = self.hasher.hash_one(sharer.numbers());
+        LimitKey { sharer, hash }
     }
 
     /// Counts a request at `now`. Returns its place among those under way, if they are limited.
@@ -230,8 +277,9 @@ impl Limits {
         })
     }
 
-    fn shard(&self, key: LimitKey) -> MutexGuard<'_, HashMap<LimitKey, u32>> {
-        let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+    fn shard(&self, key: LimitKey) -> MutexGuard<'_, UnderWayCounts> {
+        // Other bits than those by which a shard finds its entries.
+        let shard = usize::try_from((key.hash >> 32) % SHARDS as u64).unwrap_or(0);
         // A count is changed in one step, and is whole after a panic of another thread.
         self.under_way[shard].lock().recover()
     }

@@ -4,13 +4,12 @@
 //! slots, and a new one takes the slot whose time is the earliest. So a flood of new addresses, each with one request,
 //! pushes out those that have used little; one that is over its limit has the latest time, and stays.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Mutex;
 
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 
-use super::LimitKey;
+use super::{LimitKey, Sharer};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The slots in which one sharer may stand.
@@ -23,12 +22,11 @@ const SETS: usize = 8192;
 #[derive(Debug)]
 pub(super) struct Table {
     sets: Box<[Mutex<[Slot; WAYS]>]>,
-    hasher: RandomState,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    key: Option<LimitKey>,
+    sharer: Option<Sharer>,
     /// In nanoseconds since the start.
     time: u64,
 }
@@ -39,7 +37,6 @@ impl Table {
         let sets = if shared { 1 } else { SETS };
         Self {
             sets: (0..sets).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
         }
     }
 
@@ -50,20 +47,22 @@ impl Table {
         next: impl FnOnce(Option<u64>) -> Result<(T, u64), E>,
     ) -> Result<T, E> {
         let sets = self.sets.len() as u64;
-        let set = usize::try_from(self.hasher.hash_one(key) % sets).unwrap_or(0);
+        let set = usize::try_from(key.hash % sets).unwrap_or(0);
         // A slot is written whole, also if a thread panics beside it.
         let mut slots = self.sets[set].lock().recover();
-        let own = slots.iter().position(|slot| slot.key == Some(key));
+        let own = slots
+            .iter()
+            .position(|slot| slot.sharer == Some(key.sharer));
         let (value, time) = next(own.map(|at| slots[at].time))?;
         let slot = match own {
             Some(at) => Some(&mut slots[at]),
             None => slots
                 .iter_mut()
-                .min_by_key(|slot| (slot.key.is_some(), slot.time)),
+                .min_by_key(|slot| (slot.sharer.is_some(), slot.time)),
         };
         if let Some(slot) = slot {
             *slot = Slot {
-                key: Some(key),
+                sharer: Some(key.sharer),
                 time,
             };
         }

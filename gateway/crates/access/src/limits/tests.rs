@@ -130,7 +130,7 @@ fn a_million_addresses_take_no_more_memory_and_hide_no_offender() {
     assert!(!wait(&limits, offender, S(1)).is_zero());
     let slots = Table::new(false).slots();
     assert_eq!(slots, 65_536);
-    assert!(size_of::<LimitKey>() <= 16, "{}", size_of::<LimitKey>());
+    assert!(size_of::<Sharer>() <= 16, "{}", size_of::<Sharer>());
     assert_eq!(Table::new(true).slots(), 8);
 }
 
