@@ -1,5 +1,5 @@
 //! `hit N [WAY]`: answers N requests for an object in memory over one connection, for callgrind to count
-//! (`just callgrind`). WAY is the way into the route: open (as without it), token, presigned, prefix, jwt.
+//! (`just callgrind`). WAY is the way into the route, one of [`WAYS`]; without it the route is open.
 //!
 //! It covers all the work of a hit within the process, from hyper's parser to the buffers handed to
 //! `writev`. The socket lives in memory: it sends the next request when the last answer is whole,
@@ -10,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_benches::ways::{HOST, Way};
+use tidegate_benches::ways::{HOST, WAYS, Way};
 use tidegate_benches::{Hot, SIZE};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
     let hits = std::env::args().nth(1).and_then(|text| text.parse().ok());
     let way = std::env::args().nth(2);
     let way = Way::of(way.as_deref().unwrap_or("open"));
-    let usage = || io::Error::other("usage: hit N [open|token|presigned|prefix|jwt]");
+    let usage = || io::Error::other(format!("usage: hit N [{}]", WAYS.join("|")));
     let (hits, way): (u32, Way) = hits.zip(way).ok_or_else(usage)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build()?;
@@ -55,10 +55,10 @@ enum Answer {
 
 impl Socket {
     fn new(hits: u32, way: &Way) -> Self {
-        let (target, authorization) = (&way.target, &way.authorization);
+        let (target, header) = (&way.target, &way.header);
         // The headers of a typical browser.
         let request = format!(
-            "GET {target} HTTP/1.1\r\nHost: {HOST}\r\n{authorization}\
+            "GET {target} HTTP/1.1\r\nHost: {HOST}\r\n{header}\
              User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
              Accept: image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5\r\n\
              Accept-Language: en-GB,en;q=0.5\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n\

@@ -1,11 +1,14 @@
-//! The ways into a route whose costs `hit` counts: none is needed, a token, a presigned URL, a signed prefix, a JWT.
+//! The ways into a route whose costs `hit` counts: none is needed, a token, a presigned URL, a signed prefix, a JWT, each
+//! where it may stand; and an open route with limits.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use tidegate_access::limits::{LimitRules, Limits, Rate};
 use tidegate_access::{Access, JwtKeys, JwtRules, KeySet, NamedToken, Rules, SigningKey};
-use tidegate_http::{RouteAccess, RouteSettings};
+use tidegate_http::{RouteAccess, RouteLimits, RouteSettings};
 use tidegate_plan::Token;
 
 use crate::{KEY, NOW};
@@ -27,9 +30,25 @@ pub struct Way {
     pub settings: RouteSettings,
     /// The request's target.
     pub target: String,
-    /// The request's `Authorization`, as a whole line; empty: none.
-    pub authorization: String,
+    /// The header that shows the request's credentials, as a whole line; empty: none.
+    pub header: String,
 }
+
+/// The names of all ways.
+pub const WAYS: [&str; 12] = [
+    "open",
+    "token",
+    "presigned",
+    "prefix",
+    "prefix-query",
+    "prefix-cookie",
+    "jwt",
+    "jwt-cookie",
+    "jwt-query",
+    "limit-requests",
+    "limit-bytes",
+    "limit-connections",
+];
 
 impl Way {
     /// Returns the way of this name. `None`: there is none.
@@ -38,42 +57,64 @@ impl Way {
     /// If a key or token cannot be made, which only a mistake can cause.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
+        if !WAYS.contains(&name) {
+            return None;
+        }
         let key = SigningKey::new("k1", "the secret of this key").expect("a key");
         let plain = format!("/{KEY}");
-        let (target, bearer) = match name {
-            "open" => {
-                return Some(Self {
-                    settings: RouteSettings::default(),
-                    target: plain,
-                    authorization: String::new(),
-                });
-            }
-            "token" => (plain, TOKEN),
-            "jwt" => (plain, JWT),
+        let prefix = key.sign_prefix("/2026/", u64::MAX);
+        let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+        let cookie = |name: &str, value: &str| format!("Cookie: {name}={value}\r\n");
+        let (target, header) = match name {
+            "token" => (plain, bearer(TOKEN)),
             "presigned" => {
                 let life = Duration::from_secs(3600);
                 let query = key.presign(&Method::GET, (HOST, &plain), NOW, life);
-                (format!("{plain}?{query}"), "")
+                (format!("{plain}?{query}"), String::new())
             }
-            "prefix" => (
-                format!("/{}{plain}", key.sign_prefix("/2026/", u64::MAX)),
-                "",
-            ),
-            _ => return None,
+            "prefix" => (format!("/{prefix}{plain}"), String::new()),
+            "prefix-query" => (format!("{plain}?{prefix}"), String::new()),
+            "prefix-cookie" => (plain, cookie("tidegate", &prefix)),
+            "jwt" => (plain, bearer(JWT)),
+            "jwt-cookie" => (plain, cookie("session", JWT)),
+            "jwt-query" => (format!("{plain}?token={JWT}"), String::new()),
+            _ => (plain, String::new()),
         };
-        let authorization = match bearer {
-            "" => String::new(),
-            token => format!("Authorization: Bearer {token}\r\n"),
-        };
-        let access = Access::new(rules(name, key));
+        let limits = limits(name);
+        let is_open = name == "open" || limits.is_some();
         Some(Self {
             settings: RouteSettings {
-                access: Some(RouteAccess::new(access)),
+                access: (!is_open).then(|| RouteAccess::new(Access::new(rules(name, key)))),
+                limits: limits.map(|rules| RouteLimits(Arc::new(Limits::new(rules)))),
                 ..RouteSettings::default()
             },
             target,
-            authorization,
+            header,
         })
+    }
+}
+
+/// Returns the limits of a way, which no request reaches.
+fn limits(name: &str) -> Option<LimitRules> {
+    let none = LimitRules::default();
+    match name {
+        "limit-requests" => Some(LimitRules {
+            requests: Some(Rate {
+                requests: NonZeroU32::MAX,
+                time: Duration::from_secs(1),
+            }),
+            burst: u32::MAX,
+            ..none
+        }),
+        "limit-bytes" => Some(LimitRules {
+            bytes: Some(NonZeroU64::MAX),
+            ..none
+        }),
+        "limit-connections" => Some(LimitRules {
+            connections: Some(NonZeroU32::MAX),
+            ..none
+        }),
+        _ => None,
     }
 }
 
@@ -92,7 +133,7 @@ fn rules(name: &str, key: SigningKey) -> Rules {
             tokens: vec![token()],
             ..none
         },
-        "jwt" => {
+        "jwt" | "jwt-cookie" | "jwt-query" => {
             let set = format!("{{\"keys\":[{JWK}]}}");
             let set = KeySet::from_jwks(set.as_bytes(), false).expect("a key set");
             Rules {
@@ -101,7 +142,7 @@ fn rules(name: &str, key: SigningKey) -> Rules {
                     issuer: Some("https://id.example".to_owned()),
                     audience: Some("media".to_owned()),
                     prefixes: None,
-                    cookie: None,
+                    cookie: Some("session".to_owned()),
                     query: Some("token".to_owned()),
                     skew: Duration::from_secs(60),
                 }),

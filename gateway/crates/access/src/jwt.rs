@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, COOKIE};
+use http::header::AUTHORIZATION;
 use jsonwebtoken::Algorithm;
 use tidegate_plan::Timestamp;
 
+use crate::header_text::cookies;
+use crate::memo::Memo;
 use crate::signed::{DecodedPath, Span};
 use crate::{Refusal, Request};
 
 mod claims;
 mod keys;
-mod memo;
 mod provider;
 
 use claims::Claims;
 pub use keys::{JwtKeys, JwtKeysError, KeySet, MIN_JWT_SECRET};
-use memo::Memo;
 
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 8192;
@@ -61,7 +61,7 @@ pub(crate) enum JwtFinding {
     /// The request shows none.
     Absent,
     /// One of them admits the request, for the client of this name.
-    Admits(Option<Arc<str>>),
+    Admits(Option<String>),
     /// None of them does.
     Refuses(Refusal),
     /// One of them names a key that newer keys may have.
@@ -77,7 +77,7 @@ struct SplitToken<'t> {
 }
 
 impl<'t> SplitToken<'t> {
-    /// Cuts a text that has the form of a token.
+    /// Cuts an ASCII text that has the form of a token.
     fn new(text: &'t str) -> Option<Self> {
         let (message, signature) = text.rsplit_once('.')?;
         let fits = text.len() <= MAX_TOKEN && message.bytes().filter(|b| *b == b'.').count() == 1;
@@ -92,8 +92,26 @@ impl<'t> SplitToken<'t> {
 /// The claims of a verified token.
 struct Verified {
     span: Span,
-    subject: Option<Arc<str>>,
+    subject: Option<String>,
     prefixes: Option<Vec<String>>,
+    /// Of the keys that have verified it. It counts for no others.
+    generation: u64,
+}
+
+impl Verified {
+    /// Decides whether the token admits a request for this path now.
+    fn judge(&self, path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
+        if let Some(refusal) = self.span.refusal(now) {
+            return JwtFinding::Refuses(refusal);
+        }
+        let is_under = |prefix: &String| path.is_under(prefix.as_bytes());
+        match &self.prefixes {
+            Some(prefixes) if !prefixes.iter().any(is_under) => {
+                JwtFinding::Refuses(Refusal::Prefix)
+            }
+            _ => JwtFinding::Admits(self.subject.clone()),
+        }
+    }
 }
 
 impl fmt::Debug for Verified {
@@ -106,14 +124,14 @@ impl fmt::Debug for Verified {
 #[derive(Debug)]
 pub(crate) struct Jwt {
     rules: JwtRules,
-    memo: Memo,
+    memo: Memo<Verified>,
 }
 
 impl Jwt {
     pub(crate) fn new(rules: JwtRules) -> Self {
         Self {
             rules,
-            memo: Memo::new(),
+            memo: Memo::new(true),
         }
     }
 
@@ -138,48 +156,48 @@ impl Jwt {
         best
     }
 
-    fn judge(&self, token: &str, path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
-        let Some(token) = SplitToken::new(token) else {
+    fn judge(&self, shown: &[u8], path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
+        let set = self.rules.keys.load();
+        let generation = set.as_ref().map(|set| set.generation);
+        let known = self.memo.recall(shown, |verified| {
+            (Some(verified.generation) == generation).then(|| verified.judge(path, now))
+        });
+        if let Some(finding) = known.flatten() {
+            return finding;
+        }
+        let text = std::str::from_utf8(shown)
+            .ok()
+            .filter(|text| text.is_ascii());
+        let Some(text) = text else {
+            return JwtFinding::Absent;
+        };
+        let Some(token) = SplitToken::new(text) else {
             return JwtFinding::Refuses(Refusal::Token);
         };
         let can_refresh = self.rules.keys.can_refresh();
-        let set = self.rules.keys.load();
         let Some(set) = &*set else {
             return match can_refresh {
                 true => JwtFinding::Unknown(Refusal::Keys),
                 false => JwtFinding::Refuses(Refusal::Keys),
             };
         };
-        let found = match self.memo.find(&token, set.generation) {
-            Some(verified) => Ok(verified),
-            None => self.verify(set, &token, now),
-        };
-        let verified = match found {
+        let verified = match self.verify(set, &token) {
             Ok(verified) => verified,
             Err(Refusal::Key) if can_refresh => return JwtFinding::Unknown(Refusal::Key),
             Err(refusal) => return JwtFinding::Refuses(refusal),
         };
-        if let Some(refusal) = verified.span.refusal(now) {
-            return JwtFinding::Refuses(refusal);
+        let finding = verified.judge(path, now);
+        if verified.span.refusal(now).is_none() {
+            let proof = token.message.len() + 1..text.len();
+            self.memo.remember(shown, proof, (verified, 0));
         }
-        let is_under = |prefix: &String| path.is_under(prefix.as_bytes());
-        match &verified.prefixes {
-            Some(prefixes) if !prefixes.iter().any(is_under) => {
-                JwtFinding::Refuses(Refusal::Prefix)
-            }
-            _ => JwtFinding::Admits(verified.subject.clone()),
-        }
+        finding
     }
 
-    /// Verifies a token by these keys, and remembers it if it holds now.
+    /// Verifies a token by these keys, whatever the time.
     ///
     /// [`Refusal::Key`]: it names a key that the set does not have.
-    fn verify(
-        &self,
-        set: &KeySet,
-        token: &SplitToken<'_>,
-        now: Timestamp,
-    ) -> Result<Arc<Verified>, Refusal> {
+    fn verify(&self, set: &KeySet, token: &SplitToken<'_>) -> Result<Verified, Refusal> {
         let header = jsonwebtoken::decode_header(token.whole).map_err(|_| Refusal::Signature)?;
         let algorithm = header.alg;
         let is_ours = matches!(
@@ -205,15 +223,11 @@ impl Jwt {
         if !candidates.take(MAX_TRIES).any(signs) {
             return Err(Refusal::Signature);
         }
-        let verified = Arc::new(self.read(token)?);
-        if verified.span.refusal(now).is_none() {
-            self.memo.remember(token, set.generation, &verified);
-        }
-        Ok(verified)
+        self.read(token, set.generation)
     }
 
     /// Reads the claims of a token whose signature is right, and compares them with the rules.
-    fn read(&self, token: &SplitToken<'_>) -> Result<Verified, Refusal> {
+    fn read(&self, token: &SplitToken<'_>, generation: u64) -> Result<Verified, Refusal> {
         let payload = token.message.split_once('.').map(|(_, payload)| payload);
         let payload = payload.and_then(|payload| {
             let decoded = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(payload);
@@ -237,33 +251,30 @@ impl Jwt {
         let subject = claims.subject.filter(|name| name.len() <= MAX_SUBJECT);
         Ok(Verified {
             span: Span::new(begin, expires.0, rules.skew.as_secs()),
-            subject: subject.map(Into::into),
+            subject,
             prefixes: claims.prefixes.map(|all| all.0),
+            generation,
         })
     }
 }
 
 /// Calls `judge` with each token that a request shows, until it returns true.
-fn shown(rules: &JwtRules, request: &Request<'_>, mut judge: impl FnMut(&str) -> bool) {
+fn shown(rules: &JwtRules, request: &Request<'_>, mut judge: impl FnMut(&[u8]) -> bool) {
     if bearer(request.headers).is_some_and(&mut judge) {
         return;
     }
     if let Some(name) = &rules.cookie {
-        let lines = request.headers.get_all(COOKIE).iter();
-        let pairs = lines
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.split(';'));
-        let named = pairs.filter_map(|pair| value_of(pair.trim(), name));
+        let named = cookies(request.headers).filter_map(|pair| value_of(pair, name));
         if named
             .take(MAX_SHOWN)
-            .any(|value| judge(value.trim_matches('"')))
+            .any(|value| judge(value.trim_matches('"').as_bytes()))
         {
             return;
         }
     }
     if let (Some(name), Some(query)) = (&rules.query, request.query) {
         let named = query.split('&').filter_map(|pair| value_of(pair, name));
-        let _ = named.take(MAX_SHOWN).any(judge);
+        let _ = named.take(MAX_SHOWN).any(|value| judge(value.as_bytes()));
     }
 }
 
@@ -273,14 +284,18 @@ fn value_of<'t>(pair: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// Returns the credentials of `Authorization: Bearer`. Of several lines, none can be believed: the text is empty then.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let line = lines.next()?;
     if lines.next().is_some() {
-        return Some("");
+        return Some(b"");
     }
-    let (scheme, text) = line.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| text.trim())
+    let line = line.as_bytes();
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let scheme = &line[..space];
+    scheme
+        .eq_ignore_ascii_case(b"bearer")
+        .then(|| line[space..].trim_ascii())
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ use tidegate_plan::{Network, Timestamp};
 
 mod clients;
 pub mod date;
+mod header_text;
 mod jwt;
 pub mod limits;
+mod memo;
 mod networks;
 mod referers;
 mod signed;
@@ -71,7 +73,8 @@ pub struct Access {
 pub struct Request<'r> {
     /// Its method.
     pub method: &'r Method,
-    /// The authority as the client sent it: the host, and the port if it is not the scheme's own.
+    /// The authority as the client sent it: the host, and the port if it is not the scheme's own. Only a presigned URL
+    /// has to name it, so it may be left empty where there is no query.
     pub host: &'r str,
     /// The whole path as the client sent it, percent-encoded.
     pub path: &'r str,
@@ -81,7 +84,7 @@ pub struct Request<'r> {
     pub query: Option<&'r str>,
     /// Its headers.
     pub headers: &'r HeaderMap,
-    /// The client's address; `None` on a Unix socket whose peer names none.
+    /// The client's address; `None` on a Unix socket whose peer names none, and where the access has no networks.
     pub address: Option<IpAddr>,
     /// The names in the verified certificate of the client at the other end of the connection; empty: it has shown none.
     pub certificate: &'r [String],
@@ -210,6 +213,12 @@ impl Access {
         }
     }
 
+    /// Returns whether a client's address can admit a request.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
     /// Returns whether a token can admit a request, so that a challenge (RFC 9110, 11.6.1) is of use.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
@@ -234,7 +243,7 @@ impl Access {
     pub fn check<'r>(&self, request: &Request<'r>, now: Timestamp) -> Verdict<'r, '_> {
         let (segment, below) = match self.signed.is_empty() {
             true => (None, request.below),
-            false => signed::split_segment(request.below),
+            false => self.signed.split_segment(request, now),
         };
         if let Some(referers) = &self.referers
             && !referers.admit(request.headers)
@@ -260,7 +269,7 @@ impl Access {
         };
         let (jwt, newer_keys) = match self.check_jwt(request, below, now) {
             JwtFinding::Admits(subject) => {
-                return admitted(subject.map(|name| name.as_ref().to_owned().into()));
+                return admitted(subject.map(Cow::Owned));
             }
             JwtFinding::Refuses(reason) => (Some(reason), false),
             JwtFinding::Unknown(reason) => (Some(reason), true),

@@ -1,6 +1,5 @@
 //! Signed links: presigned URLs of AWS Signature Version 4, and signed prefixes. Both use the same keys.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,13 +10,14 @@ use tidegate_plan::Timestamp;
 
 use crate::{Finding, Refusal, Request};
 
-mod memo;
 mod prefix;
+mod recall;
 mod sigv4;
 
-use memo::Memo;
+use crate::memo::Memo;
 pub use prefix::without_signature;
-pub(crate) use prefix::{DecodedPath, split_segment};
+pub(crate) use prefix::{DecodedPath, Shown};
+use recall::{Recalled, Remembered};
 
 /// The fewest bytes of a key's secret.
 pub const MIN_SECRET: usize = 16;
@@ -145,13 +145,13 @@ impl Span {
     }
 }
 
-/// The keys of an access, and the presigned URLs that it has verified.
+/// The keys of an access, and the links that it has verified.
 #[derive(Debug)]
 pub(crate) struct Signed {
     keys: Vec<SigningKey>,
     /// In seconds.
     skew: u64,
-    memo: Memo,
+    memo: Memo<Remembered>,
 }
 
 impl Signed {
@@ -167,24 +167,59 @@ impl Signed {
         self.keys.is_empty()
     }
 
+    /// Splits the path below a route into its signature and the rest. Without a signature the rest is all of it.
+    pub(crate) fn split_segment<'r>(
+        &self,
+        request: &Request<'r>,
+        now: Timestamp,
+    ) -> (Option<Shown<'r>>, &'r str) {
+        let Some((raw, rest)) = prefix::first_segment(request.below) else {
+            return (None, request.below);
+        };
+        let path = DecodedPath::new(request, rest);
+        let recalled = self
+            .memo
+            .recall(raw.as_bytes(), |known| known.admits_by_segment(path, now));
+        match recalled.flatten() {
+            Some(key) => (Some(Shown::Admitted(key)), rest),
+            None => match prefix::read_segment(raw) {
+                Some(text) => (Some(Shown::Text { raw, text }), rest),
+                None => (None, request.below),
+            },
+        }
+    }
+
     /// Looks for a signature that admits the request: a presigned URL, then a signed prefix in the path, the query and
-    /// the cookies. `segment` and `below` are what [`split_segment`] made of the path below the route.
+    /// the cookies. `segment` and `below` are what [`Self::split_segment`] made of the path below the route.
     pub(crate) fn check(
         &self,
         request: &Request<'_>,
-        (segment, below): (Option<Cow<'_, str>>, &str),
+        (segment, below): (Option<Shown<'_>>, &str),
         now: Timestamp,
     ) -> Finding<'_> {
         if self.is_empty() {
             return Finding::Absent;
         }
-        let presigned = self.check_presigned(request, now);
+        let path = DecodedPath::new(request, below);
+        let recalled = request.query.and_then(|query| {
+            let judge = |known: &Remembered| known.admits_by_query(request, path, now);
+            self.memo.recall(query.as_bytes(), judge).flatten()
+        });
+        let presigned = match recalled {
+            Some(Recalled::Url(key)) => return self.admits(key),
+            // It was no presigned URL when it was verified.
+            Some(Recalled::Prefix(_)) => Finding::Absent,
+            None => self.check_presigned(request, now),
+        };
         if matches!(presigned, Finding::Admits(_)) {
             return presigned;
         }
-        let path = DecodedPath::new(request, below);
+        let by_query = match recalled {
+            Some(Recalled::Prefix(key)) => Some(key),
+            _ => None,
+        };
         let mut best = presigned;
-        prefix::shown(segment, request, |shown| {
+        prefix::shown(segment, by_query, request, |shown| {
             let found = self.check_prefix(shown, path, now);
             let admits = matches!(found, Finding::Admits(_));
             if admits || matches!(best, Finding::Absent) {
@@ -195,16 +230,17 @@ impl Signed {
         best
     }
 
+    fn admits(&self, key: usize) -> Finding<'_> {
+        Finding::Admits(self.keys[key].id())
+    }
+
     fn check_presigned(&self, request: &Request<'_>, now: Timestamp) -> Finding<'_> {
-        let Some(split) = request.query.and_then(sigv4::split_signature) else {
+        let signed = request
+            .query
+            .and_then(|query| Some((query, sigv4::signature_in(query)?)));
+        let Some((query, proof)) = signed else {
             return Finding::Absent;
         };
-        if let Some((key, span)) = self.memo.find(request, &split) {
-            return match span.refusal(now) {
-                None => Finding::Admits(self.keys[key].id()),
-                Some(reason) => Finding::Refuses(reason),
-            };
-        }
         let verified = match sigv4::verify(&self.keys, request, self.skew) {
             Ok(verified) => verified,
             Err(reason) => return Finding::Refuses(reason),
@@ -213,16 +249,46 @@ impl Signed {
             return Finding::Refuses(reason);
         }
         if verified.signs_host_alone {
-            self.memo
-                .remember(request, &split, (verified.key, verified.span));
+            let learned = Remembered::url(request, (verified.key, verified.span));
+            self.memo.remember(query.as_bytes(), proof, learned);
         }
-        Finding::Admits(self.keys[verified.key].id())
+        self.admits(verified.key)
     }
 
-    fn check_prefix(&self, shown: &str, path: DecodedPath<'_>, now: Timestamp) -> Finding<'_> {
-        match prefix::verify(&self.keys, shown, path, (now, self.skew)) {
-            Ok(key) => Finding::Admits(key.id()),
+    fn check_prefix(
+        &self,
+        shown: &Shown<'_>,
+        path: DecodedPath<'_>,
+        now: Timestamp,
+    ) -> Finding<'_> {
+        let (raw, text) = match shown {
+            Shown::Admitted(key) => return self.admits(*key),
+            Shown::Cookie(raw) => (*raw, None),
+            Shown::Text { raw, text } => (*raw, Some(text.clone())),
+        };
+        let known = self
+            .memo
+            .recall(raw.as_bytes(), |known| known.admits_by_prefix(path, now));
+        if let Some(key) = known.flatten() {
+            return self.admits(key);
+        }
+        let Some(text) = text.or_else(|| prefix::decode(raw)) else {
+            return Finding::Absent;
+        };
+        let verified = prefix::verify(&self.keys, &text, self.skew);
+        let judged = verified.and_then(|verified| {
+            verified.judge(path, now)?;
+            Ok(verified)
+        });
+        match judged {
             Err(reason) => Finding::Refuses(reason),
+            Ok(verified) => {
+                let key = verified.key;
+                if let Some((proof, learned)) = Remembered::prefix((raw, &text), verified) {
+                    self.memo.remember(raw.as_bytes(), proof, learned);
+                }
+                self.admits(key)
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Tokens: `Authorization: Bearer`, or the password of `Authorization: Basic`.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tidegate_plan::{Timestamp, Token};
@@ -67,7 +69,7 @@ impl Tokens {
 }
 
 /// Returns the token of RFC 6750, 2.1, or the password of RFC 7617, 2, whose user name means nothing.
-fn credentials(line: &[u8]) -> Option<Vec<u8>> {
+fn credentials(line: &[u8]) -> Option<Cow<'_, [u8]>> {
     if line.len() > MAX_CREDENTIALS {
         return None;
     }
@@ -77,13 +79,13 @@ fn credentials(line: &[u8]) -> Option<Vec<u8>> {
         fits.then(|| rest.trim_ascii())
     };
     if let Some(token) = scheme("bearer ") {
-        return Some(token.to_vec());
+        return Some(token.into());
     }
     let decoded = base64_simd::STANDARD
         .decode_to_vec(scheme("basic ")?)
         .ok()?;
     let colon = decoded.iter().position(|byte| *byte == b':')?;
-    Some(decoded[colon + 1..].to_vec())
+    Some(decoded[colon + 1..].to_vec().into())
 }
 
 #[cfg(test)]

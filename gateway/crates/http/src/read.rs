@@ -20,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
+use self::access::{Admission, ClosedRequest, NotAdmitted};
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
 use crate::body::Content;
@@ -73,14 +74,37 @@ impl Frontend {
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
+        let mut admission = Admission { below, share: None };
         if !route.settings.is_open() {
-            // Boxed, so that an open route does not carry its state.
-            let client = (started, address, peer);
-            return Box::pin(self.read_closed((&routes, route), below, parts, client)).await;
+            let request = ClosedRequest {
+                routes: &routes,
+                route,
+                below,
+                parts,
+                started,
+                address,
+                peer,
+            };
+            let admitted = match self.admit(request) {
+                Ok(admission) => Ok(admission),
+                Err(NotAdmitted::Refused(error)) => Err(error),
+                // Boxed, so that other requests do not carry its state.
+                Err(NotAdmitted::Undecided(undecided)) => {
+                    Box::pin(self.admit_by_others(request, undecided)).await
+                }
+            };
+            admission = match admitted {
+                Ok(admission) => admission,
+                Err(error) => return access::refusal(route, parts, &error),
+            };
         }
         let times = (started, address.counted.into());
-        let answer = self.answer_object(route, below, parts, times).await;
-        complete(route, parts, answer)
+        let answer = self.answer_object(route, admission.below, parts, times);
+        let mut reply = complete(route, parts, answer.await);
+        if let Some(share) = admission.share {
+            reply.answer = reply.answer.map(|content| share.limit(content));
+        }
+        reply
     }
 
     /// Answers GET or HEAD of an object: from its closed draft if it has one, else from the version that it has now.

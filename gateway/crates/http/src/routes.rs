@@ -69,6 +69,13 @@ impl RouteSet {
         Some((&self.routes[index], below))
     }
 
+    /// Returns whether a path below a route of these may belong to one with a longer path.
+    pub(crate) fn has_longer(&self, route: &RouteState) -> bool {
+        let mut routes = self.routes.iter();
+        let index = routes.position(|own| std::ptr::eq(&**own, route));
+        index.is_none_or(|index| self.table.has_longer(index))
+    }
+
     /// Returns the routes of all paths that begin with this one, each with the rest of it below the route.
     pub(crate) fn under<'s, 'p>(
         &'s self,

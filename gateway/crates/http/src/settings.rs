@@ -105,6 +105,12 @@ impl RouteSettings {
         self.access.as_ref().is_some_and(|access| access.hide)
     }
 
+    /// Returns whether its limits are looked at after its access: they count by its keys, or would tell that it is there.
+    pub(crate) fn limits_late(&self) -> bool {
+        let by_key = |limits: &RouteLimits| limits.0.counts_by_key();
+        self.limits.as_ref().is_some_and(by_key) || self.is_hidden()
+    }
+
     /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
     pub(crate) fn is_private(&self) -> bool {
         self.access.is_some() && self.cache_control.is_none()

@@ -5,9 +5,11 @@ pub mod digest;
 pub mod precondition;
 mod ranges;
 pub mod route;
+mod secret;
 mod token;
 pub mod wrong_tokens;
 
 pub use coding::{AcceptedCodings, Coding};
 pub use ranges::{MAX_RANGES, Ranges, Selection};
+pub use secret::is_same_secret;
 pub use token::{MIN_TOKEN, ShortToken, Token};

@@ -7,12 +7,11 @@
 use std::borrow::Cow;
 
 use hmac::Mac;
-use http::header::COOKIE;
 use percent_encoding::percent_decode_str;
-use subtle::ConstantTimeEq as _;
-use tidegate_plan::{Timestamp, hex};
+use tidegate_plan::{Timestamp, hex, is_same_secret};
 
 use super::{SigningKey, Span};
+use crate::header_text::cookies;
 use crate::{Refusal, Request};
 
 /// The beginning of a segment that may be a signature. No encoder escapes a letter.
@@ -70,22 +69,71 @@ impl<'r> DecodedPath<'r> {
 
     /// Returns whether a prefix that ends in `/` covers the path, or another one is the path.
     pub(crate) fn is_under(self, prefix: &[u8]) -> bool {
+        let (first, second) = (self.0.as_bytes(), self.1.as_bytes());
+        let (own, more) = prefix.split_at(prefix.len().min(first.len()));
+        // Most paths are spelled without escapes, and are compared as they stand.
+        if first.starts_with(own) && second.starts_with(more) && !prefix.contains(&b'%') {
+            let is_whole = prefix.len() == first.len() + second.len();
+            return prefix.ends_with(b"/") || is_whole;
+        }
         let mut path = percent_decode_str(self.0).chain(percent_decode_str(self.1));
         let begins = prefix.iter().all(|byte| path.next() == Some(*byte));
         begins && (prefix.ends_with(b"/") || path.next().is_none())
     }
 }
 
-/// Splits the path below a route into its signature, decoded, and the rest. Without a signature the rest is all of it.
-pub(crate) fn split_segment(below: &str) -> (Option<Cow<'_, str>>, &str) {
-    if !below.starts_with(BEGIN) {
-        return (None, below);
+/// A signed prefix that a request shows.
+#[derive(Debug)]
+pub(crate) enum Shown<'r> {
+    /// It is remembered, and admits the request by the key of this index.
+    Admitted(usize),
+    /// It stands in a cookie, perhaps percent-encoded.
+    Cookie(&'r str),
+    /// It stands in the path or the query, and has the four fields.
+    Text {
+        /// As it was shown.
+        raw: &'r str,
+        /// Decoded, in the path.
+        text: Cow<'r, str>,
+    },
+}
+
+/// A signed prefix whose signature is right.
+#[derive(Debug)]
+pub(super) struct SignedPrefix {
+    /// The index of its key.
+    pub(super) key: usize,
+    pub(super) span: Span,
+    /// The beginning of the paths that it opens, written out.
+    pub(super) prefix: Box<[u8]>,
+}
+
+impl SignedPrefix {
+    /// Decides whether it opens a path now.
+    pub(super) fn judge(&self, path: DecodedPath<'_>, now: Timestamp) -> Result<(), Refusal> {
+        match self.span.refusal(now) {
+            Some(refusal) => Err(refusal),
+            None if path.is_under(&self.prefix) => Ok(()),
+            None => Err(Refusal::Prefix),
+        }
     }
-    let (segment, rest) = below.split_once('/').unwrap_or((below, ""));
-    match decode(segment) {
-        Some(text) if Fields::read(&text, true).is_some() => (Some(text), rest),
-        _ => (None, below),
-    }
+}
+
+/// Splits the path below a route after its first segment, if that may be a signature.
+pub(super) fn first_segment(below: &str) -> Option<(&str, &str)> {
+    let begins = below.starts_with(BEGIN);
+    begins.then(|| below.split_once('/').unwrap_or((below, "")))
+}
+
+/// Decodes a segment that is a signature.
+pub(super) fn read_segment(segment: &str) -> Option<Cow<'_, str>> {
+    decode(segment).filter(|text| Fields::read(text, true).is_some())
+}
+
+/// Returns the signature of a decoded text, and whether there are no other fields.
+pub(super) fn signature_of(text: &str) -> Option<(&str, bool)> {
+    let fields = Fields::read(text, false)?;
+    Some((fields.signature, Fields::read(text, true).is_some()))
 }
 
 /// Returns a path without the segments that look like a signature, for the log.
@@ -105,66 +153,57 @@ pub fn without_signature(path: &str) -> Cow<'_, str> {
     Cow::Owned(rest.join("/"))
 }
 
-/// Calls `judge` with each signed prefix that a request shows, decoded, until it returns true: the one in the path, in
-/// the query, and in the cookies.
-pub(super) fn shown(
-    segment: Option<Cow<'_, str>>,
-    request: &Request<'_>,
-    mut judge: impl FnMut(&str) -> bool,
+/// Calls `judge` with each signed prefix that a request shows, until it returns true: the one in the path, in the query,
+/// and in the cookies. `by_query` is the index of the key by which the query is known to admit the request.
+pub(super) fn shown<'r>(
+    segment: Option<Shown<'r>>,
+    by_query: Option<usize>,
+    request: &Request<'r>,
+    mut judge: impl FnMut(&Shown<'_>) -> bool,
 ) {
-    if segment.is_some_and(|text| judge(&text)) {
+    if segment.is_some_and(|shown| judge(&shown)) {
         return;
     }
-    if let Some(query) = request.query
-        && Fields::read(query, false).is_some()
-        && judge(query)
-    {
+    let has_fields = |query: &&str| Fields::read(query, false).is_some();
+    let query = match by_query {
+        Some(key) => Some(Shown::Admitted(key)),
+        None => request.query.filter(has_fields).map(|raw| Shown::Text {
+            raw,
+            text: raw.into(),
+        }),
+    };
+    if query.is_some_and(|shown| judge(&shown)) {
         return;
     }
-    let lines = request.headers.get_all(COOKIE).iter();
-    let pairs = lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(';'));
-    let values = pairs.filter_map(|pair| pair.trim().strip_prefix(COOKIE_BEGIN));
-    for value in values.take(MAX_COOKIES) {
-        // Some libraries quote a value, others encode it.
-        if let Some(text) = decode(value.trim_matches('"'))
-            && judge(&text)
-        {
-            return;
-        }
-    }
+    let values = cookies(request.headers).filter_map(|pair| pair.strip_prefix(COOKIE_BEGIN));
+    // Some libraries quote a value, others encode it.
+    let values = values.map(|value| Shown::Cookie(value.trim_matches('"')));
+    let _ = values.take(MAX_COOKIES).any(|shown| judge(&shown));
 }
 
-fn decode(text: &str) -> Option<Cow<'_, str>> {
+/// Decodes a segment or a cookie. `None`: it is no text.
+pub(super) fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 
-/// Returns the key that has signed the prefix, if the signature is right, holds now, and is for this path.
-pub(super) fn verify<'k>(
-    keys: &'k [SigningKey],
-    shown: &str,
-    path: DecodedPath<'_>,
-    (now, skew): (Timestamp, u64),
-) -> Result<&'k SigningKey, Refusal> {
+/// Verifies a signed prefix. It looks neither at the time nor at the path.
+pub(super) fn verify(keys: &[SigningKey], shown: &str, skew: u64) -> Result<SignedPrefix, Refusal> {
     let fields = Fields::read(shown, false).ok_or(Refusal::Signature)?;
-    let key = keys.iter().find(|key| key.id == fields.key);
+    let key = keys.iter().position(|key| key.id == fields.key);
     let key = key.ok_or(Refusal::Key)?;
     let prefix = base64_simd::URL_SAFE_NO_PAD
         .decode_to_vec(fields.prefix)
         .map_err(|_| Refusal::Signature)?;
-    let right = signature(key, fields.expires, &prefix);
-    if !bool::from(right.as_bytes().ct_eq(fields.signature.as_bytes())) {
+    let right = signature(&keys[key], fields.expires, &prefix);
+    if !is_same_secret(right.as_bytes(), fields.signature.as_bytes()) {
         return Err(Refusal::Signature);
     }
     let expires = fields.expires.parse().map_err(|_| Refusal::Signature)?;
-    if let Some(refusal) = Span::new(0, expires, skew).refusal(now) {
-        return Err(refusal);
-    }
-    match path.is_under(&prefix) {
-        true => Ok(key),
-        false => Err(Refusal::Prefix),
-    }
+    Ok(SignedPrefix {
+        key,
+        span: Span::new(0, expires, skew),
+        prefix: prefix.into(),
+    })
 }
 
 /// Writes a signed prefix.

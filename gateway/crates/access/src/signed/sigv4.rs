@@ -4,17 +4,17 @@
 //! Region and service are those of the scope that the link names; a link for any of them is good.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use hmac::Mac;
 use http::{HeaderName, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq as _;
 
 use super::{MAX_PRESIGNED, SigningKey, Span, keyed};
 use crate::date::{format_basic, parse_basic};
 use crate::{Refusal, Request};
-use tidegate_plan::hex;
+use tidegate_plan::{hex, is_same_secret};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SIGNATURE: &str = "X-Amz-Signature=";
@@ -38,14 +38,6 @@ const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 
 /// The name and value of a parameter, decoded.
 type Parameter<'q> = (Cow<'q, [u8]>, Cow<'q, [u8]>);
-
-/// A query, split around the value of its signature.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SplitQuery<'q> {
-    pub(super) before: &'q str,
-    pub(super) signature: &'q str,
-    pub(super) after: &'q str,
-}
 
 /// A presigned URL whose signature is right.
 #[derive(Debug)]
@@ -78,20 +70,15 @@ struct Presigned<'q> {
     parameters: Vec<Parameter<'q>>,
 }
 
-/// Splits a query around its last signature. `None`: it has none, and is not presigned.
-pub(super) fn split_signature(query: &str) -> Option<SplitQuery<'_>> {
+/// Returns the place of a query's last signature. `None`: it has none, and is not presigned.
+pub(super) fn signature_in(query: &str) -> Option<Range<usize>> {
     let at = query.rfind(SIGNATURE)?;
-    let before = &query[..at];
-    if !before.is_empty() && !before.ends_with('&') {
+    if at > 0 && !query[..at].ends_with('&') {
         return None;
     }
-    let rest = &query[at + SIGNATURE.len()..];
-    let end = rest.find('&').unwrap_or(rest.len());
-    Some(SplitQuery {
-        before,
-        signature: &rest[..end],
-        after: &rest[end..],
-    })
+    let begin = at + SIGNATURE.len();
+    let len = query[begin..].find('&').unwrap_or(query.len() - begin);
+    Some(begin..begin + len)
 }
 
 /// Verifies the signature of a presigned request. It does not look at the time.
@@ -118,7 +105,7 @@ pub(super) fn verify(
         (&headers, &presigned.signed_headers),
     );
     let right = signature(&keys[key], &presigned.time, scope, &canonical);
-    if !bool::from(right.as_bytes().ct_eq(presigned.signature.as_bytes())) {
+    if !is_same_secret(right.as_bytes(), presigned.signature.as_bytes()) {
         return Err(Refusal::Signature);
     }
     Ok(Verified {

@@ -1,12 +1,10 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use http::request::Parts;
 use tokio::time::Instant;
 
-use super::complete;
 use super::limits::Share;
 use crate::client_address::{ClientAddress, scheme};
 use crate::cors;
@@ -22,137 +20,188 @@ use tidegate_socket::Peer;
 
 /// A request that was admitted.
 #[derive(Debug)]
-struct Admission<'p> {
+pub(super) struct Admission<'p> {
     /// The path below the route, without a signature in it.
+    pub(super) below: &'p str,
+    /// Its share in the route's limits, if its answer has to keep to them.
+    pub(super) share: Option<Share>,
+}
+
+/// A request that is not admitted, or not yet.
+#[derive(Debug)]
+pub(super) enum NotAdmitted<'p> {
+    /// The route's limits or access refuse it.
+    Refused(RequestError),
+    /// Others have to be asked: see [`Frontend::admit_by_others`].
+    Undecided(Undecided<'p>),
+}
+
+/// A request on which the access cannot decide alone.
+#[derive(Debug)]
+pub(super) struct Undecided<'p> {
     below: &'p str,
-    /// Its share in the route's limits, if the route has any.
+    refusal: Refusal,
+    newer_keys: bool,
+    /// Its share, if the limits were looked at already.
     share: Option<Share>,
 }
 
-impl Frontend {
-    /// Answers a GET or HEAD request on a route that has an access or limits.
-    pub(super) async fn read_closed(
-        &self,
-        (routes, route): (&RouteSet, &RouteState),
-        below: &str,
-        parts: &Parts,
-        (started, address, peer): (Instant, ClientAddress, &Peer),
-    ) -> Reply {
-        let admitted = self.admit((routes, route), below, parts, (address, peer));
-        let admission = match admitted.await {
-            Ok(admission) => admission,
-            Err(error) => return refusal(route, parts, &error),
-        };
-        let times = (started, address.counted.into());
-        let answer = self.answer_object(route, admission.below, parts, times);
-        let mut reply = complete(route, parts, answer.await);
-        if let Some(share) = admission.share {
-            reply.answer = reply.answer.map(|content| share.limit(content));
-        }
-        reply
-    }
+/// A GET or HEAD request on a route that is not open.
+#[derive(Clone, Copy)]
+pub(super) struct ClosedRequest<'s, 'p> {
+    pub(super) routes: &'s RouteSet,
+    pub(super) route: &'s RouteState,
+    pub(super) below: &'p str,
+    pub(super) parts: &'p Parts,
+    pub(super) started: Instant,
+    pub(super) address: ClientAddress,
+    pub(super) peer: &'p Peer,
+}
 
-    /// Has the route's limits and access judge a GET or HEAD request. The limits come first: guesses at a token count as
-    /// requests. Limits by key need the key, and those of a hidden route would tell that it is there.
+impl Frontend {
+    /// Has the route's limits and access judge a request. The limits come first: guesses at a token count as requests.
+    /// Limits by key need the key, and those of a hidden route would tell that it is there.
+    ///
+    /// It waits for nothing, so that a hit on a private route costs little more than one on an open route.
     ///
     /// # Errors
-    /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects.
-    async fn admit<'p>(
+    /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects. Or others have to be
+    /// asked.
+    pub(super) fn admit<'p>(
         &self,
-        (routes, route): (&RouteSet, &RouteState),
-        below: &'p str,
-        parts: &'p Parts,
-        (address, peer): (ClientAddress, &'p Peer),
+        request: ClosedRequest<'_, 'p>,
+    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
+        let settings = &request.route.settings;
+        let early = settings.limits.as_ref().filter(|_| !settings.limits_late());
+        let early = early.map(|limits| self.enter(&limits.0, request, None));
+        let share = early.transpose().map_err(NotAdmitted::Refused)?;
+        let share = share.flatten();
+        let Some(access) = &settings.access else {
+            let below = request.below;
+            return Ok(Admission { below, share });
+        };
+        let asked = asked(access, request);
+        match access.rules.check(&asked, self.engine.now()) {
+            Verdict::Undecided {
+                below,
+                refusal,
+                newer_keys,
+            } => Err(NotAdmitted::Undecided(Undecided {
+                below,
+                refusal,
+                newer_keys,
+                share,
+            })),
+            Verdict::Admitted { below, by } => {
+                let admitted = self.admitted(request, (below, by.as_deref()), share);
+                admitted.map_err(NotAdmitted::Refused)
+            }
+            Verdict::Refused(refusal) => {
+                let refusal = (refusal, challenge(access, refusal));
+                Err(NotAdmitted::Refused(self.refused(access, refusal)))
+            }
+        }
+    }
+
+    /// Decides on a request with what others say of it: newer keys, and the server of the access.
+    ///
+    /// # Errors
+    /// As of [`Self::admit`].
+    pub(super) async fn admit_by_others<'p>(
+        &self,
+        request: ClosedRequest<'_, 'p>,
+        undecided: Undecided<'p>,
     ) -> Result<Admission<'p>, RequestError> {
-        let client = address.counted;
-        let limits = route.settings.limits.as_ref().map(|limits| &limits.0);
-        let (early, late) = match limits {
-            Some(limits) if limits.counts_by_key() || route.settings.is_hidden() => {
-                (None, Some(limits))
-            }
-            limits => (limits, None),
+        let settings = &request.route.settings;
+        let Undecided { below, share, .. } = undecided;
+        let Some(access) = &settings.access else {
+            return Ok(Admission { below, share });
         };
-        let early = early.map(|limits| self.enter(limits, (client, None)));
-        let early = early.transpose()?;
-        let (below, by) = match &route.settings.access {
-            None => (below, None),
-            Some(access) => {
-                let client = (address, peer);
-                let checked = self.check_access((routes, route), access, (below, parts), client);
-                checked.await?
+        let mut refusal = undecided.refusal;
+        if let (true, Some(keys)) = (undecided.newer_keys, &access.keys) {
+            keys.refresh().await;
+            let asked = asked(access, request);
+            match access.rules.check(&asked, self.engine.now()) {
+                Verdict::Admitted { below, by } => {
+                    return self.admitted(request, (below, by.as_deref()), share);
+                }
+                Verdict::Refused(other) => {
+                    return Err(self.refused(access, (other, challenge(access, other))));
+                }
+                Verdict::Undecided { refusal: other, .. } => refusal = other,
             }
+        }
+        match ask_server(access, request, refusal).await {
+            Ok(()) => self.admitted(request, (below, None), share),
+            Err(refusal) => Err(self.refused(access, refusal)),
+        }
+    }
+
+    /// Admits a request whose path, `below` the route, was cut to this one, by the key, token, certificate or subject of this
+    /// name.
+    fn admitted<'p>(
+        &self,
+        request: ClosedRequest<'_, 'p>,
+        (below, by): (&'p str, Option<&str>),
+        share: Option<Share>,
+    ) -> Result<Admission<'p>, RequestError> {
+        let settings = &request.route.settings;
+        if let Some(access) = &settings.access
+            && below.len() != request.below.len()
+            && !is_on(request, below)
+        {
+            let refusal = Refusal::Prefix;
+            return Err(self.refused(access, (refusal, challenge(access, refusal))));
+        }
+        let share = match &settings.limits {
+            Some(limits) if settings.limits_late() => self.enter(&limits.0, request, by)?,
+            _ => share,
         };
-        let late = late.map(|limits| self.enter(limits, (client, by.as_deref())));
-        let share = early.or(late.transpose()?);
         Ok(Admission { below, share })
     }
 
-    /// Returns the path below the route that a request means, and the name of the key, token, certificate or subject that
-    /// admits it.
-    async fn check_access<'p, 's>(
+    /// Counts a refusal, and returns the error that it is answered with.
+    fn refused(
         &self,
-        (routes, route): (&RouteSet, &RouteState),
-        access: &'s RouteAccess,
-        (below, parts): (&'p str, &'p Parts),
-        (address, peer): (ClientAddress, &'p Peer),
-    ) -> Result<(&'p str, Option<Cow<'s, str>>), RequestError> {
-        let request = Request {
-            method: &parts.method,
-            host: authority(parts),
-            path: parts.uri.path(),
-            below,
-            query: parts.uri.query(),
-            headers: &parts.headers,
-            address: address.admitting(&parts.headers),
-            certificate: peer.names(),
-        };
-        let verdict = self.check_with_newer_keys(access, &request).await;
-        let judged = match verdict {
-            Verdict::Refused(refusal) => Err((refusal, challenge(access, refusal))),
-            Verdict::Admitted { below, by } => Ok((below, by)),
-            Verdict::Undecided { below, refusal, .. } => {
-                let asked = ask_server(access, parts, (address, peer), refusal).await;
-                asked.map(|()| (below, None))
-            }
-        };
-        let (refusal, challenge) = match judged {
-            Err(refused) => refused,
-            Ok((rest, by))
-                if rest.len() == below.len() || is_on((routes, route), parts, (below, rest)) =>
-            {
-                return Ok((rest, by));
-            }
-            Ok(_) => (Refusal::Prefix, challenge(access, Refusal::Prefix)),
-        };
+        access: &RouteAccess,
+        (refusal, challenge): (Refusal, Challenge),
+    ) -> RequestError {
         self.metrics.count_refusal(refusal);
-        Err(match access.hide {
+        match access.hide {
             true => RequestError::NoRoute,
             false => RequestError::Access { refusal, challenge },
-        })
-    }
-
-    /// Has the access judge a request; once more if that needs keys that had to be fetched.
-    async fn check_with_newer_keys<'r, 's>(
-        &self,
-        access: &'s RouteAccess,
-        request: &Request<'r>,
-    ) -> Verdict<'r, 's> {
-        let verdict = access.rules.check(request, self.engine.now());
-        match (&verdict, &access.keys) {
-            (Verdict::Undecided { newer_keys, .. }, Some(keys)) if *newer_keys => {
-                keys.refresh().await;
-                access.rules.check(request, self.engine.now())
-            }
-            _ => verdict,
         }
+    }
+}
+
+/// Returns a request as an access judges it.
+fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>) -> Request<'p> {
+    let parts = request.parts;
+    let query = parts.uri.query();
+    Request {
+        method: &parts.method,
+        host: query.map_or("", |_| authority(parts)),
+        path: parts.uri.path(),
+        below: request.below,
+        query,
+        headers: &parts.headers,
+        address: match access.rules.has_networks() {
+            true => request.address.admitting(&parts.headers),
+            false => None,
+        },
+        certificate: request.peer.names(),
     }
 }
 
 /// Asks the server of an access about a request that nothing else admits. Without a server, `refusal` stands.
 async fn ask_server(
     access: &RouteAccess,
-    parts: &Parts,
-    (address, peer): (ClientAddress, &Peer),
+    ClosedRequest {
+        parts,
+        address,
+        peer,
+        ..
+    }: ClosedRequest<'_, '_>,
     refusal: Refusal,
 ) -> Result<(), (Refusal, Challenge)> {
     let Some(server) = &access.server else {
@@ -187,14 +236,20 @@ fn challenge(access: &RouteAccess, refusal: Refusal) -> Challenge {
     }
 }
 
-/// Returns whether a path whose rest `below` the route is cut to `rest` belongs to the same route. Else a signature in the
+/// Returns whether a path that is cut to `rest` below its route belongs to the same route. Else a signature in the
 /// path would lead past the access of a longer route. The host is the one that the route was found by: the one that is
 /// signed may have a user's name in it.
-fn is_on(
-    (routes, route): (&RouteSet, &RouteState),
-    parts: &Parts,
-    (below, rest): (&str, &str),
-) -> bool {
+fn is_on(request: ClosedRequest<'_, '_>, rest: &str) -> bool {
+    let ClosedRequest {
+        routes,
+        route,
+        below,
+        parts,
+        ..
+    } = request;
+    if !routes.has_longer(route) {
+        return true;
+    }
     let route_path = parts.uri.path().strip_suffix(below);
     let path = format!("{}{rest}", route_path.unwrap_or_default());
     let host = host(parts).ok();
@@ -204,7 +259,7 @@ fn is_on(
 
 /// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one for which
 /// there is no route.
-fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
+pub(super) fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
     let mut reply = Reply::error(error, Duration::ZERO, &parts.method);
     if let Some(cors) = &route.settings.cors
         && *error != RequestError::NoRoute

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Buf as _;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::access::ClosedRequest;
 use crate::Frontend;
 use crate::body::Content;
 use crate::body::delivery::{BodyError, ByteSource};
@@ -25,10 +26,12 @@ pub(crate) struct Share {
     place: Option<UnderWay>,
     /// The start of the limits' time.
     since: Instant,
+    /// The time of the request since then.
+    now: Duration,
 }
 
 impl Frontend {
-    /// Counts a request by its route's limits. `by` is the name of the key or token that admitted it, as far as that is
+    /// Counts a request by its route's limits. Returns its share if its answer has to keep to them. `by` is the name of the key or token that admitted it, as far as that is
     /// known by now.
     ///
     /// # Errors
@@ -36,29 +39,48 @@ impl Frontend {
     pub(super) fn enter(
         &self,
         limits: &Arc<Limits>,
-        (client, by): (Option<IpAddr>, Option<&str>),
-    ) -> Result<Share, RequestError> {
-        let key = limits.key(client.into(), by);
-        let entered = limits.enter(key, self.started.elapsed());
+        request: ClosedRequest<'_, '_>,
+        by: Option<&str>,
+    ) -> Result<Option<Share>, RequestError> {
+        let key = limits.key(request.address.counted.into(), by);
+        let now = request.started.saturating_duration_since(self.started);
+        let entered = limits.enter(key, now);
         let place = entered.map_err(|limited| {
             self.metrics.count_limited(limited);
             RequestError::Limited(limited)
         })?;
-        Ok(Share {
+        let is_limited = place.is_some() || limits.limits_bytes();
+        Ok(is_limited.then(|| Share {
             limits: limits.clone(),
             key,
             place,
             since: self.started,
-        })
+            now,
+        }))
     }
 }
 
 impl Share {
     /// Returns an answer's content that keeps to the limits.
-    pub(super) fn limit(self, content: Content) -> Content {
-        let is_limited = self.place.is_some() || self.limits.limits_bytes();
-        if !is_limited || content.left() == 0 {
-            return content;
+    ///
+    /// A short one whose turn it is, with all of its bytes here, is counted now and goes out as it is.
+    pub(super) fn limit(mut self, mut content: Content) -> Content {
+        match &mut content {
+            Content::Nothing => return content,
+            Content::Ready(pieces) => {
+                let bytes = pieces.remaining();
+                if bytes == 0 {
+                    return content;
+                }
+                if bytes <= self.limits.piece() && self.is_turn(bytes) {
+                    if let Some(place) = self.place.take() {
+                        pieces.hold(place);
+                    }
+                    return content;
+                }
+            }
+            Content::Delivery(delivery) if delivery.left() == 0 => return content,
+            Content::Delivery(_) => {}
         }
         Content::Delivery(Box::new(LimitedContent {
             content,
@@ -66,6 +88,13 @@ impl Share {
             share: self,
             sleep: None,
         }))
+    }
+}
+
+impl Share {
+    /// Counts bytes that may go out at the request's own time. Otherwise they are not counted.
+    fn is_turn(&self, bytes: usize) -> bool {
+        self.limits.send(self.key, self.now, bytes).is_ok()
     }
 }
 
@@ -159,6 +188,7 @@ mod tests {
             key,
             place: limits.enter(key, Duration::ZERO)?,
             since: Instant::now(),
+            now: Duration::ZERO,
         })
     }
 
@@ -192,6 +222,28 @@ mod tests {
             sent += piece.remaining();
         }
         assert_eq!(sent, 31_001);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_answer_whose_turn_it_is_goes_out_as_it_is_and_counts() {
+        let limits = Arc::new(Limits::new(LimitRules {
+            bytes: NonZeroU64::new(100_000),
+            ..LimitRules::default()
+        }));
+        let answer = |len: usize| {
+            let share = share(&limits).expect("no limit of requests");
+            share.limit(Content::Ready(Bytes::from(vec![7; len]).into()))
+        };
+        let long = answer(limits.piece() + 1);
+        assert!(matches!(long, Content::Delivery(_)), "it goes in pieces");
+        let first = answer(limits.piece());
+        assert!(matches!(first, Content::Ready(_)));
+        let mut second = answer(limits.piece());
+        assert!(matches!(second, Content::Delivery(_)), "it waits");
+        let begun = Instant::now();
+        let piece = next(&mut second).await.expect("bytes");
+        assert_eq!(piece.remaining(), limits.piece());
+        assert!(begun.elapsed() >= Duration::from_millis(49));
     }
 
     #[tokio::test]

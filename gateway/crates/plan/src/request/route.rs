@@ -18,6 +18,8 @@ pub struct RouteTable {
     /// The rules and their original indexes. The longest prefix comes first; of equal prefixes those with a host come
     /// first.
     rules: Vec<(usize, RouteRule)>,
+    /// By original index: whether the prefix of another rule goes on below the rule's own.
+    has_longer: Vec<bool>,
 }
 
 impl RouteTable {
@@ -29,11 +31,24 @@ impl RouteTable {
             rule
         };
         let mut rules: Vec<_> = rules.into_iter().map(lower).enumerate().collect();
+        let goes_on = |own: &str, other: &str| other.len() > own.len() && other.starts_with(own);
+        let has_longer = |(_, own): &(usize, RouteRule)| {
+            let mut others = rules.iter().map(|(_, other)| trimmed(&other.path));
+            others.any(|other| goes_on(trimmed(&own.path), other))
+        };
+        let has_longer = rules.iter().map(has_longer).collect();
         rules.sort_by_key(|(_, rule)| {
-            let length = rule.path.trim_end_matches('/').len();
+            let length = trimmed(&rule.path).len();
             (std::cmp::Reverse(length), rule.host.is_none())
         });
-        Self { rules }
+        Self { rules, has_longer }
+    }
+
+    /// Returns whether a path below the rule of this index may belong to a rule with a longer prefix. If not, all paths
+    /// with the beginning of one that belongs to the rule, up to the slash below its prefix, belong to it.
+    #[must_use]
+    pub fn has_longer(&self, index: usize) -> bool {
+        self.has_longer.get(index).is_none_or(|longer| *longer)
     }
 
     /// Returns the index of the route for a request to `host` (as in the `Host` header, with or without a port) and
@@ -52,7 +67,7 @@ impl RouteTable {
         let decoded: Vec<u8> = percent_decode_str(path).collect();
         let mut found = Vec::new();
         for (index, rule) in self.rules_for(host) {
-            let own = rule.path.trim_end_matches('/');
+            let own = trimmed(&rule.path);
             if own.as_bytes().starts_with(&decoded) {
                 found.push((&rule.path, (index, "")));
             } else if let Some(rest) = rest_below(&rule.path, path) {
@@ -79,6 +94,10 @@ impl RouteTable {
     }
 }
 
+fn trimmed(prefix: &str) -> &str {
+    prefix.trim_end_matches('/')
+}
+
 /// Returns a host without port and without the root's dot (RFC 3986, 3.2.2).
 fn bare_host(host: &str) -> &str {
     let end = match host.rfind(']') {
@@ -92,7 +111,7 @@ fn bare_host(host: &str) -> &str {
 /// Returns the rest of `path` below `prefix`. Encoded letters match too, so that no spelling of a path evades its
 /// route.
 fn rest_below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
-    let rest = strip_decoded(prefix.trim_end_matches('/'), path)?;
+    let rest = strip_decoded(trimmed(prefix), path)?;
     match strip_slash(rest) {
         Some(inner) => Some(inner),
         None => (rest.is_empty() && !prefix.ends_with('/')).then_some(rest),
@@ -208,7 +227,47 @@ mod tests {
         assert_eq!(table(&[(None, "/a")]).routes_under("", "/b"), []);
     }
 
+    #[test]
+    fn a_longer_prefix_is_known_whatever_its_host() {
+        let routes = table(&[
+            (None, "/"),
+            (None, "/media/"),
+            (Some("a.example"), "/media/raw"),
+            (None, "/x"),
+            (None, "/x/"),
+            (Some("b.example"), "/xyz/"),
+        ]);
+        let found: Vec<_> = (0..7).map(|index| routes.has_longer(index)).collect();
+        assert_eq!(found, [true, true, false, true, true, false, true]);
+        assert!(!table(&[(None, "/"), (Some("a"), "/")]).has_longer(0));
+    }
+
     proptest! {
+        /// Without a longer prefix, the slash below a rule's own decides.
+        #[test]
+        fn paths_without_a_longer_prefix_stay_on_their_rule(
+            rules in prop::collection::vec(("(/[ab]{1,2}){0,3}/?", prop::option::of("[hi]")), 1..6),
+            below in "[ab/]{1,6}",
+            rest in "[ab/]{0,6}",
+            at in 0..6_usize,
+        ) {
+            let rule = |(path, host): &(String, Option<String>)| RouteRule {
+                host: host.clone(),
+                path: path.clone(),
+            };
+            let routes = RouteTable::new(rules.iter().map(rule));
+            let (path, _) = &rules[at % rules.len()];
+            let path = format!("{}/{below}", trimmed(path));
+            if let Some((index, below)) = routes.find("h", &path)
+                && !below.is_empty()
+                && !routes.has_longer(index)
+            {
+                let route = path.strip_suffix(below).expect("its end");
+                let other = format!("{route}{rest}");
+                prop_assert_eq!(routes.find("h", &other), Some((index, &*rest)), "{} {}", path, other);
+            }
+        }
+
         /// Any path with a given beginning has its route among those of the beginning.
         #[test]
         fn all_that_begins_like_a_path_is_among_these(

@@ -1,0 +1,162 @@
+//! Credentials that were verified, so that a repeated one costs a comparison.
+//!
+//! A player shows one credential with each request. An entry holds it as it was shown, and what was learned of it; the
+//! part that proves it is compared in constant time. Only admitted credentials are remembered. An entry counts for the
+//! access that has made it: a reload that changes the access begins with an empty table.
+//!
+//! The table is direct-mapped: its size is bounded, and an entry goes when another one needs its slot. The slot depends
+//! on the whole text, so the time of a look-up may reveal that two texts share one: ten bits of a proof of 256 and more.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use tidegate_plan::is_same_secret;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The credentials that are remembered at most.
+const SLOTS: usize = 1024;
+
+/// The longest credential that is remembered, with what was learned of it, in bytes: a table takes 4 MiB at most.
+const MAX_BYTES: usize = 4096;
+
+/// The table.
+pub(crate) struct Memo<V> {
+    slots: Box<[ArcSwapOption<Entry<V>>]>,
+    seed: u64,
+}
+
+/// A verified credential.
+struct Entry<V> {
+    text: Box<[u8]>,
+    /// The part that was computed from a secret.
+    proof: Range<usize>,
+    learned: V,
+}
+
+impl<V> fmt::Debug for Memo<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Memo").field(&self.slots.len()).finish()
+    }
+}
+
+impl<V> Memo<V> {
+    /// Returns an empty table; one that is not `used` has no slots.
+    pub(crate) fn new(used: bool) -> Self {
+        let slots = if used { SLOTS } else { 0 };
+        Self {
+            slots: (0..slots).map(|_| ArcSwapOption::empty()).collect(),
+            seed: RandomState::new().hash_one(()),
+        }
+    }
+
+    /// Returns the answer of `judge` to what was learned of a credential. `None`: it is not remembered.
+    pub(crate) fn recall<R>(&self, shown: &[u8], judge: impl FnOnce(&V) -> R) -> Option<R> {
+        let entry = self.slot(shown)?.load();
+        let entry = entry.as_ref()?;
+        entry.is(shown).then(|| judge(&entry.learned))
+    }
+
+    /// Remembers a credential that was verified, whose part `proof` was computed from a secret. `size` is that of what
+    /// was learned.
+    pub(crate) fn remember(&self, shown: &[u8], proof: Range<usize>, (learned, size): (V, usize)) {
+        if shown.len() + size > MAX_BYTES || proof.start > proof.end || proof.end > shown.len() {
+            return;
+        }
+        if let Some(slot) = self.slot(shown) {
+            slot.store(Some(Arc::new(Entry {
+                text: shown.into(),
+                proof,
+                learned,
+            })));
+        }
+    }
+
+    fn slot(&self, shown: &[u8]) -> Option<&ArcSwapOption<Entry<V>>> {
+        let hash = xxh3_64_with_seed(shown, self.seed);
+        self.slots.get(usize::try_from(hash % SLOTS as u64).ok()?)
+    }
+}
+
+impl<V> Entry<V> {
+    fn is(&self, shown: &[u8]) -> bool {
+        let Range { start, end } = self.proof;
+        self.text.len() == shown.len()
+            && self.text[..start] == shown[..start]
+            && self.text[end..] == shown[end..]
+            && is_same_secret(&self.text[start..end], &shown[start..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(memo: &Memo<usize>, text: &str) -> Option<usize> {
+        memo.recall(text.as_bytes(), |learned| *learned)
+    }
+
+    #[test]
+    fn a_credential_is_found_whole_and_in_no_other_form() {
+        let memo = Memo::new(true);
+        let text = "a=1&proof=abcd&b=2";
+        assert_eq!(found(&memo, text), None);
+        memo.remember(text.as_bytes(), 10..14, (7, 0));
+        assert_eq!(found(&memo, text), Some(7));
+        for at in 0..text.len() {
+            let mut other = text.to_owned().into_bytes();
+            other[at] ^= 1;
+            let other = String::from_utf8(other).expect("ASCII");
+            assert_eq!(found(&memo, &other), None, "{other}");
+            assert_eq!(found(&memo, &text[..at]), None);
+        }
+        assert_eq!(found(&memo, &format!("{text}&")), None);
+        // Compared with the entry itself, whatever slot another text has.
+        let entry = Entry {
+            text: text.as_bytes().into(),
+            proof: 10..14,
+            learned: (),
+        };
+        assert!(entry.is(text.as_bytes()));
+        for other in [
+            "a=1&proof=abce&b=2",
+            "a=2&proof=abcd&b=2",
+            "a=1&proof=abcd&b=3",
+            "",
+        ] {
+            assert!(!entry.is(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn its_size_is_bounded() {
+        let memo = Memo::new(true);
+        let long = "p".repeat(MAX_BYTES + 1);
+        memo.remember(long.as_bytes(), 0..1, (0, 0));
+        memo.remember(b"short", 0..5, (0, MAX_BYTES));
+        memo.remember(b"text", 0..5, (0, 0));
+        for text in [&long, "short", "text"] {
+            assert_eq!(found(&memo, text), None);
+        }
+        let text = |nth: usize| format!("credential {nth}");
+        for nth in 0..10 * SLOTS {
+            memo.remember(text(nth).as_bytes(), 0..10, (nth, 0));
+            assert_eq!(found(&memo, &text(nth)), Some(nth));
+        }
+        let kept = (0..10 * SLOTS).filter(|nth| found(&memo, &text(*nth)).is_some());
+        let kept = kept.count();
+        assert!(kept <= SLOTS && kept > SLOTS / 2, "{kept}");
+        let unused = Memo::new(false);
+        unused.remember(b"text", 0..4, (0, 0));
+        assert_eq!(found(&unused, "text"), None);
+    }
+
+    #[test]
+    fn no_credential_is_shown() {
+        let memo = Memo::new(true);
+        memo.remember(b"credential", 0..10, ("learned", 0));
+        assert_eq!(format!("{memo:?}"), "Memo(1024)");
+    }
+}
