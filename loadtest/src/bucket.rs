@@ -32,7 +32,7 @@ impl Bucket {
     /// If the server refuses.
     pub async fn create(addr: SocketAddr, name: &str) -> Result<Self> {
         let bucket = Self {
-            client: client(addr),
+            client: client(addr, (ACCESS_KEY, SECRET_KEY)),
             name: name.to_owned(),
         };
         bucket
@@ -65,7 +65,7 @@ impl Bucket {
     #[must_use]
     pub fn behind(&self, addr: SocketAddr) -> Self {
         Self {
-            client: client(addr),
+            client: client(addr, (ACCESS_KEY, SECRET_KEY)),
             name: self.name.clone(),
         }
     }
@@ -159,15 +159,14 @@ impl Bucket {
     }
 }
 
-fn client(addr: SocketAddr) -> Client {
+/// Returns a client of the S3 server at `addr`, with the id and the secret of a key.
+pub fn client(addr: SocketAddr, (id, secret): (&str, &str)) -> Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
         .endpoint_url(format!("http://{addr}"))
         .force_path_style(true)
-        .credentials_provider(Credentials::new(
-            ACCESS_KEY, SECRET_KEY, None, None, "loadtest",
-        ))
+        .credentials_provider(Credentials::new(id, secret, None, None, "loadtest"))
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();

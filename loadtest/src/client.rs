@@ -176,9 +176,22 @@ impl Connection {
     /// # Errors
     /// As [`Connection::stream`]; and if the status is not 200, or a byte is wrong or missing.
     pub async fn verify(&mut self, path: &str, pattern: Pattern) -> Result<Timing> {
+        self.verify_with(path, &[], pattern).await
+    }
+
+    /// Does the same with more headers in the request.
+    ///
+    /// # Errors
+    /// As [`Connection::verify`].
+    pub async fn verify_with(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        pattern: Pattern,
+    ) -> Result<Timing> {
         let mut at = 0;
         let (head, timing) = self
-            .stream(path, &[], |head, piece| {
+            .stream(path, headers, |head, piece| {
                 ensure!(
                     head.status == StatusCode::OK,
                     "{path}: status {}",

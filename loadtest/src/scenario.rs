@@ -7,6 +7,7 @@ use crate::context::{Context, Options};
 use crate::measure::process::Machine;
 use crate::report::Report;
 
+pub mod access;
 pub mod audiobook;
 pub mod churn;
 pub mod cold_requests;
@@ -86,6 +87,12 @@ pub const ALL: &[Scenario] = &[
         about: "the same behind nginx, over TCP and a Unix socket: over a second nginx, nginx proxy_cache, its own files",
         count: "KB of the object, instead of all sizes",
         run: |context| Box::pin(hot::proxied(context)),
+    },
+    Scenario {
+        name: "access",
+        about: "hits of 35 KB by token, signed link, JWT and with limits: CPU over the open route; first verifications",
+        count: "credentials of each kind (3,000)",
+        run: |context| Box::pin(access::run(context)),
     },
     Scenario {
         name: "first-byte",

@@ -32,6 +32,19 @@ pub struct Found {
 /// # Errors
 /// If wrk is missing, or any answer was not 2xx, or a connection failed.
 pub async fn run(addr: SocketAddr, path: &str, load: Load) -> Result<Found> {
+    run_with(addr, path, None, load).await
+}
+
+/// Does the same with one more header in each request, its name and its value.
+///
+/// # Errors
+/// As of [`run`].
+pub async fn run_with(
+    addr: SocketAddr,
+    path: &str,
+    header: Option<(&str, &str)>,
+    load: Load,
+) -> Result<Found> {
     let wrk = find_program("TIDEGATE_WRK", &["wrk"])
         .context("wrk is missing; `loadtest setup` installs it")?;
     let mut command = std::process::Command::new(wrk);
@@ -42,6 +55,9 @@ pub async fn run(addr: SocketAddr, path: &str, load: Load) -> Result<Found> {
     ]);
     if !load.keep_alive {
         command.args(["-H", "Connection: close"]);
+    }
+    if let Some((name, value)) = header {
+        command.args(["-H", &format!("{name}: {value}")]);
     }
     command.arg(format!("http://{addr}{path}"));
     command.stdin(Stdio::null());

@@ -27,6 +27,8 @@ pub struct Settings {
     pub base: &'static str,
     /// Lines of the profile that override the built-in one.
     pub profile: &'static str,
+    /// More sections of the configuration.
+    pub sections: &'static str,
 }
 
 impl Settings {
@@ -37,6 +39,7 @@ impl Settings {
         disk_mib: 0,
         base: "web",
         profile: "",
+        sections: "",
     };
 
     /// The same as [`Settings::WEB`], with the profile `stream`.
@@ -101,6 +104,7 @@ fn config(
         disk_mib: _,
         base,
         profile,
+        sections,
     } = settings;
     let Origin { addr, bucket } = origin;
     let socket = socket.display();
@@ -135,7 +139,8 @@ profile = "loadtest"
 
 [profile.loadtest]
 extends = "{base}"
-{profile}"#
+{profile}
+{sections}"#
     )
 }
 
