@@ -175,5 +175,5 @@ fn rsa_key() -> Result<Vec<u8>> {
     let text = String::from_utf8(output.stdout)?;
     let lines = text.lines().filter(|line| !line.starts_with("-----"));
     let key = STANDARD.decode_to_vec(lines.collect::<String>());
-    Ok(key.context("openssl wrote no PEM")?)
+    key.context("openssl wrote no PEM")
 }
