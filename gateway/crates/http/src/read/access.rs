@@ -1,5 +1,6 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -58,6 +59,13 @@ pub(super) struct ClosedRequest<'s, 'p> {
     pub(super) peer: &'p Peer,
 }
 
+impl ClosedRequest<'_, '_> {
+    /// Returns the address that limits count by, and the time of the request.
+    fn client(&self) -> (Option<IpAddr>, Instant) {
+        (self.address.counted, self.started)
+    }
+}
+
 impl Frontend {
     /// Has the route's limits and access judge a request. The limits come first: guesses at a token count as requests.
     /// Limits by key need the key, and those of a hidden route would tell that it is there.
@@ -73,7 +81,7 @@ impl Frontend {
     ) -> Result<Admission<'p>, NotAdmitted<'p>> {
         let settings = &request.route.settings;
         let early = settings.limits.as_ref().filter(|_| !settings.limits_late());
-        let early = early.map(|limits| self.enter(&limits.0, request, None));
+        let early = early.map(|limits| self.enter(&limits.0, request.client(), None));
         let share = early.transpose().map_err(NotAdmitted::Refused)?;
         let share = share.flatten();
         let Some(access) = &settings.access else {
@@ -154,7 +162,9 @@ impl Frontend {
             return Err(self.refused(access, (refusal, challenge(access, refusal))));
         }
         let share = match &settings.limits {
-            Some(limits) if settings.limits_late() => self.enter(&limits.0, request, by)?,
+            Some(limits) if settings.limits_late() => {
+                self.enter(&limits.0, request.client(), by)?
+            }
             _ => share,
         };
         Ok(Admission { below, share })

@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Buf as _;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::access::ClosedRequest;
 use crate::Frontend;
 use crate::body::Content;
 use crate::body::delivery::{BodyError, ByteSource};
@@ -39,11 +38,11 @@ impl Frontend {
     pub(super) fn enter(
         &self,
         limits: &Arc<Limits>,
-        request: ClosedRequest<'_, '_>,
+        (client, started): (Option<IpAddr>, Instant),
         by: Option<&str>,
     ) -> Result<Option<Share>, RequestError> {
-        let key = limits.key(request.address.counted.into(), by);
-        let now = request.started.saturating_duration_since(self.started);
+        let key = limits.key(client.into(), by);
+        let now = started.saturating_duration_since(self.started);
         let entered = limits.enter(key, now);
         let place = entered.map_err(|limited| {
             self.metrics.count_limited(limited);
