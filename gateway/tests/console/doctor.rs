@@ -137,7 +137,7 @@ async fn is_applied(serving: &Serving, cookie: &str, form: &str, result: &Value)
     std::fs::write(serving.config(), right).expect("written");
     post_to(serving.admin, path, cookie, form).await;
     let text = page(serving, cookie).await;
-    assert!(text.contains("After a restart: cache.budget"), "{text}");
+    assert!(text.contains("In force now: cache.budget"), "{text}");
     assert!(!text.contains("value=\"cache.budget\""), "it is saved");
     let suggested = result["verdict"]["suggestions"].as_array().expect("a list");
     let budget = suggested.iter().find(|one| one["key"] == "cache.budget");
