@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
+use tidegate_cache::tiering::DiskState;
 use tidegate_cache::{Admit, ChunkStore, Settings, Tier, Tiering, TieringError, Tiers};
 
 use super::{CHUNK, content, eventually, exposition, fill, key, open, settings, sound};
@@ -122,7 +123,16 @@ async fn what_cannot_be_had_changes_nothing() {
     let _holder = open(&settings(0, &[c])).await;
     let mut registry = Registry::default();
     let store = Tiers::open(&settings(1 << 20, &[a]), &mut registry).expect("opens");
-    let before = store.report();
+    let shape = || {
+        let report = store.report();
+        let disks = report.disks.into_iter();
+        let disks: Vec<_> = disks
+            .map(|disk| (disk.path, disk.capacity, disk.state))
+            .collect();
+        (report.memory.capacity, disks)
+    };
+    eventually("loaded", || shape().1[0].2 == DiskState::Up).await;
+    let before = shape();
     let with = |change: &dyn Fn(&mut Settings)| {
         let mut settings = settings(1 << 20, &[a, b]);
         change(&mut settings);
@@ -140,7 +150,7 @@ async fn what_cannot_be_had_changes_nothing() {
         let refused = store.prepare(memory, disks.clone()).await;
         let error = refused.expect_err("it cannot be had");
         assert!(matches!(error, TieringError::Refused(_)), "{disks:?}");
-        assert_eq!(store.report(), before);
+        assert_eq!(shape(), before);
         assert_free(b);
     }
     assert!(!exposition(&registry).contains(&b.display().to_string()));
