@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_origin::FakeOrigin;
 
 use draw::Draw;
-use life::{KEY, Life, Told, is_allowed, size, taken_up};
+use life::{KEY, Life, Told, described, is_allowed, taken_up};
 use sick_fs::{Moment, SickFs};
 use table::{Fault, Row, Table, label};
 use volatile::Volatile;
@@ -89,7 +89,7 @@ async fn a_cut_at_any_call_loses_nothing_promised_and_publishes_nothing_else() {
                 assert!(
                     is_allowed(&found, &cut.told),
                     "{life:?}, cut {number} {moment:?} `{row}`, draw {draw}: {} in place of {:?}",
-                    size(&found),
+                    described(&found, &cut.told),
                     cut.told
                 );
                 drawn += 1;
@@ -131,7 +131,7 @@ async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'stat
     assert!(
         is_allowed(&found, &told) || life::is_untouched(&found),
         "{what}: {} in place of {told:?}",
-        size(&found)
+        described(&found, &told)
     );
     // The state after the end of the process, and after a power cut.
     for draw in 0..DRAWS {
@@ -143,8 +143,8 @@ async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'stat
         let again = taken_up(life, &sick.path("spool"), bucket.copied()).await;
         assert!(
             is_allowed(&again, &told),
-            "{what}, started again: {} in place of {told:?}",
-            size(&again)
+            "{what}, started again, draw {draw}: {} in place of {told:?}",
+            described(&again, &told)
         );
     }
     Some((row, lived.outcome(&told)))
@@ -199,14 +199,14 @@ async fn what_cannot_be_taken_up_is_left_until_it_can() {
                 assert!(
                     before || is_allowed(&found, &cut.told),
                     "{what}: {}",
-                    size(&found)
+                    described(&found, &cut.told)
                 );
                 let sick = SickFs::over(sick.disk());
                 let again = taken_up(life, &sick.path("spool"), bucket).await;
                 assert!(
                     is_allowed(&again, &cut.told),
                     "{what}, and again: {}",
-                    size(&again)
+                    described(&again, &cut.told)
                 );
                 let outcome = match before && !is_allowed(&found, &cut.told) {
                     true => "left, and taken up by the next start",

@@ -70,13 +70,30 @@ pub(crate) fn is_allowed(found: &Option<Bytes>, told: &Told) -> bool {
         .is_some_and(|found| *found == promised || told.asked.contains(found))
 }
 
-/// Describes a found content for a failure message.
-pub(crate) fn size(found: &Option<Bytes>) -> String {
-    match found {
-        Some(bytes) if bytes.len() < 10 => format!("{bytes:?}"),
-        Some(bytes) => format!("{} bytes", bytes.len()),
-        None => "nothing".to_owned(),
+/// Describes a found content for a failure message: its length, and where it differs from what was promised or asked for
+/// in that length.
+pub(crate) fn described(found: &Option<Bytes>, told: &Told) -> String {
+    let Some(found) = found else {
+        return "nothing".to_owned();
+    };
+    if found.len() < 10 {
+        return format!("{found:?}");
     }
+    let mut all = told.asked.iter().chain(&told.promised);
+    let Some(expected) = all.find(|it| it.len() == found.len()) else {
+        return format!("{} bytes", found.len());
+    };
+    let differs = |at: &usize| found[*at] != expected[*at];
+    let (first, last) = (
+        (0..found.len()).find(differs),
+        (0..found.len()).rfind(differs),
+    );
+    let range = first.unwrap_or(0)..last.map_or(0, |last| last + 1);
+    let zeros = found[range.clone()].iter().all(|byte| *byte == 0);
+    format!(
+        "{} bytes, others at {range:?}, all of them zero: {zeros},",
+        found.len()
+    )
 }
 
 pub(crate) fn is_untouched(found: &Option<Bytes>) -> bool {
