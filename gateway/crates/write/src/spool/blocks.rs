@@ -161,6 +161,13 @@ impl Blocks {
         (block.length <= range.len()).then_some((block.length, block.sums))
     }
 
+    /// Returns the end of the last block; 0 without one.
+    pub(super) fn end(&self) -> u64 {
+        let blocks = self.lock();
+        let last = blocks.last_key_value();
+        last.map_or(0, |(start, block)| start + block.length)
+    }
+
     /// Releases the bytes of blocks that a range overlaps, once the disk has them.
     pub(super) fn let_go(&self, range: ByteRange) {
         let mut blocks = self.lock();

@@ -59,6 +59,8 @@ pub(super) struct Data {
     memory: Memory,
     /// Ranges that the file cache has, and the disk may not.
     cached: Mutex<Cached>,
+    /// Held while the file is synced, and never taken by a thread that has `end`.
+    sync_turn: Mutex<()>,
 }
 
 /// The end of sequential writes, and the bytes that are not in the file yet.
@@ -131,6 +133,7 @@ impl Data {
             blocks: Blocks::default(),
             memory,
             cached: Mutex::default(),
+            sync_turn: Mutex::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::MutexGuard;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::super::journal::sync_failed;
 use super::Data;
 use tidegate_plan::{ByteRange, Extents};
 use tidegate_telemetry::locks::Recover as _;
@@ -13,13 +14,40 @@ use tidegate_telemetry::locks::Recover as _;
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
-    /// The ranges written since the last sync.
+    /// The ranges written since the last sync began.
     pub(super) unsynced: Extents,
+    /// The ranges that the sync under way is to make durable.
+    pub(super) syncing: Extents,
     /// The ranges of a failed sync: reads of them may return anything.
     pub(super) lost: Extents,
     /// Truncated or punched ranges that are still there because the disk failed. They are removed
     /// before the next read.
     pub(super) stale: Extents,
+}
+
+impl Cached {
+    /// Returns whether the disk may not have some of a range.
+    pub(super) fn awaits_disk(&self, range: ByteRange) -> bool {
+        let mut waiting = self
+            .unsynced
+            .within(range)
+            .chain(self.syncing.within(range));
+        waiting.next().is_some()
+    }
+
+    pub(super) fn begin_sync(&mut self) {
+        self.syncing = std::mem::take(&mut self.unsynced);
+    }
+
+    /// Notes the result of a sync.
+    pub(super) fn end_sync(&mut self, is_durable: bool) {
+        let synced = std::mem::take(&mut self.syncing);
+        if !is_durable {
+            for range in synced.iter() {
+                self.lost.insert(range);
+            }
+        }
+    }
 }
 
 impl Data {
@@ -37,27 +65,35 @@ impl Data {
         self.cached.lock().recover()
     }
 
-    /// Returns once a range permanently reads as it was written. The kernel reports a failed write
-    /// of its cache only once; afterwards other bytes may be read there.
+    /// Returns once a range permanently reads as it was written, or its reads fail. The kernel reports a failed write of its
+    /// cache only once; afterwards other bytes may be read there. So it also waits for a sync that another thread has
+    /// begun.
     pub(in crate::spool) fn look(&self, range: ByteRange) -> io::Result<()> {
-        let is_unsynced = self.cached().unsynced.within(range).next().is_some();
-        match is_unsynced {
-            true => self.sync_file(),
+        if !self.cached().awaits_disk(range) {
+            return Ok(());
+        }
+        let turn = self.sync_turn.lock().recover();
+        let still_awaits = self.cached().awaits_disk(range);
+        match still_awaits {
+            true => self.sync_in_turn(&turn),
             false => Ok(()),
         }
     }
 
-    /// Makes the kernel write its cache of the file.
+    /// Makes the kernel write its cache of the file. Waits for a sync that is under way.
     pub(super) fn sync_file(&self) -> io::Result<()> {
+        self.sync_in_turn(&self.sync_turn.lock().recover())
+    }
+
+    fn sync_in_turn(&self, _turn: &MutexGuard<'_, ()>) -> io::Result<()> {
         let file = self.file()?;
-        let unsynced = std::mem::take(&mut self.cached().unsynced);
+        if self.end().is_lost {
+            return Err(sync_failed());
+        }
+        self.cached().begin_sync();
         let synced = file.sync_data();
+        self.cached().end_sync(synced.is_ok());
         if synced.is_err() {
-            let mut cached = self.cached();
-            for range in unsynced.iter() {
-                cached.lost.insert(range);
-            }
-            drop(cached);
             self.end().is_lost = true;
         }
         synced
@@ -114,7 +150,9 @@ impl Data {
         self.touch(beyond)?;
         self.blocks.forget(beyond);
         self.forget_cached(beyond);
-        self.or_later(beyond, self.cut_file(size))?;
+        // A waiting block that reaches beyond has zeros there by now. Cut off behind its write, it could not be read whole.
+        let whole = size.max(self.blocks.end());
+        self.or_later(beyond, self.cut_file(whole))?;
         if size == 0 {
             // Nothing of the failed sync is left.
             self.end().is_lost = false;
@@ -133,6 +171,7 @@ impl Data {
     pub(super) fn forget_cached(&self, range: ByteRange) {
         let mut cached = self.cached();
         cached.unsynced.remove(range);
+        cached.syncing.remove(range);
         cached.lost.remove(range);
         cached.stale.remove(range);
     }

@@ -277,6 +277,30 @@ fn a_write_that_fails_leaves_what_was_written_before() {
     assert!(data.read(ByteRange::new(0, 5000 + MIB)).expect("read") == all);
 }
 
+/// A part must not be sent while a sync of its bytes may still fail: the kernel may have dropped them by then.
+#[test]
+fn a_look_waits_for_a_sync_under_way_and_a_second_sync_does_not_hide_its_failure() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let data = data(directory.path(), 64 * MIB);
+    let (range, other) = (ByteRange::new(0, 5000), ByteRange::new(8192, 9000));
+    let written = data.write_to_cache(range, &pattern(1, 5000));
+    written.expect("written");
+    let turn = data.sync_turn.lock().expect("free");
+    data.cached().begin_sync();
+    assert!(data.cached().awaits_disk(range));
+    assert!(!data.cached().awaits_disk(other));
+    std::thread::scope(|scope| {
+        let look = scope.spawn(|| data.look(range).and_then(|()| data.sums(range)));
+        data.cached().end_sync(false);
+        data.end().is_lost = true;
+        drop(turn);
+        let looked = look.join().expect("it ends");
+        assert!(looked.is_err(), "its bytes may be others by now");
+    });
+    assert!(data.sync_file().is_err(), "the kernel says it only once");
+    assert!(data.look(other).is_ok());
+}
+
 /// Returns whether this process has a file open that was at a path and was deleted.
 fn is_open(path: &Path) -> bool {
     let gone = format!("{} (deleted)", path.display());

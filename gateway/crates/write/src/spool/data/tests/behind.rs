@@ -297,3 +297,26 @@ fn a_full_disk_loses_nothing_of_what_was_taken_in() {
     let truth = [pattern(0, MIB), pattern(1, MIB), cut, pattern(4, MIB)].concat();
     assert!(std::fs::read(&data.path).expect("a file") == truth);
 }
+
+/// A thread may write a waiting block just before the file is cut within it. The block is read whole later.
+#[test]
+fn a_cut_leaves_the_file_as_long_as_the_block_that_waits_there() {
+    let Some((_directory, data)) = direct_data() else {
+        return;
+    };
+    blocks(&data, 3);
+    data.tend();
+    assert_eq!(length(&data), Some(3 * MIB));
+    let again = data.memory.copy(&pattern(9, MIB));
+    assert!(data.take_in(MIB, &again));
+    let size = MIB + 5000;
+    data.cut(size).expect("cut");
+    assert_eq!(length(&data), Some(2 * MIB), "it is written whole");
+    data.tend();
+    data.let_go(ByteRange::new(0, 3 * MIB));
+    let zeros = vec![0; (MIB - 5000) as usize];
+    let all = [pattern(0, MIB), pattern(9, 5000), zeros].concat();
+    assert!(data.read(ByteRange::new(0, 2 * MIB)).expect("read") == all);
+    data.cut(0).expect("cut");
+    assert_eq!(length(&data), Some(0));
+}
