@@ -205,20 +205,15 @@ impl Signed {
             let judge = |known: &Remembered| known.admits_by_query(request, path, now);
             self.memo.recall(query.as_bytes(), judge).flatten()
         });
-        let presigned = match recalled {
+        let (mut best, by_query) = match recalled {
             Some(Recalled::Url(key)) => return self.admits(key),
             // It was no presigned URL when it was verified.
-            Some(Recalled::Prefix(_)) => Finding::Absent,
-            None => self.check_presigned(request, now),
+            Some(Recalled::Prefix(key)) => (Finding::Absent, Some(key)),
+            None => (self.check_presigned(request, now), None),
         };
-        if matches!(presigned, Finding::Admits(_)) {
-            return presigned;
+        if matches!(best, Finding::Admits(_)) {
+            return best;
         }
-        let by_query = match recalled {
-            Some(Recalled::Prefix(key)) => Some(key),
-            _ => None,
-        };
-        let mut best = presigned;
         prefix::shown(segment, by_query, request, |shown| {
             let found = self.check_prefix(shown, path, now);
             let admits = matches!(found, Finding::Admits(_));
@@ -255,16 +250,11 @@ impl Signed {
         self.admits(verified.key)
     }
 
-    fn check_prefix(
-        &self,
-        shown: &Shown<'_>,
-        path: DecodedPath<'_>,
-        now: Timestamp,
-    ) -> Finding<'_> {
+    fn check_prefix(&self, shown: Shown<'_>, path: DecodedPath<'_>, now: Timestamp) -> Finding<'_> {
         let (raw, text) = match shown {
-            Shown::Admitted(key) => return self.admits(*key),
-            Shown::Cookie(raw) => (*raw, None),
-            Shown::Text { raw, text } => (*raw, Some(text.clone())),
+            Shown::Admitted(key) => return self.admits(key),
+            Shown::Cookie(raw) => (raw, None),
+            Shown::Text { raw, text } => (raw, Some(text)),
         };
         let known = self
             .memo

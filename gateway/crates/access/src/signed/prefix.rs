@@ -133,7 +133,7 @@ pub(super) fn read_segment(segment: &str) -> Option<Cow<'_, str>> {
 /// Returns the signature of a decoded text, and whether there are no other fields.
 pub(super) fn signature_of(text: &str) -> Option<(&str, bool)> {
     let fields = Fields::read(text, false)?;
-    Some((fields.signature, Fields::read(text, true).is_some()))
+    Some((fields.signature, text.split('&').count() == 4))
 }
 
 /// Returns a path without the segments that look like a signature, for the log.
@@ -159,9 +159,9 @@ pub(super) fn shown<'r>(
     segment: Option<Shown<'r>>,
     by_query: Option<usize>,
     request: &Request<'r>,
-    mut judge: impl FnMut(&Shown<'_>) -> bool,
+    mut judge: impl FnMut(Shown<'_>) -> bool,
 ) {
-    if segment.is_some_and(|shown| judge(&shown)) {
+    if segment.is_some_and(&mut judge) {
         return;
     }
     let has_fields = |query: &&str| Fields::read(query, false).is_some();
@@ -172,13 +172,13 @@ pub(super) fn shown<'r>(
             text: raw.into(),
         }),
     };
-    if query.is_some_and(|shown| judge(&shown)) {
+    if query.is_some_and(&mut judge) {
         return;
     }
     let values = cookies(request.headers).filter_map(|pair| pair.strip_prefix(COOKIE_BEGIN));
     // Some libraries quote a value, others encode it.
     let values = values.map(|value| Shown::Cookie(value.trim_matches('"')));
-    let _ = values.take(MAX_COOKIES).any(|shown| judge(&shown));
+    let _ = values.take(MAX_COOKIES).any(judge);
 }
 
 /// Decodes a segment or a cookie. `None`: it is no text.

@@ -1,4 +1,4 @@
-//! What an access remembers of a link that it has verified. A link that does not admit a request by what is remembered is
+//! The memory of an access: the links that it has verified. A link that does not admit a request by what is remembered is
 //! judged as if it were new.
 
 use std::ops::Range;
@@ -27,6 +27,8 @@ pub(super) enum Remembered {
         verified: SignedPrefix,
         /// Whether the text has no other fields, so that it may be a segment.
         is_segment: bool,
+        /// Whether it is spelled without escapes, so that it may be a query, which is read as it stands.
+        is_query: bool,
     },
 }
 
@@ -58,13 +60,17 @@ impl Remembered {
     ) -> Option<(Range<usize>, (Self, usize))> {
         let (signature, is_segment) = prefix::signature_of(text)?;
         let begin = shown.find(signature)?;
-        if sigv4::signature_in(shown).is_some() {
+        let is_query = shown == text;
+        // A query with an escape says another thing as a segment or a cookie, which are decoded.
+        let is_ambiguous = is_query && shown.contains('%');
+        if is_ambiguous || sigv4::signature_in(shown).is_some() {
             return None;
         }
         let size = verified.prefix.len();
         let learned = Self::Prefix {
             verified,
             is_segment,
+            is_query,
         };
         Some((begin..begin + signature.len(), (learned, size)))
     }
@@ -76,18 +82,23 @@ impl Remembered {
         path: DecodedPath<'_>,
         now: Timestamp,
     ) -> Option<Recalled> {
-        let Self::Url {
-            method,
-            host,
-            path: own,
-            verified: (key, span),
-        } = self
-        else {
-            return self.admits_by_prefix(path, now).map(Recalled::Prefix);
-        };
-        let same = **own == *request.path && **host == *request.host && method == request.method;
-        let holds = same && span.refusal(now).is_none();
-        holds.then_some(Recalled::Url(*key))
+        match self {
+            Self::Url {
+                method,
+                host,
+                path: own,
+                verified: (key, span),
+            } => {
+                let same =
+                    **own == *request.path && **host == *request.host && method == request.method;
+                let holds = same && span.refusal(now).is_none();
+                holds.then_some(Recalled::Url(*key))
+            }
+            Self::Prefix { is_query: true, .. } => {
+                self.admits_by_prefix(path, now).map(Recalled::Prefix)
+            }
+            Self::Prefix { .. } => None,
+        }
     }
 
     /// Returns the index of the key that admits a request with this segment, if it is admitted.

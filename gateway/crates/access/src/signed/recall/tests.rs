@@ -241,6 +241,34 @@ fn a_query_with_other_fields_is_no_segment() {
     assert_eq!(segment.judged(&known), Err(Refusal::Missing));
 }
 
+/// A text says one thing as a query, which is read as it stands, and another one as a cookie, which is decoded. Verified
+/// as the one, it is not admitted as the other.
+#[test]
+fn an_escape_in_a_text_is_read_by_where_it_stands() {
+    let text = key("k2").sign_prefix("/m/", NOW + 100);
+    let query = |text: &str| Asked {
+        query: Some(text.to_owned()),
+        ..Asked::new("b")
+    };
+    let cookie = |text: &str| Asked {
+        cookie: Some(format!("tidegate={text}")),
+        ..Asked::new("b")
+    };
+    let as_cookie_alone = text.replace('=', "%3D");
+    // Decoded, it has two keys.
+    let as_query_alone = format!("{text}&x=%26key=k1");
+    let cases = [
+        (cookie(&as_cookie_alone), query(&as_cookie_alone)),
+        (query(&as_query_alone), cookie(&as_query_alone)),
+    ];
+    for (right, wrong) in cases {
+        let known = access();
+        let refusal = wrong.judged(&access()).expect_err("it says another thing");
+        assert!(right.judged(&known).is_ok(), "{right:?}");
+        assert_eq!(wrong.judged(&known), Err(refusal), "{wrong:?}");
+    }
+}
+
 #[test]
 fn a_query_with_a_signature_of_both_kinds_is_not_remembered() {
     let presigned = "X-Amz-Signature=0";
