@@ -27,6 +27,10 @@ const WHOLE_READ_SIZE: u64 = 1 << 20;
 /// The time that bytes that came with an open wait to be read.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The flag of an open that is for running the file (Linux, include/linux/fs.h, `FMODE_EXEC`). It stays with the program
+/// until that ends.
+const RUN_FLAG: i32 = 0x20;
+
 /// The bytes of a read, in one piece.
 #[derive(Debug)]
 pub(crate) enum ReadData {
@@ -113,7 +117,7 @@ impl Files {
         }
         let past = has_flag(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
-        let share = HandleShare::new(node, Purpose::Read, follows);
+        let share = HandleShare::new(node, purpose_of(flags), follows);
         let (handle, reply) = if follows {
             // A writer began meanwhile.
             Handle::following(share, Some(object), None, (past, thread))
@@ -142,7 +146,7 @@ impl Files {
         let _turn = node.turn.lock().await;
         self.settle(node, 0, false).await;
         let share = if node.pages().is_draft() {
-            HandleShare::new(node, Purpose::Read, true)
+            HandleShare::new(node, purpose_of(flags), true)
         } else {
             let key = key_of(node)?;
             let writers = &writable.writers;
@@ -150,7 +154,8 @@ impl Files {
             let Some(writer) = pending.and_then(|_| writers.find(&self.source, &key)) else {
                 return Ok(None);
             };
-            self.begin(node, &Arc::new(writer), Purpose::Read).await?
+            self.begin(node, &Arc::new(writer), purpose_of(flags))
+                .await?
         };
         self.metrics.handles.inc();
         let past = has_flag(flags.0, OFlags::DIRECT);
@@ -301,5 +306,13 @@ impl Files {
             joined.extend_from_slice(&piece);
         }
         Ok(ReadData::Joined(joined))
+    }
+}
+
+/// Returns the purpose of an open that does not write.
+fn purpose_of(flags: OpenFlags) -> Purpose {
+    match flags.0 & RUN_FLAG {
+        0 => Purpose::Read,
+        _ => Purpose::Run,
     }
 }

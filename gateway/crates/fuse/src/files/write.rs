@@ -73,7 +73,10 @@ impl Files {
         }
     }
 
-    /// Opens an existing file for writing.
+    /// Opens an existing file for writing, or to read it once it is empty.
+    ///
+    /// Before it asks here, the kernel looks whether the file runs, but not for an open that reads and empties it (Linux,
+    /// fs/namei.c, `do_open`): a running program would lose its bytes.
     pub(crate) async fn open_to_write(
         &self,
         node: &Arc<Node>,
@@ -84,6 +87,9 @@ impl Files {
             true => OpenMode::Create,
             false => OpenMode::Change,
         };
+        if flags.acc_mode() == OpenAccMode::O_RDONLY && node.file_draft().is_run() {
+            return Err(Errno::ETXTBSY);
+        }
         let _used = self.use_node(node).await?;
         let idle = how == OpenMode::Change && self.is_unfinished(node);
         let attributes = self

@@ -24,6 +24,8 @@ pub(crate) struct FileDraft {
     writers: u32,
     /// Open handles that write and bypass the pages.
     past: u32,
+    /// Open handles through which the kernel runs the file.
+    runs: u32,
     /// Open handles.
     handles: u32,
     /// The number of drafts that were begun.
@@ -36,6 +38,8 @@ pub(crate) struct FileDraft {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Read,
+    /// The kernel reads it, to run it.
+    Run,
     /// It writes, and may read.
     Write,
     /// It writes to a file with little in it.
@@ -49,7 +53,13 @@ pub(crate) struct HandleEntry {
     pub(crate) born: u64,
     /// It must bypass the kernel's pages.
     pub(crate) past: bool,
-    writes: bool,
+    purpose: Purpose,
+}
+
+impl Purpose {
+    fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Fill)
+    }
 }
 
 impl FileDraft {
@@ -96,22 +106,28 @@ impl FileDraft {
     pub(crate) fn enter(&mut self, purpose: Purpose, follows: bool) -> HandleEntry {
         let alone = purpose == Purpose::Fill && self.handles == 0;
         let past = alone || self.past > 0;
-        let writes = purpose != Purpose::Read;
         self.handles += 1;
-        self.writers += u32::from(writes);
-        self.past += u32::from(writes && past);
+        self.writers += u32::from(purpose.writes());
+        self.past += u32::from(purpose.writes() && past);
+        self.runs += u32::from(purpose == Purpose::Run);
         let born = match follows {
             true => self.begun.saturating_sub(1),
             false => self.begun,
         };
-        HandleEntry { born, past, writes }
+        HandleEntry {
+            born,
+            past,
+            purpose,
+        }
     }
 
     /// Counts a closed handle. With the last one, the draft is returned and let go.
     pub(crate) fn leave(&mut self, entry: HandleEntry) -> Option<Arc<Writer>> {
         self.handles -= 1;
-        self.writers -= u32::from(entry.writes);
-        self.past -= u32::from(entry.writes && entry.past);
+        let writes = entry.purpose.writes();
+        self.writers -= u32::from(writes);
+        self.past -= u32::from(writes && entry.past);
+        self.runs -= u32::from(entry.purpose == Purpose::Run);
         match self.handles {
             0 => {
                 self.moved.clear();
@@ -125,6 +141,11 @@ impl FileDraft {
     /// Returns the number of open handles that write.
     pub(crate) fn writers(&self) -> u32 {
         self.writers
+    }
+
+    /// Returns whether the kernel runs the file.
+    pub(crate) fn is_run(&self) -> bool {
+        self.runs > 0
     }
 
     /// Notes the object that a version of the file became by a rename.

@@ -198,6 +198,37 @@ async fn an_open_that_truncates_does_so_or_changes_nothing() {
     world.files.close(reader).await;
 }
 
+/// The kernel refuses writers itself; it sends an open that reads and truncates before it looks.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_runs_keeps_its_bytes() {
+    const RUN: OpenFlags = OpenFlags(0x20);
+    const READ_EMPTY: OpenFlags = OpenFlags(0o1000);
+    let world = World::writable();
+    world.bucket.put("p/program", "code");
+    let ino = world.walk("program").await.ino.0;
+    let open = async |flags| world.files.open(ino, flags, BY).await;
+    let (first, _) = open(RUN).await.expect("it opens");
+    let (second, _) = open(RUN).await.expect("it opens");
+    for runs in [first, second] {
+        assert_eq!(open(READ_EMPTY).await, Err(Errno::ETXTBSY));
+        assert_eq!(world.text(runs).await, "code");
+        world.files.close(runs).await;
+    }
+    let (reader, _) = open(READ_EMPTY).await.expect("it runs no more");
+    assert_eq!(world.text(reader).await, "");
+    world.done(reader).await;
+    // The next one runs a draft.
+    let (writer, _) = open(TRUNCATE).await.expect("it opens");
+    world.write(writer, 0, "new").await;
+    let (runs, _) = open(RUN).await.expect("it opens");
+    assert_eq!(open(READ_EMPTY).await, Err(Errno::ETXTBSY));
+    world.done(writer).await;
+    assert_eq!(world.text(runs).await, "new");
+    world.files.close(runs).await;
+    world.settled().await;
+    assert_eq!(world.stored("p/program").expect("there"), "new");
+}
+
 /// The bytes are under the new name already, but no handle was told yet.
 #[tokio::test(start_paused = true)]
 async fn a_read_during_a_rename_finds_its_bytes() {
