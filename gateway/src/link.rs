@@ -13,12 +13,13 @@ use tidegate_config::{Access, Config, Environment, Route};
 use tidegate_plan::Timestamp;
 use tidegate_plan::route::{RouteRule, RouteTable};
 
-/// The begin of a link.
+/// The beginning of a link.
 pub(crate) struct LinkBase {
-    /// Scheme, host and port.
-    pub(crate) origin: String,
+    scheme: String,
     /// Host and port, as a client sends them in `Host`.
     pub(crate) host: String,
+    /// The port with its colon; empty for the scheme's own.
+    port: String,
 }
 
 /// The route that a path leads to.
@@ -57,10 +58,17 @@ impl LinkBase {
         };
         let host = authority.as_str();
         let host = host.strip_suffix(own_port).unwrap_or(host);
+        let port = host.strip_prefix(authority.host()).unwrap_or_default();
         Ok(Self {
-            origin: format!("{scheme}://{host}"),
+            scheme: scheme.to_owned(),
+            port: port.to_owned(),
             host: host.to_owned(),
         })
+    }
+
+    /// Returns scheme, host and port.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.host)
     }
 }
 
@@ -83,16 +91,12 @@ impl<'p> LinkRoute<'p> {
         config.access.get(name)
     }
 
-    /// Returns the begin of a link to it: that of `http.public_url`, with the route's own host if it names one.
-    fn base(&self, config: &Config) -> anyhow::Result<String> {
-        let Some(url) = &config.http.public_url else {
-            return Ok(String::new());
-        };
-        let base = LinkBase::read(url)?.origin;
-        Ok(match (&self.route.host, base.split_once("://")) {
-            (Some(host), Some((scheme, _))) => format!("{scheme}://{host}"),
-            _ => base,
-        })
+    /// Returns the beginning of a link to it: `base`, with the route's own host if it names one.
+    fn origin(&self, base: &LinkBase) -> String {
+        match &self.route.host {
+            Some(host) => format!("{}://{host}{}", base.scheme, base.port),
+            None => base.origin(),
+        }
     }
 
     /// Returns the key of this id, with its secret read; without an id the only key. Reads a file of the secret.
@@ -110,16 +114,20 @@ impl<'p> LinkRoute<'p> {
 }
 
 /// Returns a link to a path of the public listener: signed for `life` with the key of this id if its route has keys, and
-/// plain if its route is open to all.
+/// plain if its route is open to all. Without a `host` the route is that of a request to `http.public_url`. A signed path
+/// that ends in `/` opens all below it.
 pub(crate) fn to_path(
     (config, env): (&Config, &Environment),
-    (host, path): (&str, &str),
+    (host, path): (Option<&str>, &str),
     key: Option<&str>,
     (now, life): (Timestamp, Duration),
 ) -> anyhow::Result<PathLink> {
-    let found = LinkRoute::find(config, host, path);
+    let base = config.http.public_url.as_deref();
+    let base = base.map(LinkBase::read).transpose()?;
+    let host = host.or(base.as_ref().map(|base| &*base.host));
+    let found = LinkRoute::find(config, host.unwrap_or_default(), path);
     let found = found.with_context(|| format!("no route has the path `{path}`"))?;
-    let base = found.base(config)?;
+    let base = base.map_or_else(String::new, |base| found.origin(&base));
     if found.route.access.is_none() {
         return Ok(PathLink {
             url: format!("{base}{path}"),
@@ -134,7 +142,7 @@ pub(crate) fn to_path(
     })
 }
 
-/// Signs a path, percent-encoded, and all that begin with it; returns the path decoded and the signature.
+/// Signs a path, percent-encoded, and with one that ends in `/` all below it; returns the path decoded and the signature.
 pub(crate) fn sign_path(
     key: &SigningKey,
     path: &str,
@@ -172,3 +180,6 @@ fn signing_key(access: &Access, id: Option<&str>, env: &Environment) -> anyhow::
     let secret = secret.resolve(env).with_context(of)?;
     SigningKey::new(id, &secret).with_context(of)
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ fn sign_at(
         life >= Duration::from_secs(1),
         "`--expires` is less than a second"
     );
-    let origin = base.as_ref().map_or("", |base| &base.origin);
+    let origin = base.as_ref().map_or_else(String::new, LinkBase::origin);
     if args.presigned {
         ensure!(
             !host.is_empty(),

@@ -229,14 +229,17 @@ impl Check<'_, '_> {
         self.warn(&KeyPath::of("log", "level"), message);
     }
 
-    /// Checks the begin of links.
+    /// Checks the beginning of links.
     fn public_url(&mut self, url: Option<&str>) {
-        let is_right = |url: &str| routes::is_site(url) && url.starts_with("http");
+        let is_right = |url: &str| routes::is_site(url) && url_of(url, "").is_ok();
         if let Some(url) = url.filter(|url| !is_right(url)) {
-            let message = format!(
-                "`{}` is no scheme and host such as https://media.example.org",
-                url.escape_debug()
-            );
+            let message = match url.contains('@') {
+                true => "has credentials in it".to_owned(),
+                false => format!(
+                    "`{}` is no scheme and host such as https://media.example.org",
+                    url.escape_debug()
+                ),
+            };
             self.error(&KeyPath::of("http", "public_url"), message);
         }
     }

@@ -45,7 +45,7 @@ pub trait Gateway: Send + Sync + 'static {
 pub struct LinkRequest {
     /// The path, percent-encoded, from the first `/`, without a query.
     pub path: String,
-    /// The host of the request that the link is for, if its route names one.
+    /// The host of the request that the link is for, if its route names one; `None`: that of `http.public_url`.
     pub host: Option<String>,
     /// The id of the key; `None`: the only one.
     pub key: Option<String>,

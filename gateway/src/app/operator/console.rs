@@ -139,7 +139,7 @@ impl Gateway for ConsoleGateway {
 
 fn link(reloader: &Reloader, wanted: &LinkRequest) -> anyhow::Result<Link> {
     let (loaded, env) = (reloader.loaded(), reloader.env());
-    let target = (wanted.host.as_deref().unwrap_or_default(), &*wanted.path);
+    let target = (wanted.host.as_deref(), &*wanted.path);
     let now = Timestamp::from(SystemTime::now());
     let made = link::to_path(
         (&loaded.config, env),

@@ -21,9 +21,9 @@ const MAX_LIFE: u64 = 366 * 24 * 3600;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkOrder {
-    /// The path of the public listener, percent-encoded.
+    /// The path of the public listener, percent-encoded. A signed link to one that ends in `/` opens all below it.
     pub path: String,
-    /// The host, if the route names one.
+    /// The host, if the route names one; left out: that of `http.public_url`.
     pub host: Option<String>,
     /// The id of the key; left out: the only one.
     pub key: Option<String>,

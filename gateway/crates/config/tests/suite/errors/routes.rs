@@ -113,6 +113,16 @@ fn the_public_url() {
                 "t.toml:2:14: `http.public_url`: `ftp://media.example.org` is no scheme and host such as https://media.example.org",
             ],
         ),
+        (
+            "[http]\npublic_url = \"httpx://media.example.org\"\n",
+            &[
+                "t.toml:2:14: `http.public_url`: `httpx://media.example.org` is no scheme and host such as https://media.example.org",
+            ],
+        ),
+        (
+            "[http]\npublic_url = \"https://me:secret@media.example.org\"\n",
+            &["t.toml:2:14: `http.public_url`: has credentials in it"],
+        ),
     ]);
 }
 
