@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use self::source::{NewSource, Source, SourceSettings};
 use self::webhook::Webhooks;
 use crate::doctor::Origins;
-use tidegate_config::{Config, Environment, Events};
+use tidegate_config::{Config, Environment};
 use tidegate_events::Metrics;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -41,11 +41,14 @@ pub(super) struct BucketEvents {
     stop: CancellationToken,
 }
 
-/// The subscriptions of another configuration, not in force yet.
+/// The subscriptions of another configuration, not in force yet. Dropped, it leaves no metrics of those that are new.
 pub(super) struct PreparedEvents {
     sources: Vec<Arc<Source>>,
     /// Those of them that are still to begin.
     new: Vec<NewSource>,
+    /// Those in force.
+    present: Vec<Arc<Source>>,
+    metrics: Metrics,
 }
 
 impl fmt::Debug for BucketEvents {
@@ -84,45 +87,31 @@ impl BucketEvents {
         let mut prepared = PreparedEvents {
             sources: Vec::new(),
             new: Vec::new(),
+            present: self.sources().clone(),
+            metrics: self.metrics.clone(),
         };
-        let present = self.sources().clone();
         for section in &config.events {
-            let make = || self.source(config, section, env, (origins, proofs), &present);
-            match make().with_context(|| format!("events `{}`", section.name))? {
-                Ok(kept) => prepared.sources.push(kept),
-                Err(new) => {
-                    prepared.sources.push(new.source.clone());
-                    prepared.new.push(new);
-                }
+            let of = || format!("events `{}`", section.name);
+            let settings = SourceSettings::read(config, section, env, origins).with_context(of)?;
+            let mut present = prepared.present.iter();
+            if let Some(kept) = present.find(|source| source.settings == settings) {
+                prepared.sources.push(kept.clone());
+                continue;
             }
+            let proof = proofs.get(&section.name).unwrap_or_default();
+            let own = (&self.receivers, &self.metrics, self.stop.child_token());
+            let new = NewSource::new(settings, origins, proof, own).with_context(of)?;
+            prepared.sources.push(new.source.clone());
+            prepared.new.push(new);
         }
         Ok(prepared)
     }
 
-    /// Returns the present subscription of a section, or a new one as the error.
-    fn source(
-        &self,
-        config: &Config,
-        section: &Events,
-        env: &Environment,
-        (origins, proofs): (&Origins, &Proofs),
-        present: &[Arc<Source>],
-    ) -> anyhow::Result<Result<Arc<Source>, NewSource>> {
-        let settings = SourceSettings::read(config, section, env, origins)?;
-        let mut present = present.iter();
-        if let Some(kept) = present.find(|source| source.settings == settings) {
-            return Ok(Ok(kept.clone()));
-        }
-        let proof = proofs.get(&section.name).unwrap_or_default();
-        let stop = self.stop.child_token();
-        let own = (&self.receivers, &self.metrics, stop);
-        Ok(Err(NewSource::new(settings, origins, proof, own)?))
-    }
-
     /// Puts prepared subscriptions in force. Those that have gone or changed prove nothing from now on; after they have
     /// ended, within 5 s, the new ones begin.
-    pub(super) async fn apply(&self, prepared: PreparedEvents) {
-        let PreparedEvents { sources, new } = prepared;
+    pub(super) async fn apply(&self, mut prepared: PreparedEvents) {
+        let new = std::mem::take(&mut prepared.new);
+        let sources = std::mem::take(&mut prepared.sources);
         let old = std::mem::replace(&mut *self.sources(), sources.clone());
         let stays = |old: &Arc<Source>| sources.iter().any(|new| Arc::ptr_eq(old, new));
         let gone: Vec<_> = old.into_iter().filter(|old| !stays(old)).collect();
@@ -133,11 +122,7 @@ impl BucketEvents {
         });
         self.webhooks.replace(fed.collect());
         wait_for(&gone).await;
-        for name in gone.iter().map(|source| source.settings.name()) {
-            if !sources.iter().any(|source| source.settings.name() == name) {
-                self.metrics.forget(name);
-            }
-        }
+        forget_all(&self.metrics, &gone, &sources);
         new.into_iter().for_each(NewSource::begin);
     }
 
@@ -151,6 +136,22 @@ impl BucketEvents {
 
     fn sources(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
         self.sources.lock().recover()
+    }
+}
+
+impl Drop for PreparedEvents {
+    fn drop(&mut self) {
+        let new: Vec<_> = self.new.iter().map(|new| new.source.clone()).collect();
+        forget_all(&self.metrics, &new, &self.present);
+    }
+}
+
+/// Removes the metrics of subscriptions whose names none of the others has.
+fn forget_all(metrics: &Metrics, gone: &[Arc<Source>], others: &[Arc<Source>]) {
+    for name in gone.iter().map(|source| source.settings.name()) {
+        if !others.iter().any(|source| source.settings.name() == name) {
+            metrics.forget(name);
+        }
     }
 }
 

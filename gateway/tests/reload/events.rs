@@ -117,11 +117,15 @@ async fn a_subscription_comes_changes_and_goes() {
     reload(&of("60s", MORE)).await;
     reload(&of("60s", "")).await;
     assert_eq!((alive(&serving).await, asked(&serving).await), (1, 0));
-    serving.configure(&of("60s", "[[events]]\nname = \"n\"\norigin = \"media\"\n\
-         kind = \"nats\"\nservers = [\"nats://127.0.0.1:9\"]\nsubject = \"s\"\npassword = { env = \"NO\" }\nuser = \"u\"\n"));
+    // A change that is refused leaves no trace of what it would have begun.
+    let webhook = "[[events]]\nname = \"m\"\norigin = \"media\"\ntoken = \"an0ther-token-of-it\"\n";
+    serving.configure(&of("60s", &format!("{webhook}[[events]]\nname = \"n\"\norigin = \"media\"\n\
+         kind = \"nats\"\nservers = [\"nats://127.0.0.1:9\"]\nsubject = \"s\"\npassword = {{ env = \"NO\" }}\nuser = \"u\"\n")));
     let refused = serving.post("/reload").await;
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(refused.text().contains("events `n`"), "{}", refused.text());
+    let metrics = serving.look("/metrics").await.text();
+    assert!(metrics.contains("subscription=\"bucket\"") && !metrics.contains("subscription=\"m\""));
     assert_eq!((alive(&serving).await, asked(&serving).await), (1, 0));
 
     // Another interval is another subscription: what was confirmed falls back to its TTL.

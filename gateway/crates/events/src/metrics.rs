@@ -91,8 +91,8 @@ const GAPS: [&str; 6] = [
     "overflow",
 ];
 
-/// The metrics of all subscriptions.
-#[derive(Debug)]
+/// The metrics of all subscriptions. A clone counts into the same ones.
+#[derive(Debug, Clone)]
 pub struct Metrics {
     events: Family<ResultLabels, Counter>,
     heartbeats: Family<ResultLabels, Counter>,
