@@ -23,7 +23,7 @@ pub trait Tiering: Send + Sync + fmt::Debug {
     /// the indices of the new disks, 10 s at most.
     ///
     /// # Errors
-    /// [`TieringError::Refused`]: a disk cannot be opened, or a tier cannot have its capacity.
+    /// [`TieringError::Refused`]: a disk cannot be opened, or not within 30 s, or a tier cannot have its capacity.
     fn prepare(
         &self,
         memory: Option<u64>,

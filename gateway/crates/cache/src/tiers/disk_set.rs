@@ -8,8 +8,10 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use futures_util::future::join_all;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-use super::disk_slot::DiskSlot;
+use super::disk_slot::{DiskSlot, refusal};
 use super::disk_table::{DiskParts, DiskTable, PreparedTable};
 use crate::disk::{Disk, Refusal};
 use crate::metrics::StoreMetrics;
@@ -19,6 +21,9 @@ use crate::{ChunkKey, DiskSettings, Settings, StoreError};
 
 /// The time that a new disk gets to load its index before it takes its share of the chunks: until then they are misses.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time that the disks of another configuration get to be opened, together: a file system that takes longer hangs.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// All disks.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ impl DiskSet {
         })
     }
 
-    /// Opens the disks of another configuration that are new, and waits for their indices, 10 s at most.
+    /// Opens the disks of another configuration that are new, within 30 s, and waits for their indices, 10 s at most.
     ///
     /// # Errors
     /// As [`Tiering::prepare`](crate::Tiering::prepare).
@@ -59,19 +64,20 @@ impl DiskSet {
     ) -> Result<PreparedTable, TieringError> {
         let set = Arc::clone(self);
         let prepare = move || set.table.load().prepare(&disks, &set.parts);
-        let prepared = tokio::task::spawn_blocking(prepare).await;
-        let prepared = prepared.map_err(super::disk_slot::refusal)??;
-        let new = prepared.opened.iter();
-        let new: Vec<_> = new.filter_map(|slot| slot.disk.load_full()).collect();
+        // What is opened too late is closed again.
+        let prepared = timeout(OPEN_TIMEOUT, spawn_blocking(prepare)).await;
+        let prepared =
+            prepared.map_err(|_| refusal("a disk hangs: it was not opened within 30 s"))?;
+        let prepared = prepared.map_err(refusal)??;
+        let new = prepared.new_disks();
         let loaded = join_all(new.iter().map(|disk| disk.loaded()));
-        let _ = tokio::time::timeout(LOAD_TIMEOUT, loaded).await;
+        let _ = timeout(LOAD_TIMEOUT, loaded).await;
         Ok(prepared)
     }
 
     /// Puts the disks of another configuration in force, and closes those that have left it.
     pub(super) async fn apply(&self, prepared: PreparedTable) {
-        prepared.apply_changes();
-        let old = self.table.swap(Arc::new(prepared.table));
+        let old = self.table.swap(Arc::new(prepared.apply()));
         let gone = old.without(&self.table.load());
         let close = async |slot: &Arc<DiskSlot>| {
             let path = slot.path();

@@ -1,6 +1,6 @@
 //! A slot for one configured disk, which is empty while the disk is switched off.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,16 +23,38 @@ const LAST_WRITES_TIMEOUT: Duration = Duration::from_secs(20);
 /// The slot of a disk.
 #[derive(Debug)]
 pub(super) struct DiskSlot {
+    /// The folder, as the configuration writes it.
+    path: PathBuf,
     settings: Mutex<SlotSettings>,
     metrics: DiskMetrics,
     pub(super) disk: ArcSwapOption<Disk>,
 }
 
-/// The settings of a disk, as the configuration has them and as they are: a capacity may be set by request as well.
-#[derive(Debug, Clone)]
-pub(super) struct SlotSettings {
-    pub(super) configured: DiskSettings,
-    pub(super) present: DiskSettings,
+/// The settings of a disk.
+#[derive(Debug)]
+struct SlotSettings {
+    configured: DiskSettings,
+    /// The capacity in force, which may have been set by request.
+    capacity: u64,
+}
+
+impl SlotSettings {
+    /// Returns the settings in force.
+    fn present(&self) -> DiskSettings {
+        DiskSettings {
+            capacity: self.capacity,
+            ..self.configured.clone()
+        }
+    }
+
+    /// Returns the capacity that the disk has with this configuration: one that was set by request stays until the
+    /// configuration has another one than before.
+    fn capacity_with(&self, configured: &DiskSettings) -> u64 {
+        match self.configured.capacity == configured.capacity {
+            true => self.capacity,
+            false => configured.capacity,
+        }
+    }
 }
 
 impl DiskSlot {
@@ -50,39 +72,35 @@ impl DiskSlot {
         let opened = Disk::open(settings, geometry, own.clone(), pins);
         let opened = opened.inspect_err(|_| metrics.forget_disk(&label))?;
         Ok(Self {
+            path: settings.path.clone(),
             settings: Mutex::new(SlotSettings {
                 configured: settings.clone(),
-                present: settings.clone(),
+                capacity: settings.capacity,
             }),
             metrics: own,
             disk: ArcSwapOption::from_pointee(opened),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, SlotSettings> {
+    fn settings(&self) -> MutexGuard<'_, SlotSettings> {
         self.settings.lock().recover()
     }
 
-    /// Returns the settings.
-    pub(super) fn settings(&self) -> SlotSettings {
-        self.state().clone()
-    }
-
     /// Returns the folder, as the configuration writes it.
-    pub(super) fn path(&self) -> PathBuf {
-        self.state().present.path.clone()
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reports the state.
     pub(super) fn report(&self) -> DiskReport {
-        let DiskSettings { path, capacity, .. } = self.settings().present;
+        let capacity = self.settings().capacity;
         let disk = self.disk.load_full();
         let state = disk.as_ref().map_or(DiskState::Off, |disk| disk.state());
         DiskReport {
             state,
             why: disk.as_ref().map(|disk| disk.why()).unwrap_or_default(),
             content: disk.map(|disk| disk.content()),
-            path,
+            path: self.path.clone(),
             capacity,
             written: self.metrics.written.get(),
             admitted: self.metrics.admitted.get(),
@@ -94,28 +112,54 @@ impl DiskSlot {
     /// # Errors
     /// The disk cannot have it.
     pub(super) fn resize(&self, capacity: u64, geometry: Geometry) -> Result<(), TieringError> {
-        let SlotSettings {
-            configured,
-            present,
-        } = self.settings();
-        let present = DiskSettings {
+        let wanted = DiskSettings {
             capacity,
-            ..present
+            ..self.settings().configured.clone()
         };
-        check_capacity(&present, geometry).map_err(refusal)?;
-        self.set(SlotSettings {
-            configured,
-            present,
-        });
+        check_capacity(&wanted, geometry).map_err(refusal)?;
+        let mut settings = self.settings();
+        settings.capacity = capacity;
+        self.put_in_force(&settings);
         Ok(())
     }
 
-    /// Puts settings in force, which [`check_capacity`] allowed.
-    pub(super) fn set(&self, settings: SlotSettings) {
-        if let Some(disk) = &*self.disk.load() {
-            disk.configure(&settings.present);
+    /// Returns whether another configuration changes the disk. Blocks.
+    ///
+    /// # Errors
+    /// The disk cannot have the capacity.
+    pub(super) fn check(
+        &self,
+        configured: &DiskSettings,
+        geometry: Geometry,
+    ) -> Result<bool, TieringError> {
+        let (changes, capacity) = {
+            let settings = self.settings();
+            let changes = settings.configured != *configured;
+            (changes, settings.capacity_with(configured))
+        };
+        if changes {
+            let wanted = DiskSettings {
+                capacity,
+                ..configured.clone()
+            };
+            check_capacity(&wanted, geometry).map_err(refusal)?;
         }
-        *self.state() = settings;
+        Ok(changes)
+    }
+
+    /// Puts another configuration in force, which [`Self::check`] allowed.
+    pub(super) fn configure(&self, configured: DiskSettings) {
+        let mut settings = self.settings();
+        settings.capacity = settings.capacity_with(&configured);
+        settings.configured = configured;
+        self.put_in_force(&settings);
+    }
+
+    /// Changes the disk, if it is in. The settings stay locked meanwhile, so that the last ones are those in force.
+    fn put_in_force(&self, settings: &SlotSettings) {
+        if let Some(disk) = &*self.disk.load() {
+            disk.configure(&settings.present());
+        }
     }
 
     /// Takes the disk out and closes it in order; its chunks count as misses. Reads that have begun end.
@@ -153,9 +197,11 @@ impl DiskSlot {
         if self.disk.load().is_some() {
             return Ok(());
         }
-        let settings = self.settings().present;
-        let opened = Disk::open(&settings, geometry, self.metrics.clone(), pins);
+        let present = self.settings().present();
+        let opened = Disk::open(&present, geometry, self.metrics.clone(), pins);
         self.disk.store(Some(Arc::new(opened.map_err(not_opened)?)));
+        // They may have changed while the disk was opened.
+        self.put_in_force(&self.settings());
         Ok(())
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk_slot::{DiskSlot, SlotSettings, not_opened, refusal};
-use crate::disk::{check_capacity, same_directory};
+use super::disk_slot::{DiskSlot, not_opened};
+use crate::disk::{Disk, same_directory};
 use crate::hash::FoldHasher;
 use crate::metrics::StoreMetrics;
 use crate::pins::SharedPins;
@@ -25,14 +25,15 @@ pub(super) struct DiskTable {
     placements: Vec<DiskShare>,
 }
 
-/// The disks of another configuration: opened, and not in use.
+/// The disks of another configuration: opened, and not in use. Dropped, it leaves no metrics of those that are new.
 #[derive(Debug)]
 pub(super) struct PreparedTable {
-    pub(super) table: DiskTable,
+    table: DiskTable,
     /// The disks that are new.
-    pub(super) opened: Vec<Arc<DiskSlot>>,
+    opened: Vec<Arc<DiskSlot>>,
     /// Other settings of disks that stay.
-    changes: Vec<(Arc<DiskSlot>, SlotSettings)>,
+    changes: Vec<(Arc<DiskSlot>, DiskSettings)>,
+    metrics: StoreMetrics,
 }
 
 /// The parts that disks are opened with.
@@ -80,12 +81,10 @@ impl DiskTable {
             table: Self::default(),
             opened: Vec::new(),
             changes: Vec::new(),
+            metrics: parts.metrics.clone(),
         };
-        let built = prepared.build(self, disks, parts);
-        if built.is_err() {
-            prepared.forget_metrics(parts);
-        }
-        built.map(|()| prepared)
+        prepared.build(self, disks, parts)?;
+        Ok(prepared)
     }
 
     /// Returns the slots that `new` does not have.
@@ -101,7 +100,7 @@ impl DiskTable {
     }
 
     fn open_slot(&mut self, disk: &DiskSettings, parts: &DiskParts) -> Result<(), StoreError> {
-        let is_same = |slot: &Arc<DiskSlot>| same_directory(&slot.path(), &disk.path);
+        let is_same = |slot: &Arc<DiskSlot>| same_directory(slot.path(), &disk.path);
         if self.slots.iter().any(is_same) {
             return Err(StoreError::Twice(disk.path.clone()));
         }
@@ -125,10 +124,8 @@ impl PreparedTable {
                 self.opened.extend(self.table.slots.last().cloned());
                 continue;
             };
-            let settings = changed(slot.settings(), disk);
-            if let Some(settings) = settings {
-                check_capacity(&settings.present, parts.geometry).map_err(refusal)?;
-                self.changes.push((slot.clone(), settings));
+            if slot.check(disk, parts.geometry)? {
+                self.changes.push((slot.clone(), disk.clone()));
             }
             self.table.slots.push(slot);
             self.table.placements.push(share);
@@ -136,38 +133,28 @@ impl PreparedTable {
         Ok(())
     }
 
-    /// Puts the other settings in force.
-    pub(super) fn apply_changes(&self) {
-        for (slot, settings) in &self.changes {
-            slot.set(settings.clone());
-        }
+    /// Returns the disks that are new.
+    pub(super) fn new_disks(&self) -> Vec<Arc<Disk>> {
+        let new = self.opened.iter();
+        new.filter_map(|slot| slot.disk.load_full()).collect()
     }
 
-    /// Removes the metrics of disks that will not be used.
-    fn forget_metrics(&self, parts: &DiskParts) {
-        for slot in &self.opened {
-            parts
-                .metrics
-                .forget_disk(&slot.path().display().to_string());
+    /// Puts the other settings in force, and returns the table that is to be.
+    pub(super) fn apply(mut self) -> DiskTable {
+        self.opened.clear();
+        for (slot, settings) in self.changes.drain(..) {
+            slot.configure(settings);
         }
+        std::mem::take(&mut self.table)
     }
 }
 
-/// Returns the settings of a disk that stays, if the configuration has changed them. A capacity that was set by request
-/// stays until the configuration has another one than before.
-fn changed(old: SlotSettings, new: &DiskSettings) -> Option<SlotSettings> {
-    let capacity = match old.configured.capacity == new.capacity {
-        true => old.present.capacity,
-        false => new.capacity,
-    };
-    let present = DiskSettings {
-        capacity,
-        ..new.clone()
-    };
-    (old.configured != *new).then(|| SlotSettings {
-        configured: new.clone(),
-        present,
-    })
+impl Drop for PreparedTable {
+    fn drop(&mut self) {
+        for slot in &self.opened {
+            self.metrics.forget_disk(&slot.path().display().to_string());
+        }
+    }
 }
 
 /// Returns the placement of a disk. Its identity is its path as written in the configuration, so

@@ -153,7 +153,16 @@ async fn what_cannot_be_had_changes_nothing() {
         assert_eq!(shape(), before);
         assert_free(b);
     }
-    assert!(!exposition(&registry).contains(&b.display().to_string()));
+    let has_metrics = || exposition(&registry).contains(&b.display().to_string());
+    assert!(!has_metrics());
+    // Nor does one that can be had, and is not put in force.
+    let prepared = store.prepare(None, settings(0, &[a, b]).disks).await;
+    let prepared = prepared.expect("it can be had");
+    assert!(has_metrics());
+    drop(prepared);
+    assert!(!has_metrics());
+    assert_eq!(shape(), before);
+    assert_free(b);
 }
 
 #[tokio::test]
