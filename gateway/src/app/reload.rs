@@ -65,7 +65,6 @@ pub(super) struct Reloader {
 
 /// The parts of another configuration, not in force yet.
 struct PreparedParts {
-    config: Config,
     origins: PreparedOrigins,
     routes: RouteParts,
     proofs: Proofs,
@@ -216,7 +215,7 @@ impl Reloader {
             tracing::debug!(%error, "the log keeps its level");
         }
         self.tls.replace(tls);
-        let live = self.exchange(prepared).await;
+        let live = self.exchange(prepared, &loaded.config).await;
         self.apply_tiers(tiers).await;
         let report = self.report(old, &loaded);
         for warning in &loaded.warnings {
@@ -237,22 +236,20 @@ impl Reloader {
 
     /// Makes the parts of a configuration, and puts none of them in force.
     async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
-        let config = config.clone();
         let live = &present.live;
         let prepared = live
             .origins
-            .prepare(&config, &self.env, &self.origin_metrics);
+            .prepare(config, &self.env, &self.origin_metrics);
         let origins = prepared.await?;
         let all = origins.origins.all();
-        let proofs = live.proofs.next(&config, &all);
-        let routes = routes::rebuild(&config, &self.env, (&all, &proofs), &live.routes)?;
-        let events = self.events.prepare(&config, &self.env, (&all, &proofs))?;
-        let hooks = hooks::prepare(&config, &self.env, &all)?;
+        let proofs = live.proofs.next(config, &all);
+        let routes = routes::rebuild(config, &self.env, (&all, &proofs), &live.routes)?;
+        let events = self.events.prepare(config, &self.env, (&all, &proofs))?;
+        let hooks = hooks::prepare(config, &self.env, &all)?;
         let listen = &config.http.listen.0;
         let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
         let admin = admin::prepare(&self.admin, &config.admin.listen, self.tls.tls()).await?;
         Ok(PreparedParts {
-            config,
             origins,
             routes,
             proofs,
@@ -264,9 +261,8 @@ impl Reloader {
     }
 
     /// Puts the parts of a configuration in force; returns those that the next one is compared with.
-    async fn exchange(&self, prepared: PreparedParts) -> LiveParts {
+    async fn exchange(&self, prepared: PreparedParts, config: &Config) -> LiveParts {
         let PreparedParts {
-            config,
             origins,
             routes,
             proofs,
@@ -280,9 +276,9 @@ impl Reloader {
         self.engine
             .set_origins(origins.clone().into_iter().collect());
         routes.apply_profiles();
-        self.locator.replace(&config, &routes.routes, &origins);
+        self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
-        self.hooks.replace(hooks, &config, &origins);
+        self.hooks.replace(hooks, config, &origins);
         let (budget, client_memory) = split_budget(config.cache.budget);
         self.engine.budget().resize(budget);
         self.client_memory.resize(client_memory);

@@ -30,16 +30,17 @@ pub(super) struct Admission<'p> {
 
 /// A request that is not admitted, or not yet.
 #[derive(Debug)]
-pub(super) enum NotAdmitted<'p> {
+pub(super) enum NotAdmitted<'s, 'p> {
     /// The route's limits or access refuse it.
     Refused(RequestError),
     /// Others have to be asked: see [`Frontend::admit_by_others`].
-    Undecided(Undecided<'p>),
+    Undecided(Undecided<'s, 'p>),
 }
 
 /// A request on which the access cannot decide alone.
 #[derive(Debug)]
-pub(super) struct Undecided<'p> {
+pub(super) struct Undecided<'s, 'p> {
+    access: &'s RouteAccess,
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
@@ -67,7 +68,7 @@ impl ClosedRequest<'_, '_> {
 }
 
 impl Frontend {
-    /// Has the route's limits and access judge a request. The limits come first: guesses at a token count as requests.
+    /// Judges a request by the route's limits and access. The limits come first: guesses at a token count as requests.
     /// Limits by key need the key, and those of a hidden route would tell that it is there.
     ///
     /// It waits for nothing, so that a hit on a private route costs little more than one on an open route.
@@ -75,10 +76,10 @@ impl Frontend {
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects. Or others have to be
     /// asked.
-    pub(super) fn admit<'p>(
+    pub(super) fn admit<'s, 'p>(
         &self,
-        request: ClosedRequest<'_, 'p>,
-    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
+        request: ClosedRequest<'s, 'p>,
+    ) -> Result<Admission<'p>, NotAdmitted<'s, 'p>> {
         let settings = &request.route.settings;
         let early = settings.limits.as_ref().filter(|_| !settings.limits_late());
         let early = early.map(|limits| self.enter(&limits.0, request.client(), None));
@@ -88,6 +89,16 @@ impl Frontend {
             let below = request.below;
             return Ok(Admission { below, share });
         };
+        self.judge(access, request, share)
+    }
+
+    /// Judges a request by the access itself.
+    fn judge<'s, 'p>(
+        &self,
+        access: &'s RouteAccess,
+        request: ClosedRequest<'_, 'p>,
+        share: Option<Share>,
+    ) -> Result<Admission<'p>, NotAdmitted<'s, 'p>> {
         let asked = asked(access, request);
         match access.rules.check(&asked, self.engine.now()) {
             Verdict::Undecided {
@@ -95,6 +106,7 @@ impl Frontend {
                 refusal,
                 newer_keys,
             } => Err(NotAdmitted::Undecided(Undecided {
+                access,
                 below,
                 refusal,
                 newer_keys,
@@ -118,25 +130,23 @@ impl Frontend {
     pub(super) async fn admit_by_others<'p>(
         &self,
         request: ClosedRequest<'_, 'p>,
-        undecided: Undecided<'p>,
+        undecided: Undecided<'_, 'p>,
     ) -> Result<Admission<'p>, RequestError> {
-        let settings = &request.route.settings;
-        let Undecided { below, share, .. } = undecided;
-        let Some(access) = &settings.access else {
-            return Ok(Admission { below, share });
-        };
-        let mut refusal = undecided.refusal;
-        if let (true, Some(keys)) = (undecided.newer_keys, &access.keys) {
+        let Undecided {
+            access,
+            below,
+            mut refusal,
+            newer_keys,
+            mut share,
+        } = undecided;
+        if let (true, Some(keys)) = (newer_keys, &access.keys) {
             keys.refresh().await;
-            let asked = asked(access, request);
-            match access.rules.check(&asked, self.engine.now()) {
-                Verdict::Admitted { below, by } => {
-                    return self.admitted(request, (below, by.as_deref()), share);
+            match self.judge(access, request, share) {
+                Ok(admission) => return Ok(admission),
+                Err(NotAdmitted::Refused(error)) => return Err(error),
+                Err(NotAdmitted::Undecided(again)) => {
+                    (refusal, share) = (again.refusal, again.share)
                 }
-                Verdict::Refused(other) => {
-                    return Err(self.refused(access, (other, challenge(access, other))));
-                }
-                Verdict::Undecided { refusal: other, .. } => refusal = other,
             }
         }
         match ask_server(access, request, refusal).await {
@@ -267,8 +277,8 @@ fn is_on(request: ClosedRequest<'_, '_>, rest: &str) -> bool {
     found.is_some_and(|(own, below)| below == rest && std::ptr::eq(own, route))
 }
 
-/// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one for which
-/// there is no route.
+/// Returns the answer to a request that the route's access or limits refuse. One that is hidden says no more than one
+/// without a route.
 pub(super) fn refusal(route: &RouteState, parts: &Parts, error: &RequestError) -> Reply {
     let mut reply = Reply::error(error, Duration::ZERO, &parts.method);
     if let Some(cors) = &route.settings.cors

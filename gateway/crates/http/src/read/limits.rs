@@ -30,8 +30,8 @@ pub(crate) struct Share {
 }
 
 impl Frontend {
-    /// Counts a request by its route's limits. Returns its share if its answer has to keep to them. `by` is the name of the key or token that admitted it, as far as that is
-    /// known by now.
+    /// Counts a request by its route's limits. Returns its share if its answer has to keep to them. `by` is the name of the
+    /// key or token that admitted it, as far as that is known by now.
     ///
     /// # Errors
     /// A limit is reached, which is counted.
@@ -88,9 +88,7 @@ impl Share {
             sleep: None,
         }))
     }
-}
 
-impl Share {
     /// Counts bytes that may go out at the request's own time. Otherwise they are not counted.
     fn is_turn(&self, bytes: usize) -> bool {
         self.limits.send(self.key, self.now, bytes).is_ok()
