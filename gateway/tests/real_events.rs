@@ -23,12 +23,20 @@ mod gateway;
 #[path = "support/minio.rs"]
 #[expect(dead_code, reason = "other suites start it without variables")]
 mod minio;
-#[path = "real_events/mount.rs"]
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites start a mount by itself")]
 mod mount;
+#[path = "real_events/mount.rs"]
+mod mounted;
 #[path = "support/nats.rs"]
 mod nats;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "real_events/reload.rs"]
+mod reload;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
 
 use bucket::Bucket;
 use gateway::Whole;
@@ -177,13 +185,8 @@ async fn create_stream(address: SocketAddr) {
     made.expect("a stream");
 }
 
-async fn start_gateway(
-    way: Way,
-    minio: &str,
-    nats: SocketAddr,
-    folder: &TempDir,
-    more: &str,
-) -> Whole {
+/// Returns a gateway's configuration, with these lines more.
+fn configuration(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir, more: &str) -> String {
     let way = match way {
         Way::Webhook => format!("token = \"{TOKEN}\"\n"),
         Way::Nats | Way::Tls | Way::JetStream => {
@@ -202,15 +205,24 @@ async fn start_gateway(
             )
         }
     };
-    Whole::start(&format!(
+    format!(
         "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
          endpoint = \"http://{minio}\"\naccess_key_id = \"{USER}\"\n\
          secret_access_key = \"{SECRET}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
          [state]\npath = \"{}\"\n{more}[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
          heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
         folder.path().join("state").display(),
-    ))
-    .await
+    )
+}
+
+async fn start_gateway(
+    way: Way,
+    minio: &str,
+    nats: SocketAddr,
+    folder: &TempDir,
+    more: &str,
+) -> Whole {
+    Whole::start(&configuration(way, minio, nats, folder, more)).await
 }
 
 async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketAddr) -> Minio {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_nats::{ConnectOptions, Event, Message, ServerAddr};
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::GapReason;
@@ -35,6 +35,9 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// A server that does not answer for this long is left for another.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The last acknowledgements are sent within this time.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time between two checks that a silent server is there; the connection ends after two without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -128,28 +131,33 @@ impl NatsReceiver {
 
     /// Receives until `stop` is cancelled. Servers that are away are tried again for ever.
     pub async fn run(self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.receive()).await;
-    }
-
-    async fn receive(self) {
         let name = self.subscription.settings().name.clone();
-        let client = match self.options.connect(&self.servers[..]).await {
-            Ok(client) => client,
-            Err(error) => {
+        let connected = self.options.connect(&self.servers[..]);
+        let client = match stop.run_until_cancelled(connected).await {
+            Some(Ok(client)) => client,
+            Some(Err(error)) => {
                 // With retries this is a setting that no server accepts, such as an unreadable certificate.
                 tracing::error!(subscription = name, %error, "cannot connect to NATS");
                 return;
             }
+            None => return,
         };
         let mut attempts = 0;
         loop {
+            let subject = &self.settings.subject;
             let received = match &self.settings.durable {
-                None => plain(&client, &self.settings.subject, &self.subscription).await,
+                None => {
+                    let received = plain(&client, subject, &self.subscription);
+                    stop.run_until_cancelled(received).await.unwrap_or(Ok(0))
+                }
                 Some(durable) => {
-                    let subject = &self.settings.subject;
-                    durable::receive(&client, durable, subject, &self.subscription).await
+                    durable::receive(&client, (durable, subject), &self.subscription, &stop).await
                 }
             };
+            if stop.is_cancelled() {
+                let _ = timeout(FLUSH_TIMEOUT, client.flush()).await;
+                return;
+            }
             match received {
                 Ok(count) if count > 0 => attempts = 0,
                 Ok(_) => {}
@@ -158,7 +166,7 @@ impl NatsReceiver {
                 }
             }
             self.subscription.gap(GapReason::Connection);
-            sleep(delay(attempts)).await;
+            stop.run_until_cancelled(sleep(delay(attempts))).await;
             attempts += 1;
         }
     }
@@ -266,10 +274,12 @@ fn report(subscription: &Subscription, event: &Event) {
             tracing::info!(subscription = name, "connected to NATS");
             subscription.connected();
         }
-        Event::Disconnected | Event::Closed => {
+        Event::Disconnected => {
             tracing::warn!(subscription = name, "the connection to NATS is lost");
             subscription.disconnected();
         }
+        // At the end of the subscription.
+        Event::Closed => subscription.disconnected(),
         Event::SlowConsumer(_) => subscription.gap(GapReason::Overflow),
         Event::ServerError(error) => {
             tracing::warn!(subscription = name, %error, "NATS reports an error");
