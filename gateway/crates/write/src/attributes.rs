@@ -112,6 +112,13 @@ impl AttributeChanges {
         self.lock().changes.get(id).cloned()
     }
 
+    /// Returns whether a change still waits, and no other one of the same object came after it.
+    fn is_current(&self, id: &ObjectId, change: &Change) -> bool {
+        let table = self.lock();
+        let now = table.changes.get(id);
+        now.is_some_and(|now| now.revision == change.revision)
+    }
+
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
         let table = self.lock();

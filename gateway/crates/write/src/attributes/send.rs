@@ -165,8 +165,7 @@ impl Drafts {
         change: &Change,
     ) -> Result<Option<Writer>, WriteError> {
         let _held = self.path.lock_key(id).await;
-        let now = self.attributes.get(id);
-        if now.is_none_or(|now| now.revision != change.revision) {
+        if !self.attributes.is_current(id, change) {
             return Ok(None);
         }
         let how = Open {
@@ -200,7 +199,8 @@ impl Drafts {
         }
     }
 
-    /// Puts the marker of a folder.
+    /// Puts the marker of a folder, unless the change is gone by the time that the key is held: a folder that was removed
+    /// meanwhile does not come back.
     async fn send_folder(
         &self,
         source: &Arc<ReadContext>,
@@ -208,6 +208,9 @@ impl Drafts {
         change: &Change,
     ) -> Result<Sent, WriteError> {
         let _hold = self.path.lock_key(id).await;
+        if !self.attributes.is_current(id, change) {
+            return Ok(Sent::Done);
+        }
         let (origin, place) = (&source.origin, (id.origin, id.key.as_str()));
         let mut headers: Headers = match self.core.is_own_folder(place) {
             true => Headers::new(),
@@ -225,11 +228,7 @@ impl Drafts {
         let empty = Payload::pieces(Vec::new());
         let put = origin.writing().put(&id.key, headers, empty, Guard::None);
         change_key(&self.core, (id, ChangeKind::Created), put).await?;
-        if self
-            .attributes
-            .get(id)
-            .is_some_and(|now| now.revision == change.revision)
-        {
+        if self.attributes.is_current(id, change) {
             self.core.folder_sent(place);
             self.core.times.write_out().await;
         }
