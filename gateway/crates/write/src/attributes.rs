@@ -263,7 +263,8 @@ impl Writers {
             ..facts.clone()
         };
         core.name_written(&id, facts);
-        self.wait_to_send(source, &id, Some(etag), attributes).await;
+        inner.put_change(source, &id, Some(etag), attributes);
+        inner.write_changes_out().await;
         Ok(times.changed)
     }
 
@@ -279,23 +280,9 @@ impl Writers {
     ) -> Result<(), WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         inner.attributes.room(&id, inner.settings.patience).await?;
-        let known = KnownAttributes::Pending(attributes);
-        inner.core.keep_folder((id.origin, id.key.as_str()), known);
-        self.wait_to_send(source, &id, None, attributes).await;
+        inner.put_folder_change(source, &id, attributes);
+        inner.write_changes_out().await;
         Ok(())
-    }
-
-    async fn wait_to_send(
-        &self,
-        source: &Arc<ReadContext>,
-        id: &ObjectId,
-        etag: Option<ETag>,
-        attributes: Attributes,
-    ) {
-        let inner = &self.0;
-        inner.put_change(source, id, etag, attributes);
-        inner.core.times.write_out().await;
-        inner.attributes.write_out().await;
     }
 
     /// Takes up the changes that an earlier process left.
@@ -311,13 +298,13 @@ impl Writers {
                 );
                 continue;
             };
-            let core = &inner.core;
-            let known = KnownAttributes::Pending(attributes);
-            match &etag {
-                Some(etag) => core.keep_pending(&id, etag, attributes),
-                None => core.keep_folder((id.origin, id.key.as_str()), known),
+            match etag {
+                Some(etag) => {
+                    inner.core.keep_pending(&id, &etag, attributes);
+                    inner.put_change(source, &id, Some(etag), attributes);
+                }
+                None => inner.put_folder_change(source, &id, attributes),
             }
-            inner.put_change(source, &id, etag, attributes);
         }
     }
 }
@@ -334,6 +321,24 @@ impl Drafts {
         if let Some(task) = self.attributes.put(id, etag, attributes) {
             self.start_send(source, id, task);
         }
+    }
+
+    /// Shows the attributes of a folder at once, and adds the change of its marker to those that are to be sent.
+    pub(crate) fn put_folder_change(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        attributes: Attributes,
+    ) {
+        let known = KnownAttributes::Pending(attributes);
+        self.core.keep_folder((id.origin, id.key.as_str()), known);
+        self.put_change(source, id, None, attributes);
+    }
+
+    /// Writes the changes, and the attributes that are shown meanwhile, to their files.
+    pub(crate) async fn write_changes_out(&self) {
+        self.core.times.write_out().await;
+        self.attributes.write_out().await;
     }
 
     /// Returns once no change of attributes waits any more; all are due at once meanwhile.

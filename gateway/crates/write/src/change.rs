@@ -306,8 +306,7 @@ async fn delete_moved(
 pub(crate) async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.attributes.remove(id, None);
     inner.core.forget_times(id);
-    inner.core.times.write_out().await;
-    inner.attributes.write_out().await;
+    inner.write_changes_out().await;
     supersede(&inner.core, id, ChangedKey::Missing);
 }
 

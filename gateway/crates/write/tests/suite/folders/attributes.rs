@@ -1,9 +1,11 @@
-//! Attributes of folders that are not in the bucket yet, while their folder is removed.
+//! Attributes of folders that are not in the bucket yet, while their folder is removed or renamed.
 
 use std::time::Duration;
 
+use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::Attributes;
+use tidegate_write::FolderRename;
 
 use crate::support::engine::{pass, secs, valid};
 use crate::support::spool::{Desk, source};
@@ -42,4 +44,49 @@ async fn a_removed_folder_does_not_come_back_with_its_change() {
     pass(QUIET).await;
     assert_eq!(desk.bucket().writes(), ["delete"]);
     assert!(desk.bucket().keys().is_empty());
+}
+
+/// Renames the folder `old/`.
+async fn rename(desk: &Desk) {
+    let (writers, names) = (&desk.writers, ["old/", "new/"]);
+    let lock = writers.lock_folders(source(desk), names).await;
+    let renamed = writers.rename_folder(source(desk), names.into(), 9, &lock);
+    assert!(matches!(renamed.await, Ok(FolderRename::Copied(_))));
+}
+
+/// Checks that the bucket has the folder under its new name alone, with its mode.
+async fn has_moved(desk: &Desk) {
+    desk.writers.settled().await;
+    pass(LATE).await;
+    assert_eq!(desk.bucket().keys(), ["new/", "new/file"]);
+    let (marker, _) = desk.bucket().object("new/").expect("there");
+    assert_eq!(Attributes::of(&marker.headers).mode, Some(MODE));
+}
+
+/// Another program may make a folder of the old name, which has nothing of this one.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_known_of_a_renamed_folder_under_its_old_name() {
+    let desk = Desk::plain();
+    desk.bucket().put("old/file", "bytes");
+    change(&desk, "old/").await;
+    rename(&desk).await;
+    let engine = &desk.world.engine;
+    let known = engine.known_folder(source(&desk), "old/");
+    let attributes = known.map(|known| known.attributes).unwrap_or_default();
+    assert_eq!(attributes, KnownAttributes::Unknown);
+    has_moved(&desk).await;
+}
+
+/// The marker is on its way when the rename begins.
+#[tokio::test(start_paused = true)]
+async fn a_marker_that_is_just_put_is_renamed_with_its_folder() {
+    let desk = Desk::plain();
+    desk.bucket().put("old/file", "bytes");
+    change(&desk, "old/").await;
+    let late = [Fault::Latency(LATE)];
+    desk.bucket().fail_from("put", late, []);
+    pass(QUIET).await;
+    assert_eq!(desk.bucket().writes(), ["put"]);
+    rename(&desk).await;
+    has_moved(&desk).await;
 }
