@@ -15,9 +15,8 @@ use crate::draft::begin;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
-use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Cause, Guard, OriginError, Payload};
+use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ChangeKind, ObjectId};
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -172,8 +171,7 @@ impl Drafts {
             bare: true,
             ..Open::default()
         };
-        let asked = self.engine.open(source, &id.key, how);
-        let object = match run_for(Cause::Write, asked).await {
+        let object = match begin::open_base(self, source, id, how).await {
             Err(Error::NotFound) => return Ok(None),
             object => object?,
         };
