@@ -122,7 +122,6 @@ impl AttributeChanges {
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
         let table = self.lock();
-        let is_below = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
         let first = ObjectKey::new(prefix).map(|key| ObjectId { origin, key });
         let rest = match first {
             Ok(first) => table.changes.range(first..),
@@ -131,7 +130,7 @@ impl AttributeChanges {
         };
         let below = rest
             .skip_while(|(id, _)| id.origin < origin)
-            .take_while(|(id, _)| is_below(id));
+            .take_while(|(id, _)| id.is_below(origin, prefix));
         let folders = below.filter(|(_, change)| change.etag.is_none());
         folders.map(|(id, _)| id.key.clone()).collect()
     }

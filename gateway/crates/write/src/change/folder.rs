@@ -166,7 +166,7 @@ impl Drafts {
         from: &str,
     ) -> Result<Vec<PublishHold>, WriteError> {
         let origin = source.origin.id();
-        let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
+        let is_below = |id: &&ObjectId| id.is_below(origin, from);
         let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
         let mut holds = Vec::new();
         for id in &drafts {
