@@ -112,10 +112,16 @@ impl AttributeChanges {
         self.lock().changes.get(id).cloned()
     }
 
+    /// Returns whether a change still waits, and no other one of the same object came after it.
+    fn is_current(&self, id: &ObjectId, change: &Change) -> bool {
+        let table = self.lock();
+        let now = table.changes.get(id);
+        now.is_some_and(|now| now.revision == change.revision)
+    }
+
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
         let table = self.lock();
-        let is_below = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
         let first = ObjectKey::new(prefix).map(|key| ObjectId { origin, key });
         let rest = match first {
             Ok(first) => table.changes.range(first..),
@@ -124,7 +130,7 @@ impl AttributeChanges {
         };
         let below = rest
             .skip_while(|(id, _)| id.origin < origin)
-            .take_while(|(id, _)| is_below(id));
+            .take_while(|(id, _)| id.is_below(origin, prefix));
         let folders = below.filter(|(_, change)| change.etag.is_none());
         folders.map(|(id, _)| id.key.clone()).collect()
     }
@@ -256,7 +262,8 @@ impl Writers {
             ..facts.clone()
         };
         core.name_written(&id, facts);
-        self.wait_to_send(source, &id, Some(etag), attributes).await;
+        inner.put_change(source, &id, Some(etag), attributes);
+        inner.write_changes_out().await;
         Ok(times.changed)
     }
 
@@ -272,23 +279,9 @@ impl Writers {
     ) -> Result<(), WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         inner.attributes.room(&id, inner.settings.patience).await?;
-        let known = KnownAttributes::Pending(attributes);
-        inner.core.keep_folder((id.origin, id.key.as_str()), known);
-        self.wait_to_send(source, &id, None, attributes).await;
+        inner.put_folder_change(source, &id, attributes);
+        inner.write_changes_out().await;
         Ok(())
-    }
-
-    async fn wait_to_send(
-        &self,
-        source: &Arc<ReadContext>,
-        id: &ObjectId,
-        etag: Option<ETag>,
-        attributes: Attributes,
-    ) {
-        let inner = &self.0;
-        inner.put_change(source, id, etag, attributes);
-        inner.core.times.write_out().await;
-        inner.attributes.write_out().await;
     }
 
     /// Takes up the changes that an earlier process left.
@@ -304,13 +297,13 @@ impl Writers {
                 );
                 continue;
             };
-            let core = &inner.core;
-            let known = KnownAttributes::Pending(attributes);
-            match &etag {
-                Some(etag) => core.keep_pending(&id, etag, attributes),
-                None => core.keep_folder((id.origin, id.key.as_str()), known),
+            match etag {
+                Some(etag) => {
+                    inner.core.keep_pending(&id, &etag, attributes);
+                    inner.put_change(source, &id, Some(etag), attributes);
+                }
+                None => inner.put_folder_change(source, &id, attributes),
             }
-            inner.put_change(source, &id, etag, attributes);
         }
     }
 }
@@ -327,6 +320,24 @@ impl Drafts {
         if let Some(task) = self.attributes.put(id, etag, attributes) {
             self.start_send(source, id, task);
         }
+    }
+
+    /// Shows the attributes of a folder at once, and adds the change of its marker to those that are to be sent.
+    pub(crate) fn put_folder_change(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        attributes: Attributes,
+    ) {
+        let known = KnownAttributes::Pending(attributes);
+        self.core.keep_folder((id.origin, id.key.as_str()), known);
+        self.put_change(source, id, None, attributes);
+    }
+
+    /// Writes the changes, and the attributes that are shown meanwhile, to their files.
+    pub(crate) async fn write_changes_out(&self) {
+        self.core.times.write_out().await;
+        self.attributes.write_out().await;
     }
 
     /// Returns once no change of attributes waits any more; all are due at once meanwhile.

@@ -15,6 +15,7 @@ use crate::change::markers::make_marker;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
+use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
@@ -30,6 +31,12 @@ use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, V
 
 /// Bytes that one request copies of an object too large for one.
 const COPY_PART_BYTES: u64 = 1 << 30;
+
+/// How often a rename holds the drafts of its keys, if another one appears each time.
+const MAX_HOLD_TRIES: u32 = 16;
+
+/// The holds of the old and the new key, as far as they have drafts.
+type TwoHolds = (Option<PublishHold>, Option<PublishHold>);
 
 impl Writers {
     /// Deletes an object and discards its draft. A missing object is no error. Waits for a publish
@@ -79,7 +86,8 @@ impl Writers {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such object; [`WriteError::Changed`] if another writer
-    /// changed it meanwhile; the origin's.
+    /// changed it meanwhile; [`Error::Overloaded`] if writers open one of the keys anew all the time;
+    /// the origin's.
     pub async fn rename(
         &self,
         source: &Arc<ReadContext>,
@@ -93,9 +101,8 @@ impl Writers {
             return renamed.left.map_or(Ok(renamed.etag), Err);
         }
         let (old, new) = (source.object(from), source.object(to));
-        let (open, over) = self.0.publish_and_hold(&old, &new).await?;
+        let ((open, over), _held) = self.0.publish_and_lock(&old, &new).await?;
         let open = open.as_ref().map(|hold| &hold.writing);
-        let _held = self.0.path.lock_keys(&old, &new).await;
         let mut version = source.origin.head(from).await.map_err(Error::from)?;
         let waiting = self.0.attributes.of_version(&old, &version.etag);
         if let Some(change) = &waiting {
@@ -168,12 +175,30 @@ impl Drafts {
         self.put_change(source, new, etag, later.attributes);
     }
 
+    /// Publishes the draft of `old`, keeps both objects from being written to, and other writers of this process from
+    /// changing them. A writer that opens one of them before its key is held has begun a draft, which counts as well.
+    async fn publish_and_lock(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<(TwoHolds, [KeyLock; 2]), WriteError> {
+        for _ in 0..MAX_HOLD_TRIES {
+            let (hold, over) = self.publish_and_hold(old, new).await?;
+            let locks = self.path.lock_keys(old, new).await;
+            let is_all = self.has_no_other(old, hold.as_ref());
+            if is_all && self.has_no_other(new, over.as_ref()) {
+                return Ok(((hold, over), locks));
+            }
+        }
+        Err(Error::Overloaded { retry_after: None }.into())
+    }
+
     /// Publishes the draft of `old`, and keeps both objects from being written to.
     async fn publish_and_hold(
         &self,
         old: &ObjectId,
         new: &ObjectId,
-    ) -> Result<(Option<PublishHold>, Option<PublishHold>), WriteError> {
+    ) -> Result<TwoHolds, WriteError> {
         // Sends the long part of the work while others still write.
         let writing = self.writings().get(old).cloned();
         if let Some(writing) = writing {
@@ -189,11 +214,7 @@ impl Drafts {
     }
 
     /// Keeps two objects from being written to.
-    async fn hold_both(
-        &self,
-        old: &ObjectId,
-        new: &ObjectId,
-    ) -> (Option<PublishHold>, Option<PublishHold>) {
+    async fn hold_both(&self, old: &ObjectId, new: &ObjectId) -> TwoHolds {
         // Always in one order; otherwise two opposite renames would wait for each other.
         match old < new {
             true => {
@@ -306,8 +327,7 @@ async fn delete_moved(
 pub(crate) async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.attributes.remove(id, None);
     inner.core.forget_times(id);
-    inner.core.times.write_out().await;
-    inner.attributes.write_out().await;
+    inner.write_changes_out().await;
     supersede(&inner.core, id, ChangedKey::Missing);
 }
 

@@ -1,5 +1,6 @@
 //! The write path of one engine: who may change a key, and the memory that writers may take.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
@@ -75,6 +76,19 @@ impl WritePath {
     pub(crate) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
         let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
         self.holds.take_both(&one, &other).await
+    }
+
+    /// Like [`WritePath::lock_key`], for those of the keys that are not held yet, in one order.
+    pub(crate) async fn lock_more<'a>(
+        &self,
+        held: &mut BTreeMap<ObjectId, KeyLock>,
+        keys: impl IntoIterator<Item = &'a ObjectId>,
+    ) {
+        for id in BTreeSet::from_iter(keys) {
+            if !held.contains_key(id) {
+                held.insert(id.clone(), self.lock_key(id).await);
+            }
+        }
     }
 
     /// Keeps other writers of this process from changing an object, and its draft, if any, from

@@ -288,8 +288,9 @@ impl Files {
     }
 
     async fn set_folder(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
-        let path = node.key();
         self.read_marker(node).await;
+        let _used = self.use_node(node).await?;
+        let path = node.key();
         let stored = self.folder_facts(node).attributes;
         let shown = self.show_folder(node);
         let wanted = set.apply(stored, &shown, FOLDER);

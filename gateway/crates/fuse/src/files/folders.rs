@@ -11,7 +11,6 @@ use crate::errno;
 use crate::nodes::Node;
 use tidegate_engine::names::NameKind;
 use tidegate_engine::{InvalidationSubscriber as _, Object, Scope};
-use tidegate_plan::ObjectKey;
 use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
 
 /// A name in a folder.
@@ -38,14 +37,15 @@ impl Files {
         self.locked(|| self.paths(names), lock).await
     }
 
-    /// Does the same for a file that has a node.
+    /// Does the same for a file or a folder that has a node.
     pub(crate) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
         let writers = &self.writers()?;
-        let lock = |key: ObjectKey| async move {
-            let paths = [key.as_str()];
-            writers.use_paths(&self.source, &paths).await
+        let find = || match node.is_linked() {
+            true => Ok(node.key()),
+            false => Err(Errno::ESTALE),
         };
-        let (_, lock) = self.locked(|| key_of(node), lock).await?;
+        let lock = |path: Arc<str>| async move { writers.use_paths(&self.source, &[&path]).await };
+        let (_, lock) = self.locked(find, lock).await?;
         Ok(lock)
     }
 

@@ -30,12 +30,14 @@ impl Metered {
         Self { inner, meter }
     }
 
+    /// Measures a request that has the cause `own`, unless the task carries another one at the first poll.
     async fn measure<T>(
         &self,
-        (kind, cause): (&'static str, Cause),
+        (kind, own): (&'static str, Cause),
         good: impl FnOnce(&T) -> &'static str,
         ask: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
+        let cause = Cause::current(own);
         let mut outcome = RequestOutcome {
             meter: &self.meter,
             kind,
@@ -56,22 +58,6 @@ impl Metered {
             self.meter.observe_answer(begun.elapsed());
         }
         answer
-    }
-}
-
-impl Metered {
-    /// Measures a request that has the cause `own`, unless the task carries another one.
-    fn measured<'a, T: Send + 'a>(
-        &'a self,
-        (kind, own): (&'static str, Cause),
-        good: impl FnOnce(&T) -> &'static str + Send + 'a,
-        ask: BoxFuture<'a, Result<T, OriginError>>,
-    ) -> BoxFuture<'a, Result<T, OriginError>> {
-        // The task's cause is that of the first poll.
-        Box::pin(async move {
-            let cause = Cause::current(own);
-            self.measure((kind, cause), good, ask).await
-        })
     }
 
     /// Begins the step of a trace that is this request, to the head of its answer.
@@ -133,7 +119,7 @@ impl Origin for Metered {
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let good = |_: &Version| "content";
         // Readers and mounts say what they ask for.
-        self.measured(("head", Cause::Write), good, self.inner.head(key))
+        Box::pin(self.measure(("head", Cause::Write), good, self.inner.head(key)))
     }
 
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
@@ -141,17 +127,17 @@ impl Origin for Metered {
             Some(_) => "content",
             None => "not_found",
         };
-        self.measured(("head", Cause::Names), good, self.inner.peek(key))
+        Box::pin(self.measure(("head", Cause::Names), good, self.inner.peek(key)))
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         let good = |_: &Listing| "content";
-        self.measured(("list", Cause::Names), good, self.inner.list(request))
+        Box::pin(self.measure(("list", Cause::Names), good, self.inner.list(request)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         let good = |(): &()| "content";
-        self.measured(("probe", Cause::Probe), good, self.inner.probe())
+        Box::pin(self.measure(("probe", Cause::Probe), good, self.inner.probe()))
     }
 }
 

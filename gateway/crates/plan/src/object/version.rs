@@ -51,6 +51,14 @@ pub struct ObjectId {
     pub key: ObjectKey,
 }
 
+impl ObjectId {
+    /// Returns whether this is an object of this bucket whose key begins with `prefix`.
+    #[must_use]
+    pub fn is_below(&self, origin: OriginId, prefix: &str) -> bool {
+        self.origin == origin && self.key.as_str().starts_with(prefix)
+    }
+}
+
 impl fmt::Debug for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}/{:?}", self.origin.0, self.key)

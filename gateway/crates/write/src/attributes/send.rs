@@ -15,9 +15,8 @@ use crate::draft::begin;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
-use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Cause, Guard, OriginError, Payload};
+use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ChangeKind, ObjectId};
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -165,16 +164,14 @@ impl Drafts {
         change: &Change,
     ) -> Result<Option<Writer>, WriteError> {
         let _held = self.path.lock_key(id).await;
-        let now = self.attributes.get(id);
-        if now.is_none_or(|now| now.revision != change.revision) {
+        if !self.attributes.is_current(id, change) {
             return Ok(None);
         }
         let how = Open {
             bare: true,
             ..Open::default()
         };
-        let asked = self.engine.open(source, &id.key, how);
-        let object = match run_for(Cause::Write, asked).await {
+        let object = match begin::open_base(self, source, id, how).await {
             Err(Error::NotFound) => return Ok(None),
             object => object?,
         };
@@ -200,7 +197,8 @@ impl Drafts {
         }
     }
 
-    /// Puts the marker of a folder.
+    /// Puts the marker of a folder, unless the change is gone by the time that the key is held: a folder that was removed
+    /// meanwhile does not come back.
     async fn send_folder(
         &self,
         source: &Arc<ReadContext>,
@@ -208,6 +206,9 @@ impl Drafts {
         change: &Change,
     ) -> Result<Sent, WriteError> {
         let _hold = self.path.lock_key(id).await;
+        if !self.attributes.is_current(id, change) {
+            return Ok(Sent::Done);
+        }
         let (origin, place) = (&source.origin, (id.origin, id.key.as_str()));
         let mut headers: Headers = match self.core.is_own_folder(place) {
             true => Headers::new(),
@@ -225,11 +226,7 @@ impl Drafts {
         let empty = Payload::pieces(Vec::new());
         let put = origin.writing().put(&id.key, headers, empty, Guard::None);
         change_key(&self.core, (id, ChangeKind::Created), put).await?;
-        if self
-            .attributes
-            .get(id)
-            .is_some_and(|now| now.revision == change.revision)
-        {
+        if self.attributes.is_current(id, change) {
             self.core.folder_sent(place);
             self.core.times.write_out().await;
         }

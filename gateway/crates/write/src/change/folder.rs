@@ -106,6 +106,8 @@ impl Writers {
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
         let holds = inner.hold_folder(source, from).await?;
+        // Before the listing: it has the markers that were put until then, and no other one follows.
+        let mut held = inner.lock_changed_folders(source, (from, to)).await;
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
@@ -124,15 +126,8 @@ impl Writers {
         else {
             return Ok(FolderRename::TooMany);
         };
-        // In one order, as everywhere.
-        let mut held = Vec::new();
-        for id in items
-            .iter()
-            .flat_map(|it| [&it.old, &it.new])
-            .collect::<BTreeSet<_>>()
-        {
-            held.push(inner.path.lock_key(id).await);
-        }
+        let keys = items.iter().flat_map(|it| [&it.old, &it.new]);
+        inner.path.lock_more(&mut held, keys).await;
         for hold in &holds {
             check_base(hold, &items)?;
         }
@@ -171,7 +166,7 @@ impl Drafts {
         from: &str,
     ) -> Result<Vec<PublishHold>, WriteError> {
         let origin = source.origin.id();
-        let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
+        let is_below = |id: &&ObjectId| id.is_below(origin, from);
         let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
         let mut holds = Vec::new();
         for id in &drafts {
@@ -330,8 +325,7 @@ impl Drafts {
             let (keys, waiting) = ((&item.old, &item.new), item.waiting.clone());
             self.attributes_moved(source, keys, &made.written.etag, waiting);
         }
-        core.times.write_out().await;
-        self.attributes.write_out().await;
+        self.write_changes_out().await;
         for (item, made) in made() {
             let version = Version {
                 etag: made.written.etag.clone(),

@@ -113,9 +113,7 @@ impl Writers {
         let origin = source.origin.id();
         let mut keys = BTreeSet::from_iter(self.0.attributes.folders_below(origin, prefix));
         let pending = self.0.markers.pending();
-        let below = pending
-            .iter()
-            .filter(|id| id.origin == origin && id.key.as_str().starts_with(prefix));
+        let below = pending.iter().filter(|id| id.is_below(origin, prefix));
         keys.extend(below.map(|id| id.key.clone()));
         keys
     }

@@ -1,16 +1,16 @@
-//! Names that programs give to files which they rename once they are whole.
+//! Temporary names: a program writes a file under one, and renames it once it is whole.
 
-/// Lengths of the random suffixes of mkstemp(3).
-const RANDOM: usize = 6;
+/// The length of the random suffix of mkstemp(3).
+const RANDOM_LENGTH: usize = 6;
 
-/// Returns whether a key has a name under which programs write a file before they rename it: those of rsync
-/// (`.name.AbC123`), git (`name.lock` in a repository, `tmp_obj_AbC123`), restic (`name-tmp-12345`), GLib
-/// (`.goutputstream-AbC123`), `sed -i` (`sedAbC123`), and `name.tmp`. Another program's `name.lock` is a lock, which other
-/// machines are to see.
+/// Returns whether a key has a temporary name: that of rsync (`.name.AbC123`), git (`name.lock` in a repository,
+/// `tmp_obj_AbC123`), restic (`name-tmp-12345`), GLib (`.goutputstream-AbC123`) or `sed -i` (`sedAbC123`), or `name.tmp`.
+/// Another program's `name.lock` is a lock, which other machines are to see.
 pub(crate) fn is_temporary(key: &str) -> bool {
     let (folders, name) = key.rsplit_once('/').unwrap_or(("", key));
-    let is_random =
-        |text: &str| text.len() == RANDOM && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_random = |text: &str| {
+        text.len() == RANDOM_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let after = |mark: &str| {
         name.rsplit_once(mark)

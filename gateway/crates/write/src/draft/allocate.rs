@@ -36,13 +36,12 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::write_at`] and [`Writer::truncate`].
     pub async fn zero(&self, range: ByteRange) -> Result<(), WriteError> {
+        if self.resize(Resize::Zero(range)).await? <= range.end {
+            return Ok(());
+        }
         let mut at = range.start;
-        while at < range.end {
-            let rest = ByteRange::new(at, range.end);
-            if self.resize(Resize::Zero(rest)).await? <= rest.end {
-                return Ok(());
-            }
-            let length = usize::try_from(rest.len()).unwrap_or(usize::MAX);
+        while at < range.end.min(self.size()) {
+            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX);
             let zeros = &ZEROS[..length.min(ZEROS.len())];
             self.write(WritePlace::Within(at), Bytes::from_static(zeros))
                 .await?;

@@ -7,7 +7,7 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::{Drafts, OpenMode, WriteError, Writer};
-use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_engine::{Error, Object, Open, ReadContext};
 use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Cause, Guard};
@@ -122,12 +122,21 @@ async fn exists(
         return Ok(false);
     }
     // Cached knowledge is enough: the bucket is asked once more at the commit.
-    let asked = inner.engine.open(source, &id.key, Open::default());
-    match run_for(Cause::Write, asked).await {
+    match open_base(inner, source, id, Open::default()).await {
         Ok(_) => Ok(true),
         Err(Error::NotFound) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens an object that a writer may begin with. The requests for it count as those of writes.
+pub(crate) async fn open_base(
+    inner: &Drafts,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+    how: Open,
+) -> Result<Object, Error> {
+    run_for(Cause::Write, inner.engine.open(source, &id.key, how)).await
 }
 
 /// Options that revalidate: a cached version may be outdated by now.
@@ -163,8 +172,7 @@ async fn change(
     source: &Arc<ReadContext>,
     id: &ObjectId,
 ) -> Result<DraftState, WriteError> {
-    let asked = inner.engine.open(source, &id.key, current());
-    let object = run_for(Cause::Write, asked).await?;
+    let object = open_base(inner, source, id, current()).await?;
     Ok(based_on(inner, id, object.version().clone()))
 }
 

@@ -117,9 +117,7 @@ impl Drafts {
             }
         }
     }
-}
 
-impl Drafts {
     /// Returns the drafts that began as copies of an object.
     fn copies_of(&self, id: &ObjectId) -> Vec<Arc<SharedDraft>> {
         // Held throughout: another caller must not find the flag cleared before all drafts were looked at.

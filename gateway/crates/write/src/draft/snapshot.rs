@@ -63,8 +63,7 @@ impl Writers {
         let writings = self.0.writings();
         let mut all = writings.iter();
         all.any(|(id, writing)| {
-            let is_below = id.origin == origin && id.key.as_str().starts_with(prefix);
-            is_below && writing.state().phase.is_unpublished()
+            id.is_below(origin, prefix) && writing.state().phase.is_unpublished()
         })
     }
 
@@ -80,7 +79,7 @@ impl Writers {
             let writings = self.0.writings();
             let below = writings
                 .iter()
-                .filter(|(id, _)| id.origin == origin && id.key.as_str().starts_with(prefix));
+                .filter(|(id, _)| id.is_below(origin, prefix));
             below
                 .map(|(id, writing)| (id.key.clone(), writing.clone()))
                 .collect()

@@ -42,10 +42,17 @@ impl Drafts {
         loop {
             let hold = self.hold_publishing(id).await;
             let lock = self.path.lock_key(id).await;
-            if hold.is_some() || !self.writings().contains_key(id) {
+            if self.has_no_other(id, hold.as_ref()) {
                 return (hold, lock);
             }
         }
+    }
+
+    /// Returns whether an object has no other draft than the held one.
+    pub(crate) fn has_no_other(&self, id: &ObjectId, hold: Option<&PublishHold>) -> bool {
+        let writings = self.writings();
+        let is_held = |there| hold.is_some_and(|hold| Arc::ptr_eq(there, &hold.writing));
+        writings.get(id).is_none_or(is_held)
     }
 }
 

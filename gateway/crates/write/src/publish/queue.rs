@@ -276,59 +276,53 @@ impl SharedDraft {
     /// file, such as ImageMagick, open it again at once. Only one object is published then, and the
     /// writer does not wait for an empty one first.
     async fn wait_while_blank(&self) {
-        let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + EMPTY_FILE_DELAY;
-        while Instant::now() < until && self.state().is_blank() {
-            tokio::select! {
-                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
-                () = stop.cancelled() => return,
-            }
-        }
+        let look = |state: &mut DraftState| (!state.is_blank()).then_some(());
+        self.look_for(EMPTY_FILE_DELAY, look).await;
     }
 
     /// Waits a moment if no request was sent for a new file yet.
     async fn wait_for_rename(&self) {
-        let stop = self.inner.core.stop.clone();
-        let delay = {
-            let state = self.state();
-            match state.awaits_rename() {
-                true => TEMPORARY_DELAY,
-                false if state.is_unsent() => RENAME_DELAY,
-                false => return,
-            }
+        let delay = match self.state().awaits_rename() {
+            true => TEMPORARY_DELAY,
+            false => RENAME_DELAY,
         };
-        let until = Instant::now() + delay;
-        while Instant::now() < until && self.state().is_unsent() {
-            tokio::select! {
-                () = tokio::time::sleep(delay.min(CLOSE_POLL_INTERVAL)) => {}
-                () = stop.cancelled() => return,
-            }
-        }
+        let look = |state: &mut DraftState| (!state.is_unsent()).then_some(());
+        self.look_for(delay, look).await;
     }
 
     /// Waits while a writer is half way through the next version. If that version replaces the
     /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
     /// are part of it.
     async fn wait_for_close(&self) -> PublishDue {
+        let look = |state: &mut DraftState| match state.is_half_way() {
+            false => Some(PublishDue::Closed),
+            true if state.phase.is_replaced() => {
+                state.phase.leave_queue();
+                Some(PublishDue::Left)
+            }
+            true => None,
+        };
+        let due = self.look_for(MAX_WAIT_FOR_CLOSE, look).await;
+        due.unwrap_or(PublishDue::HalfWay)
+    }
+
+    /// Looks at the state again and again until `look` returns a value. `None`: that takes longer than `most`, or the
+    /// process ends.
+    async fn look_for<T>(
+        &self,
+        most: Duration,
+        look: impl Fn(&mut DraftState) -> Option<T>,
+    ) -> Option<T> {
         let stop = self.inner.core.stop.clone();
-        let until = Instant::now() + MAX_WAIT_FOR_CLOSE;
+        let until = Instant::now() + most;
         loop {
-            {
-                let mut state = self.state();
-                if !state.is_half_way() {
-                    return PublishDue::Closed;
-                }
-                if Instant::now() >= until {
-                    return PublishDue::HalfWay;
-                }
-                if state.phase.is_replaced() {
-                    state.phase.leave_queue();
-                    return PublishDue::Left;
-                }
+            let found = look(&mut self.state());
+            if found.is_some() || Instant::now() >= until {
+                return found;
             }
             tokio::select! {
-                () = tokio::time::sleep(CLOSE_POLL_INTERVAL) => {}
-                () = stop.cancelled() => return PublishDue::HalfWay,
+                () = tokio::time::sleep(most.min(CLOSE_POLL_INTERVAL)) => {}
+                () = stop.cancelled() => return None,
             }
         }
     }

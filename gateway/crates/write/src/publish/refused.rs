@@ -122,7 +122,6 @@ impl Writers {
 impl Writer {
     /// Makes every byte that the draft has of its base its own, and drops the condition on the base.
     async fn own_all(&self) -> Result<(), WriteError> {
-        let attributes = self.snapshot().attributes;
         let from_base = |at| {
             let rest = ByteRange::new(at, u64::MAX);
             self.writing.state().draft.first_of_base(rest)
@@ -134,11 +133,13 @@ impl Writer {
             if bytes.len() as u64 != range.len() {
                 return Err(Error::Changed.into());
             }
+            let dated = self.snapshot().attributes.modified;
             self.write_at(range.start, bytes).await?;
+            // A write makes a set time void, but these are no new bytes.
+            self.set_attributes(|kept| kept.modified = kept.modified.or(dated))
+                .await;
             at = range.end;
         }
-        // A write makes a set time void, but these are no new bytes.
-        self.set_attributes(|kept| *kept = attributes).await;
         let mut state = self.writing.state();
         // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.
         let all = ByteRange::new(0, u64::MAX);

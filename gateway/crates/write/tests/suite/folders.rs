@@ -12,6 +12,7 @@ use tidegate_plan::{Profile, RangeSpec};
 use crate::support::engine::{self, Setup, World, pass, secs, valid};
 use crate::support::spool::Desk;
 
+mod attributes;
 mod changes;
 mod model;
 mod trees;

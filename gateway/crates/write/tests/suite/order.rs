@@ -234,3 +234,32 @@ async fn a_small_file_waits_for_no_client_that_sends() {
         client.abort();
     }
 }
+
+/// A PUT over HTTP holds the key. Meanwhile another program wants to rename the object, and a third one writes it: what
+/// is written is newer than what was put, and goes with the name.
+#[tokio::test(start_paused = true)]
+async fn what_is_opened_before_a_rename_has_the_key_is_renamed() {
+    let desk = Desk::plain();
+    let (old, new) = (valid(KEY), valid("folder/renamed"));
+    desk.bucket().put(KEY, "before");
+    let late = Fault::Latency(engine::secs(5));
+    desk.bucket().fail_from("put", [late], []);
+    let over_http = "over HTTP".into();
+    let rename = async {
+        engine::pass(engine::secs(1)).await;
+        desk.writers.rename(source(&desk), &old, &new).await
+    };
+    let open = async {
+        engine::pass(engine::secs(2)).await;
+        let writer = desk.create(KEY).await;
+        put(&writer, 0, &"of the mount".into()).await;
+        writer
+    };
+    let (received, renamed, writer) = tokio::join!(received(&desk, &over_http), rename, open);
+    received.expect("written");
+    renamed.expect("renamed");
+    assert_eq!(writer.key(), new);
+    writer.commit(Commit::Close).await.expect("committed");
+    assert_eq!(desk.bucket().keys(), [new.as_str()]);
+    assert_eq!(desk.object(new.as_str()), Some("of the mount".into()));
+}

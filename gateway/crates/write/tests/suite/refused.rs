@@ -1,10 +1,12 @@
 //! An operator's decision on a draft that another writer's change has made impossible.
 
 use bytes::Bytes;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
+use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_write::{RefusedChoice, ResolveError, Stage, WriteError, Writer};
 
-use crate::support::engine::{same, sample, valid};
+use crate::support::engine::{pass, same, sample, secs, valid};
 use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
 
 const KEY: &str = "folder/object";
@@ -85,6 +87,38 @@ async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
         same(&desk.object(KEY).expect("there"), &theirs);
         assert_eq!(desk.object(ASIDE), None);
         is_refused(&desk).await;
+    }
+}
+
+/// The bytes of the base are read from a slow bucket, which has that version again.
+#[tokio::test(start_paused = true)]
+async fn attributes_that_are_set_during_the_decision_stay() {
+    let (first, second) = (UnixTime::new(1_000, 0), UnixTime::new(2_000, 0));
+    for (during, modified) in [(None, first), (Some(second), second)] {
+        let (desk, ours, _) = refused(false).await;
+        let writer = joined(&desk).expect("it is there");
+        let set = |mode, time: Option<UnixTime>| {
+            writer.set_attributes(move |it| {
+                it.mode = Some(mode);
+                it.modified = time.or(it.modified);
+            })
+        };
+        set(0o100_644, Some(first)).await;
+        desk.bucket().put(KEY, sample(1, 3 * PART));
+        desk.bucket().fail_next([Fault::Latency(secs(5))]);
+        let id = id(&desk);
+        let decide = desk.writers.resolve(&id, RefusedChoice::KeepOurs);
+        let change = async {
+            pass(secs(1)).await;
+            set(0o100_600, during).await;
+        };
+        let (done, ()) = tokio::join!(decide, change);
+        assert_eq!(done, Ok(()));
+        let (version, bytes) = desk.bucket().object(KEY).expect("there");
+        same(&bytes, &ours);
+        let stored = Attributes::of(&version.headers);
+        assert_eq!(stored.mode, Some(0o100_600));
+        assert_eq!(stored.modified, Some(modified));
     }
 }
 

@@ -256,6 +256,29 @@ async fn what_another_process_changes_meanwhile_stays() {
     }
 }
 
+/// A mode that a folder in it gets meanwhile is that of the folder under its new name.
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_is_set_meanwhile_moves_with_its_folder() {
+    let world = World::keeping();
+    world.bucket.put("p/old/sub/file", "bytes");
+    let sub = world.walk("old/sub").await.ino.0;
+    let late = Fault::Latency(Duration::from_secs(5));
+    world.bucket.fail_from("copy", [late], []);
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let set = SetAttr {
+            mode: Some(0o700),
+            ..SetAttr::default()
+        };
+        world.files.setattr(sub, set).await.expect("set");
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), change);
+    assert_eq!(renamed, Ok(()));
+    world.files.writers().expect("writable").settled().await;
+    assert_eq!(world.bucket.keys(), ["p/new/sub/", "p/new/sub/file"]);
+    assert_eq!(world.walk("new/sub").await.perm, 0o700);
+}
+
 /// Names that are used while their folder is renamed become names in the renamed folder.
 #[tokio::test(start_paused = true)]
 async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {

@@ -1,34 +1,55 @@
 //! Folders without a marker in the bucket: their waiting changes move with a renamed folder.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Drafts;
+use crate::locks::key_locks::KeyLock;
 use tidegate_engine::ReadContext;
-use tidegate_engine::times::KnownAttributes;
-use tidegate_plan::ObjectKey;
+use tidegate_plan::{ObjectId, ObjectKey};
 
 impl Drafts {
+    /// Locks the folders whose changes wait, under both names, so that none of them is sent. Nothing but the rename of a
+    /// folder locks keys like these together with others: these may be locked before smaller ones.
+    pub(super) async fn lock_changed_folders(
+        &self,
+        source: &ReadContext,
+        names: (&str, &str),
+    ) -> BTreeMap<ObjectId, KeyLock> {
+        let (mut held, folders) = (BTreeMap::new(), self.changed_folders(source, names));
+        let keys = folders.iter().flatten();
+        self.path.lock_more(&mut held, keys).await;
+        held
+    }
+
     /// Moves the changes that wait for folders whose marker is not in the bucket, so that no listing has them.
     pub(super) async fn move_folder_changes(
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
-        (from, to): (&str, &str),
+        names: (&str, &str),
     ) {
-        for key in self.attributes.folders_below(source.origin.id(), from) {
-            let rest = key.as_str().get(from.len()..).unwrap_or_default();
-            let Ok(new) = ObjectKey::new(&format!("{to}{rest}")) else {
-                continue;
-            };
-            let (old, new) = (source.object(&key), source.object(&new));
+        for [old, new] in self.changed_folders(source, names) {
             let Some(change) = self.attributes.get(&old) else {
                 continue;
             };
             self.attributes.remove(&old, None);
-            let known = KnownAttributes::Pending(change.attributes);
-            let place = (new.origin, new.key.as_str());
-            self.core.keep_folder(place, known);
-            self.put_change(source, &new, None, change.attributes);
+            self.core.forget_times(&old);
+            self.put_folder_change(source, &new, change.attributes);
         }
-        self.attributes.write_out().await;
+        self.write_changes_out().await;
+    }
+
+    /// Returns the folders whose changes wait, under the old and the new name.
+    fn changed_folders(
+        &self,
+        source: &ReadContext,
+        (from, to): (&str, &str),
+    ) -> Vec<[ObjectId; 2]> {
+        let below = self.attributes.folders_below(source.origin.id(), from);
+        let renamed = |old: ObjectKey| {
+            let new = ObjectKey::new(&old.as_str().replacen(from, to, 1)).ok()?;
+            Some([source.object(&old), source.object(&new)])
+        };
+        below.into_iter().filter_map(renamed).collect()
     }
 }
