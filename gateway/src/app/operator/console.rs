@@ -294,7 +294,7 @@ fn overview(config: &Config) -> Overview {
 
 fn last_event(event: LoggedEvent) -> LastEvent {
     LastEvent {
-        time: event.time.0 as f64 / 1000.0,
+        time: event.time.as_secs_f64(),
         source: event.source,
         kind: event.kind.name().to_owned(),
         key: event.key,

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use crate::Console;
 use crate::sampler::unix_time;
-use tidegate_plan::{ObjectId, ObjectKey, Version};
+use tidegate_plan::{ObjectId, ObjectKey, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::{Pending, RefusedChoice, ResolveError, Stage, Writers};
 
@@ -170,7 +170,7 @@ impl TheirVersion {
             exists: version.is_some(),
             etag: version.map(|version| version.etag.as_str().to_owned()),
             size: version.map(|version| version.size),
-            modified: modified.map(|time| time.0 as f64 / 1000.0),
+            modified: modified.map(Timestamp::as_secs_f64),
         }
     }
 }
@@ -246,7 +246,7 @@ fn draft(console: &Console, pending: Pending, theirs: Option<TheirVersion>) -> D
         spooled: pending.spooled,
         sent: pending.sent,
         next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
-        modified: pending.modified.0 as f64 / 1000.0,
+        modified: pending.modified.as_secs_f64(),
         base: pending.base.map(|base| base.etag.as_str().to_owned()),
         theirs,
     }
