@@ -133,10 +133,11 @@ impl Console {
             return None;
         }
         let session = admitted.session().map(|own| own.id);
-        let with_receiver = |section: &Section| (*section, self.live.sender(*section).subscribe());
+        let sections = [section].into_iter().chain(section.beside());
+        let with_receiver = |section| (section, self.live.sender(section).subscribe());
         let reader = Reader {
             console: self.clone(),
-            sections: section.parts().iter().map(with_receiver).collect(),
+            sections: sections.map(with_receiver).collect(),
             session,
             ended: session.map_or_else(CancellationToken::new, |id| self.sessions.end_of(id)),
         };
