@@ -168,8 +168,8 @@ profile = "stream"
         if streams != "8" {
             expected.push(texts("profile.stream.streams", &streams, "8"));
         }
-        if word(stream.disk) != "second" {
-            expected.push(texts("profile.stream.disk", word(stream.disk), "second"));
+        if stream.disk.name() != "second" {
+            expected.push(texts("profile.stream.disk", stream.disk.name(), "second"));
         }
         assert_eq!(all, expected, "the wider of two, and `web` is left alone");
         let budget = [texts("cache.budget", "256MiB", "512MiB")];
