@@ -22,12 +22,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
+use crate::link::LinkRoute;
 use tidegate_config::Config;
 use tidegate_origin::Origin;
 use tidegate_plan::diagnosis::{CacheSizes, Measurements, judge};
-use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
@@ -132,23 +132,19 @@ fn objects(
     config: &Config,
     options: &DoctorOptions,
 ) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
-    let routes = config.routes();
-    let table = RouteTable::new(routes.iter().map(|route| RouteRule {
-        host: route.host.clone(),
-        path: route.path.clone(),
-    }));
     let host = options.host.as_deref().unwrap_or_default();
     let mut objects: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
     for path in &options.objects {
-        let found = path.starts_with('/').then(|| table.find(host, path));
-        let found = found.with_context(|| {
-            format!("{path:?} does not begin with `/`: give the path as it stands in the URL")
-        })?;
-        let (index, rest) = found.with_context(|| format!("no route has the path {path:?}"))?;
-        let route = &routes[index];
-        let key = ObjectKey::from_path(&route.key_prefix, rest);
+        ensure!(
+            path.starts_with('/'),
+            "{path:?} does not begin with `/`: give the path as it stands in the URL"
+        );
+        let found = LinkRoute::find(config, host, path);
+        let LinkRoute { route, below } =
+            found.with_context(|| format!("no route has the path {path:?}"))?;
+        let key = ObjectKey::from_path(&route.key_prefix, below);
         let key = key.with_context(|| format!("{path:?} names no object"))?;
-        objects.entry(route.origin.clone()).or_default().push(key);
+        objects.entry(route.origin).or_default().push(key);
     }
     Ok(objects)
 }

@@ -61,9 +61,21 @@ const WITH_PARAMETERS: [(&str, &str); 1] = [("/api/v1/objects", "/api/v1/objects
 
 /// Returns the JSON of an answer of the API.
 async fn api(gateway: &Whole, path: &str) -> Value {
-    let got = ask(gateway.admin, Method::GET, path, &[AUTH]).await;
+    api_at(gateway.admin, path).await
+}
+
+/// Returns the JSON of an answer of the API of an admin listener.
+async fn api_at(admin: SocketAddr, path: &str) -> Value {
+    let got = ask(admin, Method::GET, path, &[AUTH]).await;
     assert_eq!(got.status, 200, "{path}: {}", got.text());
     serde_json::from_slice(&got.body).expect("JSON")
+}
+
+/// Returns the text of a page of an admin listener.
+async fn page_at(admin: SocketAddr, path: &str, cookie: &str) -> String {
+    let got = ask(admin, Method::GET, path, &[("cookie", cookie)]).await;
+    assert_eq!(got.status, 200, "{path}: {}", got.text());
+    got.text()
 }
 
 fn configuration(world: &World) -> String {

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use http::Method;
-use tidegate_origin::Origin;
-use tidegate_plan::ObjectKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -15,11 +12,14 @@ mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "support/store_events.rs"]
+mod store_events;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;
 
-use gateway::{Got, Whole, send};
+use gateway::Whole;
+use store_events::{alive, beat, message, post, record};
 use world::World;
 
 const TOKEN: &str = "t0ken-of-the-bucket";
@@ -41,32 +41,6 @@ async fn start_with(world: &World, profile: &str, more: &str) -> Whole {
     gateway
 }
 
-async fn post(gateway: &Whole, token: &str, body: &str) -> Got {
-    let authorization = format!("Bearer {token}");
-    let headers = [("authorization", &*authorization), ("host", "gate:8081")];
-    send(
-        gateway.admin,
-        Method::POST,
-        "/events/bucket",
-        &headers,
-        body,
-    )
-    .await
-}
-
-fn record(bucket: &str, name: &str, key: &str, etag: &str, sequencer: &str) -> String {
-    format!(
-        r#"{{"eventName":"{name}","s3":{{"bucket":{{"name":"{bucket}"}},"object":{{"key":"{key}","eTag":"{etag}","sequencer":"{sequencer}"}}}}}}"#
-    )
-}
-
-fn message(records: &[String]) -> String {
-    format!(
-        r#"{{"EventName":"x","Key":"y","Records":[{}]}}"#,
-        records.join(",")
-    )
-}
-
 async fn created(gateway: &Whole, world: &World, key: &str, sequencer: &str) -> u16 {
     let record = record(
         world.origin.bucket(),
@@ -75,7 +49,7 @@ async fn created(gateway: &Whole, world: &World, key: &str, sequencer: &str) -> 
         "e",
         sequencer,
     );
-    post(gateway, TOKEN, &message(&[record])).await.status
+    post(gateway.admin, TOKEN, &message(&[record])).await.status
 }
 
 async fn counted(gateway: &Whole, result: &str) -> u64 {
@@ -94,9 +68,15 @@ async fn a_reported_change_is_read_at_once() {
     assert_eq!(read().await, "first");
     world.put("a b+c.txt", b"second").await;
     assert_eq!(read().await, "first", "it is fresh for an hour");
-    assert_eq!(post(&gateway, "t0ken-of-another", "{}").await.status, 401);
+    assert_eq!(
+        post(gateway.admin, "t0ken-of-another", "{}").await.status,
+        401
+    );
     let other = record("other", "s3:ObjectCreated:Put", "a+b%2Bc.txt", "e", "01");
-    assert_eq!(post(&gateway, TOKEN, &message(&[other])).await.status, 200);
+    assert_eq!(
+        post(gateway.admin, TOKEN, &message(&[other])).await.status,
+        200
+    );
     assert_eq!(read().await, "first", "another bucket's change");
     assert_eq!(created(&gateway, &world, "a+b%2Bc.txt", "01").await, 200);
     assert_eq!(read().await, "second");
@@ -120,7 +100,10 @@ async fn events_come_twice_late_and_by_the_thousand() {
     let thousand: Vec<_> = (0..1000)
         .map(|n| record(bucket, "ObjectRemoved:Delete", &format!("k{n}"), "", "01"))
         .collect();
-    assert_eq!(post(&gateway, TOKEN, &message(&thousand)).await.status, 200);
+    assert_eq!(
+        post(gateway.admin, TOKEN, &message(&thousand)).await.status,
+        200
+    );
     assert_eq!(counted(&gateway, "applied").await, 1001);
     gateway.stop().await;
 }
@@ -135,11 +118,15 @@ async fn hostile_messages_have_a_bounded_answer() {
         "}".repeat(100_000)
     );
     for body in ["", "{", "[]", "\u{0}", &deep] {
-        assert_eq!(post(&gateway, TOKEN, body).await.status, 400, "{body:.20}");
+        assert_eq!(
+            post(gateway.admin, TOKEN, body).await.status,
+            400,
+            "{body:.20}"
+        );
     }
     let unknown = record(world.origin.bucket(), "ObjectDreamed:Of", "k", "", "01");
     let body = message(&[unknown, "null".to_owned()]);
-    assert_eq!(post(&gateway, TOKEN, &body).await.status, 200);
+    assert_eq!(post(gateway.admin, TOKEN, &body).await.status, 200);
     assert_eq!(
         (
             counted(&gateway, "unknown").await,
@@ -165,35 +152,11 @@ async fn hostile_messages_have_a_bounded_answer() {
     gateway.stop().await;
 }
 
-/// Plays the store: reports the heartbeat that is in the bucket now, until the gateway knows that events arrive.
-async fn beat_until(gateway: &Whole, world: &World, alive: u64) {
-    let metrics = tidegate_origin::Metrics::default();
-    let settings = world.origin.settings("test");
-    let origin = tidegate_origin::connect(&settings, &metrics).await;
-    let origin: std::sync::Arc<dyn Origin> = origin.expect("a bucket");
-    let key = ObjectKey::new(".tidegate/heartbeat-bucket").expect("a key");
+/// Waits until the gateway does not know that events arrive.
+async fn until_silent(gateway: &Whole) {
     let since = Instant::now();
-    for sequencer in 1.. {
-        let etag = origin.head(&key).await.map(|version| version.etag);
-        if let Ok(etag) = etag
-            && alive == 1
-        {
-            let etag = etag.as_str().trim_matches('"').to_owned();
-            let sequencer = format!("{sequencer:08}");
-            let event = record(
-                world.origin.bucket(),
-                "s3:ObjectCreated:Put",
-                key.as_str(),
-                &etag,
-                &sequencer,
-            );
-            assert_eq!(post(gateway, TOKEN, &message(&[event])).await.status, 200);
-        }
-        if gateway.metric(&["tidegate_bucket_events_alive{"]).await == alive {
-            return;
-        }
-        assert!(since.elapsed() < LONG, "it does not come");
-        sleep(Duration::from_millis(20)).await;
+    while alive(gateway.admin).await > 0 {
+        assert!(since.elapsed() < LONG, "it stays alive");
     }
 }
 
@@ -206,9 +169,9 @@ async fn heartbeats_that_come_back_say_that_events_arrive() {
     )
     .await;
     assert_eq!(gateway.metric(&["tidegate_bucket_events_alive{"]).await, 0);
-    beat_until(&gateway, &world, 1).await;
+    beat(gateway.admin, &world, TOKEN).await;
     // No event comes any more.
-    beat_until(&gateway, &world, 0).await;
+    until_silent(&gateway).await;
     let gaps = ["tidegate_bucket_events_gaps_total{", "reason=\"heartbeat\""];
     assert!(gateway.metric(&gaps).await >= 1);
     let applied = counted(&gateway, "applied").await;
@@ -234,7 +197,7 @@ async fn what_events_cover_is_not_asked_for_until_one_comes_or_may_be_missed() {
     assert_eq!(read().await, "first");
     assert_eq!(asked().await, 2, "no event is known to come");
 
-    beat_until(&gateway, &world, 1).await;
+    beat(gateway.admin, &world, TOKEN).await;
     assert_eq!(read().await, "first");
     assert_eq!(
         asked().await,
@@ -255,7 +218,7 @@ async fn what_events_cover_is_not_asked_for_until_one_comes_or_may_be_missed() {
     assert_eq!(asked().await, 4);
 
     // A message that cannot be read may have been any.
-    assert_eq!(post(&gateway, TOKEN, "{").await.status, 400);
+    assert_eq!(post(gateway.admin, TOKEN, "{").await.status, 400);
     assert_eq!(read().await, "second");
     assert_eq!(read().await, "second");
     assert_eq!(asked().await, 6);

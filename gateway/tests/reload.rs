@@ -40,6 +40,8 @@ mod receiver;
 mod serving;
 #[path = "reload/sizes.rs"]
 mod sizes;
+#[path = "support/store_events.rs"]
+mod store_events;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;

@@ -160,10 +160,7 @@ impl Context {
     /// # Errors
     /// If there is no such peer, or it does not start.
     pub async fn start(&self, name: &str, origin: &Origin, settings: Settings) -> Result<Peer> {
-        let dir = tempfile::Builder::new()
-            .prefix("peer-")
-            .tempdir_in(self.dir())?
-            .keep();
+        let dir = self.new_dir("peer-")?;
         if let Some((name, behind, over_socket)) = PROXIED.iter().find(|one| one.0 == name) {
             let behind = Box::pin(self.start(behind, origin, settings)).await?;
             return Ok(nginx::in_front_of(&dir, behind, *over_socket)?.called(name));

@@ -1,4 +1,4 @@
-//! Requests per second as counted by `wrk`.
+//! Requests per second as counted by `wrk`, and what they cost the peer.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -6,6 +6,12 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::child::find_program;
+use crate::client::Connection;
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+
+/// The number of checked reads before and after each run: wrk does not check bytes.
+const CHECKED_READS: usize = 8;
 
 /// The clients that `wrk` plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,33 +24,63 @@ pub struct Load {
     pub seconds: u64,
 }
 
-/// The result of one run of `wrk -t2`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The figures of one run.
+#[derive(Debug, Clone, Copy)]
 pub struct Found {
-    /// Requests answered.
-    pub requests: u64,
     /// Requests per second.
     pub rate: f64,
+    /// CPU time of the peer for one request, in microseconds.
+    pub cpu_micros: f64,
 }
 
-/// Requests `path` as fast as possible.
-///
-/// # Errors
-/// If wrk is missing, or any answer was not 2xx, or a connection failed.
-pub async fn run(addr: SocketAddr, path: &str, load: Load) -> Result<Found> {
-    run_with(addr, path, None, load).await
+/// The result of one run of `wrk -t2`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Counted {
+    /// Requests answered.
+    requests: u64,
+    /// Requests per second.
+    rate: f64,
 }
 
-/// Does the same with one more header in each request, its name and its value.
+/// Requests `path` of a peer as fast as possible, each time with this header, if there is one. Reads the object before and
+/// after, and checks its bytes.
 ///
 /// # Errors
-/// As of [`run`].
-pub async fn run_with(
+/// If wrk is missing, any answer was not 2xx, a connection failed, or a byte is wrong.
+pub async fn run(
+    peer: &Peer,
+    path: &str,
+    header: Option<(&str, &str)>,
+    pattern: Pattern,
+    load: Load,
+) -> Result<Found> {
+    let check = async || {
+        let mut connection = Connection::open(peer.addr()).await?;
+        let headers: Vec<_> = header.into_iter().collect();
+        for _ in 0..CHECKED_READS {
+            connection.verify_with(path, &headers, pattern).await?;
+        }
+        anyhow::Ok(())
+    };
+    check().await?;
+    let before = peer.usage()?;
+    let counted = count(peer.addr(), path, header, load).await?;
+    let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
+    check().await?;
+    let Counted { requests, rate } = counted;
+    ensure!(requests > 0, "{} answered nothing", peer.name());
+    Ok(Found {
+        rate,
+        cpu_micros: cpu.as_secs_f64() * 1e6 / requests as f64,
+    })
+}
+
+async fn count(
     addr: SocketAddr,
     path: &str,
     header: Option<(&str, &str)>,
     load: Load,
-) -> Result<Found> {
+) -> Result<Counted> {
     let wrk = find_program("TIDEGATE_WRK", &["wrk"])
         .context("wrk is missing; `loadtest setup` installs it")?;
     let mut command = std::process::Command::new(wrk);
@@ -71,7 +107,7 @@ pub async fn run_with(
     parse(&text)
 }
 
-fn parse(text: &str) -> Result<Found> {
+fn parse(text: &str) -> Result<Counted> {
     for bad in ["Non-2xx", "Socket errors"] {
         if let Some(line) = text.lines().find(|line| line.contains(bad)) {
             bail!("wrk: {}", line.trim());
@@ -86,7 +122,7 @@ fn parse(text: &str) -> Result<Found> {
         .find_map(|line| line.trim().strip_prefix("Requests/sec:"))
         .and_then(|rate| rate.trim().parse().ok());
     match (requests, rate) {
-        (Some(requests), Some(rate)) => Ok(Found { requests, rate }),
+        (Some(requests), Some(rate)) => Ok(Counted { requests, rate }),
         _ => bail!("wrk said something else:\n{text}"),
     }
 }
@@ -103,7 +139,7 @@ mod tests {
     fn count_and_rate_are_read() {
         assert_eq!(
             parse(TEXT).unwrap(),
-            Found {
+            Counted {
                 requests: 356,
                 rate: 69.8
             }

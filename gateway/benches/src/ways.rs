@@ -1,5 +1,5 @@
-//! The ways into a route whose costs `hit` counts: none is needed, a token, a presigned URL, a signed prefix, a JWT, each
-//! where it may stand; and an open route with limits.
+//! The ways into a route whose costs `hit` counts: an open route; a token, a presigned URL, a signed prefix and a JWT, each
+//! in every place where it may stand; and an open route with limits.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;

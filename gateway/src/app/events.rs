@@ -35,16 +35,16 @@ pub(super) struct BucketEvents {
     receivers: ChangeReceivers,
     metrics: Metrics,
     webhooks: Arc<Webhooks>,
-    /// Those that have begun.
+    /// The subscriptions that have begun.
     sources: Mutex<Vec<Arc<Source>>>,
-    /// Stops all of them, also those that a late reload begins.
+    /// Stops all subscriptions, also those that a late reload begins.
     stop: CancellationToken,
 }
 
 /// The subscriptions of another configuration, not in force yet. Dropped, it leaves no metrics of those that are new.
 pub(super) struct PreparedEvents {
     sources: Vec<Arc<Source>>,
-    /// Those of them that are still to begin.
+    /// The subscriptions among them that have not begun.
     new: Vec<NewSource>,
     /// Those in force.
     present: Vec<Arc<Source>>,
@@ -58,7 +58,7 @@ impl fmt::Debug for BucketEvents {
 }
 
 impl BucketEvents {
-    /// Makes a gateway's, none yet, and registers their metrics.
+    /// Makes an empty set of subscriptions, and registers their metrics.
     pub(super) fn new(receivers: ChangeReceivers, registry: &mut Registry) -> Self {
         let metrics = Metrics::default();
         metrics.register(registry);
@@ -71,7 +71,7 @@ impl BucketEvents {
         }
     }
 
-    /// Returns those that the admin listener feeds.
+    /// Returns the webhooks, which the admin listener feeds.
     pub(super) fn webhooks(&self) -> Arc<dyn tidegate_admin::events::Events> {
         self.webhooks.clone()
     }

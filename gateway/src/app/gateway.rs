@@ -183,7 +183,8 @@ impl Gateway {
         }
     }
 
-    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 10 s.
+    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 21 s: 5 s each for
+    /// subscriptions, fleet, hooks and the admin listener, and 1 s for traces.
     pub async fn stop(self) {
         self.draining.cancel();
         let deadline = self.control.drain();
@@ -200,10 +201,10 @@ impl Gateway {
         self.engine.close(deadline).await;
         self.traces.stop().await;
         self.stop.cancel();
-        if let Err(error) = self.private.await {
+        let (private, ()) = tokio::join!(self.private, self.history.written());
+        if let Err(error) = private {
             tracing::error!(%error, "the admin listener ended badly");
         }
-        self.history.written().await;
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Reloader {
     events: Arc<BucketEvents>,
     /// Held during a reload.
     present: Mutex<InForce>,
-    /// The configuration in force, for those who only read it.
+    /// The configuration in force, for callers that only read it.
     shown: watch::Sender<Arc<Loaded>>,
 }
 
@@ -170,9 +170,9 @@ impl Reloader {
     }
 
     /// Returns the configuration in force, and its origins, to be measured.
-    pub(super) async fn measured(&self) -> (Config, Origins) {
+    pub(super) async fn measured(&self) -> (Arc<Loaded>, Origins) {
         let present = self.present.lock().await;
-        (present.loaded.config.clone(), present.live.origins.all())
+        (present.loaded.clone(), present.live.origins.all())
     }
 
     /// Applies the configuration with one override changed. If it can be applied but not kept, what was before is applied

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use tidegate_config::Config;
 use tidegate_plan::diagnosis::{RecommendedProfile, RecommendedSettings};
-use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Profile};
 
 /// A key that should have another value.
@@ -64,7 +63,10 @@ pub fn suggestions(config: &Config, recommended: &RecommendedSettings) -> Vec<Su
         );
         add(
             key("disk"),
-            (word(profile.disk).to_owned(), word(wanted.disk).to_owned()),
+            (
+                profile.disk.name().to_owned(),
+                wanted.disk.name().to_owned(),
+            ),
             "This is what the disks have time for beside reads.",
         );
     }
@@ -94,18 +96,11 @@ fn long_profiles<'r>(
     found
 }
 
-fn word(disk: DiskUse) -> &'static str {
-    match disk {
-        DiskUse::Off => "off",
-        DiskUse::First => "first",
-        DiskUse::Second => "second",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate_config::{Environment, parse};
     use tidegate_plan::diagnosis::CacheSizes;
+    use tidegate_plan::profile::DiskUse;
 
     use super::*;
 
@@ -173,8 +168,8 @@ profile = "stream"
         if streams != "8" {
             expected.push(texts("profile.stream.streams", &streams, "8"));
         }
-        if word(stream.disk) != "second" {
-            expected.push(texts("profile.stream.disk", word(stream.disk), "second"));
+        if stream.disk.name() != "second" {
+            expected.push(texts("profile.stream.disk", stream.disk.name(), "second"));
         }
         assert_eq!(all, expected, "the wider of two, and `web` is left alone");
         let budget = [texts("cache.budget", "256MiB", "512MiB")];

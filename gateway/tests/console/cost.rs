@@ -10,8 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::admission::log_in_at;
+use super::live::listen_to;
 use super::serving::Serving;
-use super::{AUTH, World, ask, configuration, sample};
+use super::{World, api_at, ask, configuration, sample};
 
 /// The bytes of the object: as a picture of a page has.
 const SIZE: usize = 35_000;
@@ -73,11 +74,8 @@ async fn cost(serving: &Serving) -> f64 {
 
 /// Opens the page's live part, and takes what comes.
 async fn open_console(admin: SocketAddr, cookie: &str) -> tokio::task::JoinHandle<usize> {
-    let mut io = TcpStream::connect(admin).await.expect("listening");
-    let head = format!(
-        "GET /console/live?section=now HTTP/1.1\r\nhost: {admin}\r\ncookie: {cookie}\r\n\r\n"
-    );
-    io.write_all(head.as_bytes()).await.expect("sent");
+    let (mut io, status) = listen_to(admin, "now", cookie).await;
+    assert_eq!(status, 200);
     tokio::spawn(async move {
         let (mut piece, mut all) = (vec![0; 64 << 10], 0);
         while let Ok(read @ 1..) = io.read(&mut piece).await {
@@ -125,7 +123,6 @@ async fn figures_of_an_open_console() {
         ratios[0],
         ratios[ROUNDS - 1]
     );
-    let got = ask(serving.admin, Method::GET, "/api/v1/now", &[AUTH]).await;
-    assert_eq!(got.status, 200);
+    api_at(serving.admin, "/api/v1/now").await;
     serving.end().await;
 }

@@ -8,23 +8,48 @@ use tokio::time::{sleep, timeout};
 
 use super::admission::log_in_at;
 use super::serving::Serving;
-use super::{AUTH, World, ask, configuration, post_to, sample, send};
+use super::{AUTH, World, api_at, ask, configuration, page_at, post_to, sample, send};
 
 /// Timeout of the measurements, which take some 20 s on a machine that is not busy.
 const MEASURED: Duration = Duration::from_secs(300);
 
 /// The state of the last run.
 async fn state(serving: &Serving) -> Value {
-    let got = ask(serving.admin, Method::GET, "/api/v1/doctor", &[AUTH]).await;
+    api_at(serving.admin, "/api/v1/doctor").await
+}
+
+/// Waits for a state of the run.
+async fn state_with(serving: &Serving, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let wanted = async {
+        loop {
+            let now = state(serving).await;
+            if is_wanted(&now) {
+                return now;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(MEASURED, wanted).await.expect("in time")
+}
+
+async fn reload_with_another_budget(serving: &Serving) {
+    let text = std::fs::read_to_string(serving.config()).expect("written");
+    let other = text.replace("budget = \"4MiB\"", "budget = \"8MiB\"");
+    assert_ne!(text, other);
+    std::fs::write(serving.config(), other).expect("written");
+    let got = ask(serving.admin, Method::POST, "/reload", &[AUTH]).await;
     assert_eq!(got.status, 200, "{}", got.text());
-    serde_json::from_slice(&got.body).expect("JSON")
+}
+
+/// Returns what the run suggests for a key.
+fn suggestion<'a>(result: &'a Value, key: &str) -> &'a Value {
+    let suggested = result["verdict"]["suggestions"].as_array();
+    let found = suggested.and_then(|all| all.iter().find(|one| one["key"] == key));
+    found.unwrap_or_else(|| panic!("nothing for {key}: {result}"))
 }
 
 async fn page(serving: &Serving, cookie: &str) -> String {
-    let session = [("cookie", cookie)];
-    let got = ask(serving.admin, Method::GET, "/console/doctor", &session).await;
-    assert_eq!(got.status, 200, "{}", got.text());
-    got.text()
+    page_at(serving.admin, "/console/doctor", cookie).await
 }
 
 /// Returns a gateway whose budget is too small for any bucket, with an object to measure.
@@ -59,17 +84,12 @@ async fn it_measures_and_its_suggestions_are_saved() {
         "{}",
     );
     assert_eq!(again.await.status, 409, "one at a time");
-    let over = async {
-        loop {
-            let now = state(&serving).await;
-            if now["running"] == json!(false) {
-                return now;
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let result = timeout(MEASURED, over).await.expect("it ends");
+    state_with(&serving, |now| now["lines"] != json!([])).await;
+    reload_with_another_budget(&serving).await;
+    let result = state_with(&serving, |now| now["running"] == json!(false)).await;
     judges(&result);
+    let budget = suggestion(&result, "cache.budget");
+    assert_eq!(budget["present"], "4MiB", "as it was measured");
     let text = page(&serving, &cookie).await;
     let narrow = result["verdict"]["narrowest"].as_str().expect("a stage");
     assert!(
@@ -139,15 +159,10 @@ async fn is_applied(serving: &Serving, cookie: &str, form: &str, result: &Value)
     let text = page(serving, cookie).await;
     assert!(text.contains("In force now: cache.budget"), "{text}");
     assert!(!text.contains("value=\"cache.budget\""), "it is saved");
-    let suggested = result["verdict"]["suggestions"].as_array().expect("a list");
-    let budget = suggested.iter().find(|one| one["key"] == "cache.budget");
-    let value = budget.expect("it is too small")["value"].as_str();
-    let got = ask(serving.admin, Method::GET, "/overrides", &[AUTH]).await;
-    let expected = json!({ "overridden": ["cache.budget"] });
-    let kept: Value = serde_json::from_slice(&got.body).expect("JSON");
-    assert_eq!(kept, expected);
-    let settings = ask(serving.admin, Method::GET, "/api/v1/settings", &[AUTH]).await;
-    let settings: Value = serde_json::from_slice(&settings.body).expect("JSON");
+    let value = suggestion(result, "cache.budget")["value"].as_str();
+    let kept = api_at(serving.admin, "/overrides").await;
+    assert_eq!(kept, json!({ "overridden": ["cache.budget"] }));
+    let settings = api_at(serving.admin, "/api/v1/settings").await;
     let all = settings["settings"].as_array().expect("a list");
     let shown = all.iter().find(|one| one["key"] == "cache.budget");
     let shown = shown.expect("the key");

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use super::admission::log_in;
-use super::{World, api, ask, send, started};
+use super::{World, api, page_at, send, started};
 
 /// An event of the bucket, one of its own past, and the same one again.
 fn records(bucket: &str) -> String {
@@ -50,9 +50,7 @@ async fn the_last_events_are_told_with_what_they_did() {
     );
     assert!(applied["lag"].is_number() && applied["time"].as_f64() > Some(1.7e9));
     let (cookie, _) = log_in(&gateway).await;
-    let session = [("cookie", cookie.as_str())];
-    let page = ask(gateway.admin, Method::GET, "/console/events", &session).await;
-    let text = page.text();
+    let text = page_at(gateway.admin, "/console/events", &cookie).await;
     assert!(text.contains("o/&lt;b&gt;.png") && !text.contains("<b>"));
     assert!(text.contains("in force here") && text.contains("had come before"));
     gateway.stop().await;

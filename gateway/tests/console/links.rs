@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admission::log_in;
-use super::{AUTH, Got, Whole, World, ask, post, send};
+use super::{AUTH, Got, Whole, World, page_at, post, send};
 
 const SECRET: &str = "the secret of k1, which no page shows";
 
@@ -122,12 +122,9 @@ async fn the_page_makes_a_link_to_copy() {
     let world = World::new().await;
     let gateway = start(&world).await;
     let (cookie, csrf) = log_in(&gateway).await;
-    let session = [("cookie", cookie.as_str())];
     let show = async |path: &str| {
         let path = format!("/console/objects?path={path}");
-        let got = ask(gateway.admin, Method::GET, &path, &session).await;
-        assert_eq!(got.status, 200, "{}", got.text());
-        got.text()
+        page_at(gateway.admin, &path, &cookie).await
     };
     let page = show("/private/").await;
     assert!(page.contains("value=\"link k1\"") && page.contains("value=\"link k2\""));

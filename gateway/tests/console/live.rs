@@ -1,5 +1,6 @@
 //! Live parts: sent as they change, to a bounded number of readers.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,14 +15,14 @@ const MAX_READERS: usize = 32;
 
 /// Asks for a live part; returns the connection and the status.
 async fn listen(gateway: &Whole, cookie: &str) -> (TcpStream, u16) {
-    listen_to(gateway, "now", cookie).await
+    listen_to(gateway.admin, "now", cookie).await
 }
 
-async fn listen_to(gateway: &Whole, section: &str, cookie: &str) -> (TcpStream, u16) {
-    let mut io = TcpStream::connect(gateway.admin).await.expect("listening");
+/// Asks an admin listener for the live part of a section; returns the connection and the status.
+pub(super) async fn listen_to(admin: SocketAddr, section: &str, cookie: &str) -> (TcpStream, u16) {
+    let mut io = TcpStream::connect(admin).await.expect("listening");
     let head = format!(
-        "GET /console/live?section={section} HTTP/1.1\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n",
-        gateway.admin
+        "GET /console/live?section={section} HTTP/1.1\r\nhost: {admin}\r\ncookie: {cookie}\r\n\r\n"
     );
     io.write_all(head.as_bytes()).await.expect("sent");
     let mut line = [0; 12];
@@ -86,12 +87,12 @@ async fn a_reader_gets_at_once_what_others_know_already() {
     let gateway = started(&world).await;
     let (cookie, _) = log_in(&gateway).await;
     // Nothing of this section changes while the test runs.
-    let (mut first, _) = listen_to(&gateway, "events", &cookie).await;
+    let (mut first, _) = listen_to(gateway.admin, "events", &cookie).await;
     read_until(&mut first, "not proven").await;
-    let (mut second, _) = listen_to(&gateway, "events", &cookie).await;
+    let (mut second, _) = listen_to(gateway.admin, "events", &cookie).await;
     read_until(&mut second, "not proven").await;
     drop((first, second));
-    let (mut again, _) = listen_to(&gateway, "events", &cookie).await;
+    let (mut again, _) = listen_to(gateway.admin, "events", &cookie).await;
     read_until(&mut again, "not proven").await;
     gateway.stop().await;
 }
@@ -107,7 +108,7 @@ async fn charts_are_an_event_of_their_own() {
     assert!(figures.contains("tiles") && charts.starts_with("<h2>The last hour"));
     let more = read_until(&mut io, "tiles").await;
     assert!(!more.contains("The last hour"), "{more}");
-    assert_eq!(listen_to(&gateway, "charts", &cookie).await.1, 400);
+    assert_eq!(listen_to(gateway.admin, "charts", &cookie).await.1, 400);
     gateway.stop().await;
 }
 
@@ -117,8 +118,8 @@ async fn a_live_part_ends_with_its_session() {
     let gateway = started(&world).await;
     let (cookie, csrf) = log_in(&gateway).await;
     let (other, _) = log_in(&gateway).await;
-    let (mut io, _) = listen_to(&gateway, "events", &cookie).await;
-    let (mut stays, _) = listen_to(&gateway, "now", &other).await;
+    let (mut io, _) = listen_to(gateway.admin, "events", &cookie).await;
+    let (mut stays, _) = listen_to(gateway.admin, "now", &other).await;
     read_until(&mut io, "not proven").await;
     let fields = format!("csrf={csrf}");
     let got = post(&gateway, "/console/logout", &cookie, &fields).await;

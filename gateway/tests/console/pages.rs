@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admission::log_in;
-use super::{World, ask, configuration, post, started};
+use super::{World, ask, configuration, page_at, post, started};
 use crate::gateway::Whole;
 
 const PAGES: [&str; 9] = [
@@ -115,15 +115,8 @@ async fn a_folder_shows_its_objects_and_their_orders() {
     world.put("o/<b>&\"'.png", b"x").await;
     let gateway = started(&world).await;
     let (cookie, csrf) = log_in(&gateway).await;
-    let session = [("cookie", cookie.as_str())];
-    let page = ask(
-        gateway.admin,
-        Method::GET,
-        "/console/objects?path=/o/",
-        &session,
-    )
-    .await;
-    let text = page.text();
+    let show = async |path: &str| page_at(gateway.admin, path, &cookie).await;
+    let text = show("/console/objects?path=/o/").await;
     assert!(text.contains("whole: 98 KiB in memory"), "{text}");
     assert!(
         text.contains("&lt;b&gt;&amp;&quot;") && !text.contains("<b>"),
@@ -132,21 +125,11 @@ async fn a_folder_shows_its_objects_and_their_orders() {
     let fields = format!("path=%2Fo%2F4.png&order=warm&back=%2Fo%2F&csrf={csrf}");
     let got = post(&gateway, "/console/objects", &cookie, &fields).await;
     assert_eq!(got.status, 303);
-    let page = ask(gateway.admin, Method::GET, got.header("location"), &session).await;
+    let text = show(got.header("location")).await;
+    assert!(text.contains("1 objects are being fetched"), "{text}");
+    let text = show("/console/objects?path=/o/").await;
     assert!(
-        page.text().contains("1 objects are being fetched"),
-        "{}",
-        page.text()
-    );
-    let page = ask(
-        gateway.admin,
-        Method::GET,
-        "/console/objects?path=/o/",
-        &session,
-    )
-    .await;
-    assert!(
-        !page.text().contains("are being fetched"),
+        !text.contains("are being fetched"),
         "a message is told once"
     );
     gateway.stop().await;

@@ -10,9 +10,7 @@ use tokio::time::timeout;
 
 use super::authority::{Authority, connect};
 use super::serving::Serving;
-use super::{AUTH, World, ask, configuration, send};
-
-const FORM: &str = "application/x-www-form-urlencoded";
+use super::{AUTH, World, ask, configuration, post_to};
 
 /// Logs in over TLS; returns the head of the answer.
 async fn log_in(authority: &Authority, serving: &Serving) -> std::io::Result<String> {
@@ -21,7 +19,7 @@ async fn log_in(authority: &Authority, serving: &Serving) -> std::io::Result<Str
     let body = "token=t0ken-of-the-tests";
     let request = format!(
         "POST /console/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-         Content-Type: {FORM}\r\nContent-Length: {}\r\n\r\n{body}",
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await?;
@@ -42,16 +40,8 @@ async fn a_reload_that_encrypts_the_listener_makes_cookies_secure() {
     );
     let mut serving = Serving::configured(&format!("{}{certificates}", configuration(&world)));
     serving.start().await;
-    let headers = [("content-type", FORM)];
-    let body = "token=t0ken-of-the-tests";
-    let got = send(
-        serving.admin,
-        Method::POST,
-        "/console/login",
-        &headers,
-        body,
-    )
-    .await;
+    let token = "token=t0ken-of-the-tests";
+    let got = post_to(serving.admin, "/console/login", "", token).await;
     assert!(got.header("set-cookie").contains("HttpOnly"));
     assert!(!got.header("set-cookie").contains("Secure"));
 

@@ -11,8 +11,7 @@ use tidegate_origin::fake::Fault;
 use tokio::time::{sleep, timeout};
 
 use crate::fake_s3::FakeS3;
-use crate::gateway::ask;
-use crate::mount::{Mounted, TOKEN, blocking};
+use crate::mount::{Mounted, blocking};
 use crate::reading::sample;
 use crate::{LONG, MIB};
 
@@ -23,12 +22,9 @@ const EIO: i32 = 5;
 
 /// Returns the first stream that `is_it`, once there is one.
 async fn stream(mounted: &Mounted, is_it: impl Fn(&Value) -> bool) -> Value {
-    let bearer = format!("Bearer {TOKEN}");
-    let headers = [("authorization", bearer.as_str())];
     let found = async {
         loop {
-            let admin = mounted.gateway.admin;
-            let got = ask(admin, Method::GET, "/api/v1/streams", &headers).await;
+            let got = mounted.order(Method::GET, "/api/v1/streams").await;
             let list: Value = serde_json::from_slice(&got.body).expect("JSON");
             let streams = list["streams"].as_array().expect("a list");
             if let Some(found) = streams.iter().find(|one| is_it(one)) {
@@ -41,10 +37,8 @@ async fn stream(mounted: &Mounted, is_it: impl Fn(&Value) -> bool) -> Value {
 }
 
 async fn stop(mounted: &Mounted, stream: &Value) {
-    let bearer = format!("Bearer {TOKEN}");
-    let headers = [("authorization", bearer.as_str())];
     let path = format!("/api/v1/streams/{}", stream["id"]);
-    let got = ask(mounted.gateway.admin, Method::DELETE, &path, &headers).await;
+    let got = mounted.order(Method::DELETE, &path).await;
     assert_eq!(got.status, 204, "{}", got.text());
 }
 

@@ -1,18 +1,13 @@
 //! Subscriptions to events that come, change and go. The test plays the store that sends them.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use http::Method;
 use serde_json::json;
-use tidegate_origin::Origin;
-use tidegate_plan::ObjectKey;
-use tokio::time::Instant;
 
-use crate::gateway::send;
 use crate::serving::Serving;
+use crate::store_events::{alive, beat, post};
 use crate::world::World;
-use crate::{LONG, MORE, configuration, report};
+use crate::{MORE, configuration, report};
 
 /// A subscription whose token lies in `file`, and a route that it covers.
 fn subscribed(world: &World, file: &Path, every: &str, more: &str) -> String {
@@ -34,49 +29,6 @@ fn unconfirmed(text: &str) -> String {
         "ttl = \"1h\"",
         "ttl = \"0s\"\nstale_while_revalidate = \"0s\"",
     )
-}
-
-async fn post(serving: &Serving, token: &str, body: &str) -> u16 {
-    let bearer = format!("Bearer {token}");
-    let headers = [("authorization", &*bearer), ("host", "gate:8081")];
-    let sent = send(
-        serving.admin,
-        Method::POST,
-        "/events/bucket",
-        &headers,
-        body,
-    );
-    sent.await.status
-}
-
-async fn alive(serving: &Serving) -> u64 {
-    serving.metric(&["tidegate_bucket_events_alive{"]).await
-}
-
-/// Reports the heartbeat that is in the bucket now, until the gateway knows that events arrive.
-async fn beat(serving: &Serving, world: &World, token: &str) {
-    let (settings, metrics) = (
-        world.origin.settings("test"),
-        tidegate_origin::Metrics::default(),
-    );
-    let origin = tidegate_origin::connect(&settings, &metrics).await;
-    let origin: Arc<dyn Origin> = origin.expect("a bucket");
-    let key = ObjectKey::new(".tidegate/heartbeat-bucket").expect("a key");
-    let since = Instant::now();
-    while alive(serving).await == 0 {
-        if let Ok(version) = origin.head(&key).await {
-            let etag = version.etag.as_str().trim_matches('"').to_owned();
-            let (bucket, key) = (world.origin.bucket(), key.as_str());
-            let record = json!({
-                "eventName": "s3:ObjectCreated:Put",
-                "s3": { "bucket": { "name": bucket }, "object": { "key": key, "eTag": etag } },
-            });
-            let message = json!({ "EventName": "x", "Key": "y", "Records": [record] });
-            assert_eq!(post(serving, token, &message.to_string()).await, 200);
-        }
-        assert!(since.elapsed() < LONG, "it does not come");
-        tokio::task::yield_now().await;
-    }
 }
 
 /// Returns how often the bucket is asked for three reads of an object.
@@ -104,19 +56,23 @@ async fn a_subscription_comes_changes_and_goes() {
         told["changed"].to_string()
     };
     let of = |every: &str, more: &str| subscribed(&world, &file, every, more);
-    assert_eq!(post(&serving, FIRST, "{}").await, 401, "there is none");
+    assert_eq!(
+        post(serving.admin, FIRST, "{}").await.status,
+        401,
+        "there is none"
+    );
 
     let changed = reload(&of("60s", "")).await;
     assert!(changed.contains("events[0].heartbeat.every"), "{changed}");
     assert_eq!(asked(&serving).await, 3, "no event is known to come");
-    beat(&serving, &world, FIRST).await;
+    beat(serving.admin, &world, FIRST).await;
     assert_eq!(asked(&serving).await, 1, "it was confirmed before that");
     assert_eq!(asked(&serving).await, 0);
 
     // What does not change it leaves it as it is.
     reload(&of("60s", MORE)).await;
     reload(&of("60s", "")).await;
-    assert_eq!((alive(&serving).await, asked(&serving).await), (1, 0));
+    assert_eq!((alive(serving.admin).await, asked(&serving).await), (1, 0));
     // A change that is refused leaves no trace of what it would have begun.
     let webhook = "[[events]]\nname = \"m\"\norigin = \"media\"\ntoken = \"an0ther-token-of-it\"\n";
     serving.configure(&of("60s", &format!("{webhook}[[events]]\nname = \"n\"\norigin = \"media\"\n\
@@ -126,24 +82,24 @@ async fn a_subscription_comes_changes_and_goes() {
     assert!(refused.text().contains("events `n`"), "{}", refused.text());
     let metrics = serving.look("/metrics").await.text();
     assert!(metrics.contains("subscription=\"bucket\"") && !metrics.contains("subscription=\"m\""));
-    assert_eq!((alive(&serving).await, asked(&serving).await), (1, 0));
+    assert_eq!((alive(serving.admin).await, asked(&serving).await), (1, 0));
 
     // Another interval is another subscription: what was confirmed falls back to its TTL.
     reload(&of("50s", "")).await;
-    assert_eq!((alive(&serving).await, asked(&serving).await), (0, 3));
-    beat(&serving, &world, FIRST).await;
+    assert_eq!((alive(serving.admin).await, asked(&serving).await), (0, 3));
+    beat(serving.admin, &world, FIRST).await;
     asked(&serving).await;
     assert_eq!(asked(&serving).await, 0);
 
     // So is another secret, also if no key has changed.
     std::fs::write(&file, SECOND).expect("written");
     assert_eq!(reload(&of("50s", "")).await, "[]");
-    assert_eq!((alive(&serving).await, asked(&serving).await), (0, 3));
-    assert_eq!(post(&serving, FIRST, "{}").await, 401);
-    beat(&serving, &world, SECOND).await;
+    assert_eq!((alive(serving.admin).await, asked(&serving).await), (0, 3));
+    assert_eq!(post(serving.admin, FIRST, "{}").await.status, 401);
+    beat(serving.admin, &world, SECOND).await;
 
     reload(&unconfirmed(&configuration(&world, ""))).await;
-    assert_eq!(post(&serving, SECOND, "{}").await, 401);
+    assert_eq!(post(serving.admin, SECOND, "{}").await.status, 401);
     assert_eq!(asked(&serving).await, 3);
     let metrics = serving.look("/metrics").await.text();
     assert!(!metrics.contains("subscription=\"bucket\""));

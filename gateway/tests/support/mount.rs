@@ -76,10 +76,15 @@ impl Mounted {
 
     /// Purges a key through the admin listener.
     pub(crate) async fn purge(&self, key: &str) -> Got {
+        let path = format!("/purge?path=/{key}");
+        self.order(Method::POST, &path).await
+    }
+
+    /// Sends a request to the admin listener, with its token.
+    pub(crate) async fn order(&self, method: Method, path: &str) -> Got {
         let bearer = format!("Bearer {TOKEN}");
         let headers = [("authorization", bearer.as_str())];
-        let path = format!("/purge?path=/{key}");
-        ask(self.gateway.admin, Method::POST, &path, &headers).await
+        ask(self.gateway.admin, method, path, &headers).await
     }
 
     /// Runs a program in the mounted folder.

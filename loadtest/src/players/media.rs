@@ -19,7 +19,7 @@ const PICTURE: &str = "testsrc2=size=640x360:rate=25,noise=alls=10:allf=t";
 /// A key frame every two seconds, as films for streaming have.
 const KEY_FRAMES: [&str; 2] = ["-g", "50"];
 
-/// How a medium is encoded, and packed.
+/// The encoding and the packing of a medium.
 struct Recipe {
     name: &'static str,
     is_film: bool,

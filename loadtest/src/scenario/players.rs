@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -64,6 +64,7 @@ enum Player {
 /// If it could not be carried out.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("players");
+    let players = players(&context.options.peers)?;
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
     report.peer("cloud", cloud::CONFIG);
     open_to_others(context.dir())?;
@@ -71,21 +72,15 @@ pub async fn run(context: &Context) -> Result<Report> {
     progress(format!("media of {minutes} minutes"));
     let folder = tokio::task::spawn_blocking(move || media::folder(minutes)).await??;
     let shelf = shelve(context, &folder).await?;
-    let (mut results, rounds) = (Results::default(), context.options.rounds.unwrap_or(5));
+    let (mut results, rounds) = (Results::default(), context.rounds(5));
     for round in 0..rounds {
-        for (name, ways) in players(context) {
+        for (name, ways) in &players {
             progress(format!("{name}, round {}/{rounds}", round + 1));
-            let ways: Vec<_> = ways
-                .iter()
-                .copied()
-                .filter(|way| context.takes_part(way))
-                .collect();
             let Some(player) = Player::start(name, context, &mut report).await? else {
                 continue;
             };
-            let ways = turns(&ways, round);
             let mut sources = vec![];
-            for way in ways {
+            for way in turns(ways, round) {
                 let source = Source::start(context, way, &cloud, &shelf.local, &mut report);
                 sources.extend(source.await?);
             }
@@ -108,12 +103,27 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the players that were asked for, or all.
-fn players(context: &Context) -> Vec<(&'static str, &'static [&'static str])> {
-    let is_named = |name: &str| context.options.peers.iter().any(|asked| asked == name);
-    let named = PLAYERS.iter().any(|(name, _)| is_named(name));
-    let wanted = |player: &&(&str, _)| !named || is_named(player.0);
-    PLAYERS.iter().filter(wanted).copied().collect()
+/// Returns the players that take part, each with its ways: those among the peers. Peers without a player mean all players,
+/// and peers without a way mean all ways.
+fn players(peers: &[String]) -> Result<Vec<(&'static str, Vec<&'static str>)>> {
+    let is_asked = |name: &&str| peers.iter().any(|peer| peer == name);
+    let all: Vec<_> = PLAYERS.iter().map(|(player, _)| *player).collect();
+    let all_ways = PLAYERS.iter().flat_map(|(_, ways)| *ways).copied();
+    let all_ways: Vec<_> = all_ways.collect();
+    let is_known = |peer: &String| all.iter().chain(&all_ways).any(|name| name == peer);
+    let (names_player, names_way) = (all.iter().any(is_asked), all_ways.iter().any(is_asked));
+    let mut found = vec![];
+    for (player, ways) in PLAYERS {
+        let ways = ways.iter().copied();
+        let ways: Vec<_> = ways.filter(|way| !names_way || is_asked(way)).collect();
+        if (!names_player || is_asked(&player)) && !ways.is_empty() {
+            found.push((player, ways));
+        }
+    }
+    if found.is_empty() || !peers.iter().all(is_known) {
+        bail!("nothing is played by {peers:?}; there are {PLAYERS:?}");
+    }
+    Ok(found)
 }
 
 /// The media: in the bucket, and in a folder that every user may read.
@@ -249,6 +259,30 @@ impl Player {
         match self {
             Self::Chromium(chromium) => chromium.end().await,
             Self::Mpv | Self::Vlc => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(peers: &[&str]) -> Result<Vec<(&'static str, Vec<&'static str>)>> {
+        let peers: Vec<_> = peers.iter().map(|peer| (*peer).to_owned()).collect();
+        players(&peers)
+    }
+
+    #[test]
+    fn peers_name_players_or_ways_or_both() {
+        let all = PLAYERS.map(|(player, ways)| (player, ways.to_vec()));
+        assert_eq!(of(&[]).unwrap(), all);
+        assert_eq!(of(&["mpv"]).unwrap(), [all[1].clone()], "by all its ways");
+        let mounted = [("mpv", vec![MOUNT]), ("vlc", vec![MOUNT])];
+        assert_eq!(of(&[MOUNT]).unwrap(), mounted);
+        assert_eq!(of(&["vlc", OURS]).unwrap(), [("vlc", vec![OURS])]);
+        for nothing in [&["chromium", MOUNT][..], &["mpv", "nginx"]] {
+            let error = of(nothing).unwrap_err().to_string();
+            assert!(error.contains(nothing[1]), "{error}");
         }
     }
 }

@@ -91,7 +91,7 @@ pub trait Locate: Send + Sync + 'static {
 }
 
 impl PlaceError {
-    /// Returns the status of an answer that says so.
+    /// Returns the HTTP status that reports it.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -118,7 +118,7 @@ pub(super) fn read(path: Option<&str>, host: Option<&str>) -> Result<Place, Stri
 /// Checks that a path begins with `/`, and has no query behind it.
 ///
 /// # Errors
-/// If it is not so, in words.
+/// The fault of the path, in words.
 pub fn checked(path: &str) -> Result<&str, String> {
     if !path.starts_with('/') {
         return Err("path must begin with `/`, as it stands in a URL".to_owned());

@@ -5,7 +5,6 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{Admin, ask};
-use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
 /// The routes, as holders of profiles.
@@ -47,11 +46,7 @@ fn shown(route: &RouteProfile) -> Value {
         "now": {
             "read_ahead": ByteSize(profile.read_ahead).to_string(),
             "streams": profile.streams,
-            "disk": match profile.disk {
-                DiskUse::Off => "off",
-                DiskUse::First => "first",
-                DiskUse::Second => "second",
-            },
+            "disk": profile.disk.name(),
             "ttl": time(profile.ttl),
             "force_ttl": profile.force_ttl,
             "stale_while_revalidate": time(profile.stale_while_revalidate),

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::schema::{self, present};
 use super::written::live::is_live;
-use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
 const TOML_HEAD: &str = "\
@@ -177,11 +176,7 @@ fn effect_of_changes(section: &Section<'_>) -> String {
 
 fn built_in(text: &mut String, name: &str) {
     let profile = Profile::built_in(name).expect("it is one of the names");
-    let disk = match profile.disk {
-        DiskUse::Off => "off",
-        DiskUse::First => "first",
-        DiskUse::Second => "second",
-    };
+    let disk = profile.disk.name();
     append(
         text,
         format_args!(

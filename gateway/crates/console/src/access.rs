@@ -48,8 +48,8 @@ impl Admitted {
 }
 
 impl Console {
-    /// Returns the way in which a request is admitted, by its headers. A live part is asked for by a page that is left open,
-    /// and so does not count as a use of its session.
+    /// Returns the way in which a request is admitted, by its headers. A request for a live part does not count as a use of
+    /// its session, because an open page sends it without its reader.
     fn admit(&self, path: &str, headers: &HeaderMap) -> Option<Admitted> {
         let shows_token = |token: &tidegate_plan::Token| token.is_shown_by(headers);
         if self.admin.token.as_deref().is_some_and(shows_token) {
@@ -94,8 +94,8 @@ pub(crate) async fn require_api(
     next.run(request).await
 }
 
-/// Lets requests for pages pass; others are sent to the login, but those that guess at the token. A form is checked where
-/// its fields are read.
+/// Lets admitted requests for pages pass. Sends other readers to the login, and refuses a wrong token. Each form checks its
+/// own CSRF token.
 pub(crate) async fn require_page(
     State(console): State<Console>,
     mut request: Request,

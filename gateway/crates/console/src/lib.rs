@@ -54,7 +54,7 @@ pub struct ConsoleParts {
     pub gateway: Arc<dyn Gateway>,
     /// The state folder, for the history.
     pub state: Option<PathBuf>,
-    /// Whether those who reach the listener may read without the token.
+    /// Whether every client that reaches the listener may read without the token.
     pub open_to_read: bool,
 }
 

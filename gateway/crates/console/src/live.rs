@@ -6,7 +6,6 @@
 //! between.
 
 use std::convert::Infallible;
-use std::mem;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use futures_util::future::select_all;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -42,9 +42,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Live {
     sections: [watch::Sender<String>; ALL.len()],
-    /// Whether the task runs. Held while a reader comes and while the task decides whether it ends.
-    runs: Mutex<bool>,
+    /// Held while a reader comes and while the task decides whether it ends.
+    task: Mutex<RenderTask>,
 }
+
+/// The task that renders, if there is one.
+#[derive(Debug, Default)]
+struct RenderTask(Option<JoinHandle<()>>);
 
 /// One reader.
 struct Reader {
@@ -82,7 +86,7 @@ impl Default for Live {
     fn default() -> Self {
         Self {
             sections: std::array::from_fn(|_| watch::Sender::new(String::new())),
-            runs: Mutex::default(),
+            task: Mutex::default(),
         }
     }
 }
@@ -112,24 +116,32 @@ impl Live {
     }
 }
 
+impl RenderTask {
+    /// Begins the task unless it runs. A task that has panicked does not run.
+    fn begin(&mut self, render: impl Future<Output = ()> + Send + 'static) {
+        if self.0.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.0 = Some(tokio::spawn(render));
+        }
+    }
+}
+
 impl Console {
     /// Makes a reader of a section; `None`: there are too many.
     fn listen(&self, section: Section, admitted: &Admitted) -> Option<Reader> {
-        let mut runs = self.live.runs.lock().recover();
+        let mut task = self.live.task.lock().recover();
         if self.live.readers() >= MAX_READERS {
             return None;
         }
         let session = admitted.session().map(|own| own.id);
-        let with_receiver = |section: &Section| (*section, self.live.sender(*section).subscribe());
+        let sections = [section].into_iter().chain(section.beside());
+        let with_receiver = |section| (section, self.live.sender(section).subscribe());
         let reader = Reader {
             console: self.clone(),
-            sections: section.parts().iter().map(with_receiver).collect(),
+            sections: sections.map(with_receiver).collect(),
             session,
             ended: session.map_or_else(CancellationToken::new, |id| self.sessions.end_of(id)),
         };
-        if !mem::replace(&mut *runs, true) {
-            tokio::spawn(self.clone().render_while_read());
-        }
+        task.begin(self.clone().render_while_read());
         Some(reader)
     }
 
@@ -152,9 +164,12 @@ impl Console {
 
     /// Returns whether the task ends; the next reader begins another one then.
     fn stops_rendering(&self) -> bool {
-        let mut runs = self.live.runs.lock().recover();
-        *runs = !self.admin.draining.is_cancelled() && self.live.readers() > 0;
-        !*runs
+        let mut task = self.live.task.lock().recover();
+        let stops = self.admin.draining.is_cancelled() || self.live.readers() == 0;
+        if stops {
+            task.0 = None;
+        }
+        stops
     }
 }
 
@@ -189,7 +204,12 @@ impl Reader {
             () = self.ended.cancelled() => None,
             changed = timeout(KEEP_ALIVE, select_all(changed)) => match changed {
                 Ok((event, ..)) => event,
-                Err(_) => Some(":\n\n".to_owned()),
+                Err(_) => {
+                    // Nothing has changed, or the task has panicked.
+                    let mut task = self.console.live.task.lock().recover();
+                    task.begin(self.console.clone().render_while_read());
+                    Some(":\n\n".to_owned())
+                }
             }
         }
     }
@@ -244,6 +264,8 @@ fn event(section: Section, text: &str) -> String {
 mod tests {
     use super::*;
 
+    use tokio::sync::oneshot;
+
     #[test]
     fn an_event_has_data_whatever_its_text() {
         assert_eq!(event(Section::Doctor, ""), "data: \n\n");
@@ -252,6 +274,20 @@ mod tests {
             "data: <p>a\ndata: b\ndata: </p>\n\n"
         );
         assert_eq!(event(Section::Charts, "x"), "event: charts\ndata: x\n\n");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_has_panicked_is_begun_anew() {
+        let mut task = RenderTask::default();
+        task.begin(async { panic!("of a page") });
+        let first = task.0.as_mut().expect("begun");
+        assert!(first.await.expect_err("it has panicked").is_panic());
+        let (told, tell) = oneshot::channel();
+        task.begin(async { told.send(()).expect("the test waits") });
+        let second = task.0.as_ref().map(JoinHandle::id);
+        task.begin(async {});
+        assert_eq!(task.0.as_ref().map(JoinHandle::id), second, "it runs");
+        tell.await.expect("the second one renders");
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the figures from at least 2 s before now on.
+    /// Returns the figures of a period that ends now. It begins at least 2 s before, or with the first look.
     pub(crate) fn present(&self) -> Arc<Present> {
         if let Some((when, present)) = &self.seen().present
             && when.elapsed() < REUSE

@@ -48,22 +48,13 @@ impl Section {
         }
     }
 
-    /// Returns the sections that a reader of this one gets.
-    pub(crate) fn parts(self) -> &'static [Self] {
-        match self {
-            Self::Now => &[Self::Now, Self::Charts],
-            Self::Streams => &[Self::Streams],
-            Self::Objects => &[Self::Objects],
-            Self::Tiers => &[Self::Tiers],
-            Self::Writes => &[Self::Writes],
-            Self::Events => &[Self::Events],
-            Self::Doctor => &[Self::Doctor],
-            Self::Charts => &[],
-        }
+    /// Returns the section that a reader of this one gets beside it.
+    pub(crate) fn beside(self) -> Option<Self> {
+        (self == Self::Now).then_some(Self::Charts)
     }
 
     /// Returns whether a reader can ask for it by itself.
     pub(crate) fn can_be_asked_for(self) -> bool {
-        !self.parts().is_empty()
+        self != Self::Charts
     }
 }

@@ -154,12 +154,12 @@ impl Sessions {
         })
     }
 
-    /// Returns the session whose cookie a request shows. That is no use of it.
+    /// Returns the session whose cookie a request shows. Does not count as its use.
     pub(crate) fn look_up(&self, headers: &HeaderMap) -> Option<OwnSession> {
         self.table().by_cookie(headers).map(|found| found.own())
     }
 
-    /// Returns whether a session has not ended. One that was idle for too long, or is too old, ends by this look.
+    /// Returns whether a session lives. Ends it if it was idle for too long, or is too old.
     pub(crate) fn lives(&self, id: u64) -> bool {
         self.table().all.iter().any(|one| one.id == id)
     }

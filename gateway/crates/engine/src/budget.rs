@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_more_than_is_left_gets_all_of_a_smaller_budget() {
+    async fn a_request_for_more_than_is_left_gets_all_of_a_smaller_budget() {
         let budget = Budget::new(8 * MIB);
         let held = budget.try_demand(MIB).expect("free");
         let waiting = tokio::spawn({

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::metrics::EventResult;
 use tidegate_plan::{ChangeKind, KeyChange, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -26,7 +27,7 @@ pub struct LoggedEvent {
     /// The key; of a purge or a pin also a prefix or a tag.
     pub key: String,
     /// Its result.
-    pub result: LoggedResult,
+    pub result: EventResult,
     /// The time from the change until it was dealt with, if the event says when the key changed.
     pub lag: Option<Duration>,
 }
@@ -46,19 +47,6 @@ pub enum LoggedKind {
     Pinned,
     /// Another gateway has removed a pin.
     Unpinned,
-}
-
-/// The result of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoggedResult {
-    /// It is in force here.
-    Applied,
-    /// It had come before, and was dropped.
-    Duplicate,
-    /// A later one of its key had come before, so it was dropped.
-    Late,
-    /// It could not be applied; its source may send it again.
-    Failed,
 }
 
 impl EventLog {
@@ -87,7 +75,7 @@ impl LoggedEvent {
         change: &KeyChange,
         source: &str,
         time: Timestamp,
-        result: LoggedResult,
+        result: EventResult,
     ) -> Self {
         Self {
             time,
@@ -124,19 +112,6 @@ impl LoggedKind {
     }
 }
 
-impl LoggedResult {
-    /// Returns its name, which is that of the metric `tidegate_bucket_events_total` as well.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Duplicate => "duplicate",
-            Self::Late => "late",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +124,7 @@ mod tests {
             source: "bucket".to_owned(),
             kind: LoggedKind::Created,
             key: n.to_string(),
-            result: LoggedResult::Applied,
+            result: EventResult::Applied,
             lag: None,
         };
         log.add((0..3).map(event));

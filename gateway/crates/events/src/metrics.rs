@@ -33,15 +33,31 @@ struct GapLabels {
 /// The result of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum EventResult {
+pub enum EventResult {
+    /// It is in force here.
     Applied,
+    /// It had come before, and was dropped.
     Duplicate,
+    /// A later one of its key had come before, so it was dropped.
     Late,
+    /// It is of another bucket. It is not logged.
     Foreign,
+    /// It is of a kind that changes no key. It is not logged.
     Ignored,
+    /// Its kind is not known. It is not logged.
     Unknown,
+    /// It could not be read. It is not logged.
     Invalid,
+    /// It could not be applied; its source may send it again.
     Failed,
+}
+
+impl EventResult {
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        RESULTS[self as usize]
+    }
 }
 
 /// The result of one heartbeat.

@@ -10,7 +10,7 @@ use tidegate_plan::{ETag, KeyChange, ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 use crate::liveness::Liveness;
-use crate::log::{EventLog, LoggedEvent, LoggedResult};
+use crate::log::{EventLog, LoggedEvent};
 use crate::metrics::{EventResult, GapReason, HeartbeatResult, Metrics, SubscriptionMetrics};
 use crate::order::{Order, Place};
 use crate::record::{self, Events, RecordError};
@@ -118,7 +118,7 @@ impl Subscription {
         }
     }
 
-    /// Has it add its events to a log that it shares with others.
+    /// Returns the subscription with this log for its events, which others may share.
     #[must_use]
     pub fn with_log(self, log: Arc<EventLog>) -> Self {
         Self { log, ..self }
@@ -180,14 +180,8 @@ impl Subscription {
                 other => other,
             };
             match place {
-                Place::Duplicate => {
-                    self.metrics.count(EventResult::Duplicate, 1);
-                    dropped.push((change, LoggedResult::Duplicate));
-                }
-                Place::Late => {
-                    self.metrics.count(EventResult::Late, 1);
-                    dropped.push((change, LoggedResult::Late));
-                }
+                Place::Duplicate => dropped.push((change, EventResult::Duplicate)),
+                Place::Late => dropped.push((change, EventResult::Late)),
                 Place::Latest => {
                     if let Some(sequencer) = &change.sequencer {
                         message.record(&change.key, sequencer);
@@ -197,12 +191,15 @@ impl Subscription {
             }
         }
         drop(order);
+        for (_, result) in &dropped {
+            self.metrics.count(*result, 1);
+        }
         self.log(dropped.iter().map(|(change, result)| (change, *result)));
         sorted
     }
 
     /// Adds changes to the log.
-    fn log<'a>(&self, changes: impl ExactSizeIterator<Item = (&'a KeyChange, LoggedResult)>) {
+    fn log<'a>(&self, changes: impl ExactSizeIterator<Item = (&'a KeyChange, EventResult)>) {
         let (now, source) = (self.now(), &*self.settings.name);
         let event = |(change, result)| LoggedEvent::of(change, source, now, result);
         self.log.add(changes.map(event));
@@ -219,7 +216,7 @@ impl Subscription {
         let with = |result| given.iter().map(move |change| (change, result));
         if let Err(error) = self.sink.apply(changes).await {
             self.metrics.count(EventResult::Failed, count);
-            self.log(with(LoggedResult::Failed));
+            self.log(with(EventResult::Failed));
             self.gap(GapReason::Failed);
             return Err(error);
         }
@@ -235,7 +232,7 @@ impl Subscription {
         }
         drop(order);
         self.metrics.count(EventResult::Applied, count);
-        self.log(with(LoggedResult::Applied));
+        self.log(with(EventResult::Applied));
         Ok(())
     }
 

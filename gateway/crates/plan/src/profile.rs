@@ -46,6 +46,18 @@ pub enum DiskUse {
     Second,
 }
 
+impl DiskUse {
+    /// Returns its name in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::First => "first",
+            Self::Second => "second",
+        }
+    }
+}
+
 const MIB: u64 = 1 << 20;
 
 /// Allows ten requests and 2 MiB of names.

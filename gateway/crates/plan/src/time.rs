@@ -20,6 +20,12 @@ impl Timestamp {
         self.0 / 1000
     }
 
+    /// Returns the seconds since the epoch, with their fraction.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        Duration::from_millis(self.0).as_secs_f64()
+    }
+
     /// Returns this time moved forward.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {

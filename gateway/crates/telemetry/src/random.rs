@@ -1,5 +1,5 @@
-//! Numbers by chance, for pauses, samples and names that shall differ. They keep no secret: what must not be guessed
-//! takes the generator of its cryptography.
+//! Random numbers for pauses, samples and unique names. They are not secret: a value that must not be guessed needs the
+//! random generator of a cryptographic library.
 
 use std::hash::{BuildHasher as _, RandomState};
 

@@ -18,7 +18,8 @@ use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetSink, HookChange, Metrics};
-use tidegate_events::log::{LoggedEvent, LoggedKind, LoggedResult};
+use tidegate_events::log::{LoggedEvent, LoggedKind};
+use tidegate_events::metrics::EventResult;
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
 use tidegate_events::{ApplyError, EventLog};
 use tidegate_hooks::Hooks;
@@ -280,8 +281,8 @@ impl MemberSink {
             kind,
             key,
             result: match is_applied {
-                true => LoggedResult::Applied,
-                false => LoggedResult::Failed,
+                true => EventResult::Applied,
+                false => EventResult::Failed,
             },
             lag: None,
         };

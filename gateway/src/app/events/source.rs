@@ -20,17 +20,17 @@ use tidegate_events::{Metrics, Subscription, SubscriptionSettings};
 use tidegate_origin::Origin;
 use tidegate_plan::{OriginId, Timestamp};
 
-/// All that a subscription is made of, secrets included. A subscription stays for as long as this does.
+/// The settings of a subscription, with its secrets. A reload keeps a subscription whose settings stay equal.
 #[derive(PartialEq)]
 pub(super) struct SourceSettings {
     section: Events,
     origin: OriginId,
-    /// The bucket's name, which its events have.
+    /// The name of the bucket in its events.
     bucket: String,
     transport: Transport,
 }
 
-/// The way of the events.
+/// The transport of the events.
 #[derive(PartialEq)]
 enum Transport {
     Webhook { token: Option<String> },
@@ -88,7 +88,7 @@ impl SourceSettings {
 }
 
 impl NewSource {
-    /// Makes a subscription, which proves what it can through `proof`.
+    /// Makes a subscription, which publishes its proof through `proof`.
     pub(super) fn new(
         settings: SourceSettings,
         origins: &Origins,
@@ -132,7 +132,7 @@ impl NewSource {
         })
     }
 
-    /// Begins to receive and to write heartbeats.
+    /// Starts its tasks: they receive events and write heartbeats.
     pub(super) fn begin(self) {
         let Self {
             source,
@@ -150,7 +150,7 @@ impl NewSource {
 }
 
 impl Source {
-    /// Ends the subscription: it proves nothing from now on. Its tasks are told to end.
+    /// Ends the subscription: it proves nothing from now on. Tells its tasks to end, and does not wait for them.
     pub(super) fn end(&self) {
         self.subscription.end();
         self.stop.cancel();

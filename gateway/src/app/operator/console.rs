@@ -127,11 +127,12 @@ impl Gateway for ConsoleGateway {
                 scratch: SCRATCH,
                 ..DoctorOptions::default()
             };
-            let (config, origins) = self.reloader.measured().await;
+            // A reload may come meanwhile: what is judged is what was measured.
+            let (measured, origins) = self.reloader.measured().await;
             let mut progress = Progress::new(LineSender::new(progress));
-            let report = doctor::run(&config, &options, &origins, &mut progress).await;
+            let report = doctor::run(&measured.config, &options, &origins, &mut progress).await;
             let report = report.map_err(|error| format!("{error:#}"))?;
-            let suggestions = suggestions(&self.reloader.loaded(), &report);
+            let suggestions = suggestions(&measured, &report);
             Ok(verdict(&report, suggestions))
         })
     }
@@ -294,7 +295,7 @@ fn overview(config: &Config) -> Overview {
 
 fn last_event(event: LoggedEvent) -> LastEvent {
     LastEvent {
-        time: event.time.0 as f64 / 1000.0,
+        time: event.time.as_secs_f64(),
         source: event.source,
         kind: event.kind.name().to_owned(),
         key: event.key,

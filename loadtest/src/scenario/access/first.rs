@@ -8,11 +8,9 @@ use super::signer::{Algorithm, Signer};
 use super::{KEY, ways};
 use crate::client::Connection;
 use crate::context::Context;
-use crate::measure::median;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::report::Report;
-use crate::report::terminal::figure;
+use crate::ways::Ways;
 
 /// The credentials of each kind. The kernel counts CPU time in hundredths of a second.
 const CREDENTIALS: u64 = 3000;
@@ -20,35 +18,35 @@ const CREDENTIALS: u64 = 3000;
 /// A target, and the token that it is shown with.
 type Shown = (String, Option<String>);
 
-/// Returns by kind of credential the CPU time that its first verification takes, in microseconds.
+/// Adds the CPU time that the first verification of each kind of credential takes, in microseconds.
 pub(super) async fn measure(
     context: &Context,
     signer: &Signer,
     peer: &Peer,
     pattern: Pattern,
-) -> Result<Vec<(&'static str, f64)>> {
+    found: &mut Ways,
+) -> Result<()> {
     let count = context.count(CREDENTIALS);
-    let mut found = vec![];
     for algorithm in Algorithm::ALL {
         let token = |nth: u64| signer.jwt(algorithm, &format!("reader {nth}"), ways::expiry());
         let shown = |nth| Ok((format!("/jwt/{KEY}"), Some(token(nth)?)));
         let all: Vec<Shown> = (0..count).map(shown).collect::<Result<_>>()?;
-        found.push((algorithm.name(), over_repeated(peer, &all, pattern).await?));
+        found.add(algorithm.name(), over_repeated(peer, &all, pattern).await?);
     }
     let mut urls = vec![];
     for nth in 0..count {
         let life = Duration::from_secs(3600 + nth);
         urls.push((signer.url(peer.addr(), life).await?, None));
     }
-    found.push(("presigned URL", over_repeated(peer, &urls, pattern).await?));
+    found.add("presigned URL", over_repeated(peer, &urls, pattern).await?);
     let prefix = |nth| signer.prefix("/signed/", ways::expiry() + nth);
     let prefixes = (0..count).map(|nth| (format!("/signed/{}/{KEY}", prefix(nth)), None));
     let prefixes: Vec<Shown> = prefixes.collect();
-    found.push((
+    found.add(
         "signed prefix",
         over_repeated(peer, &prefixes, pattern).await?,
-    ));
-    Ok(found)
+    );
+    Ok(())
 }
 
 /// Returns the CPU time of a request with a new credential over that of one with a repeated credential, in microseconds.
@@ -73,16 +71,4 @@ async fn cpu_of(peer: &Peer, all: &[Shown], pattern: Pattern) -> Result<f64> {
     }
     let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
     Ok(cpu.as_secs_f64() * 1e6 / all.len().max(1) as f64)
-}
-
-/// Adds the table of all kinds.
-pub(super) fn report(report: &mut Report, found: &[(&'static str, Vec<f64>)]) {
-    let mut rows = vec![];
-    for (name, figures) in found {
-        let middle = median(figures).map_or_else(|| "-".to_owned(), figure);
-        rows.push(vec![(*name).to_owned(), middle]);
-        report.series(name, "CPU µs of the first verification", figures);
-    }
-    let columns = ["credential", "CPU µs more than when repeated"];
-    report.table("first verification", &columns, rows);
 }

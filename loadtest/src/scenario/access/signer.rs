@@ -1,4 +1,4 @@
-//! The other side of an access: it issues what the gateway verifies, by means of its own.
+//! The issuer of the credentials. It shares no code with the gateway, which verifies them.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

@@ -93,7 +93,7 @@ impl Way {
 
     /// Tells whether the route has an access.
     pub(super) fn is_private(&self) -> bool {
-        target(self.name) == Some(MOST_OF_ACCESS)
+        self.name != OPEN && !is_limited(self.name)
     }
 
     /// Returns its target without a credential in it.
@@ -105,15 +105,17 @@ impl Way {
     }
 }
 
-const MOST_OF_ACCESS: f64 = 1.05;
-const MOST_OF_LIMITS: f64 = 1.03;
+/// Tells whether the route of a way has limits.
+fn is_limited(name: &str) -> bool {
+    name.starts_with("limit")
+}
 
 /// Returns the most that a hit by this way may cost over one on the open route; `None`: it is that one.
 pub(super) fn target(name: &str) -> Option<f64> {
     match name {
         OPEN => None,
-        name if name.starts_with("limit") => Some(MOST_OF_LIMITS),
-        _ => Some(MOST_OF_ACCESS),
+        name if is_limited(name) => Some(1.03),
+        _ => Some(1.05),
     }
 }
 

@@ -2,17 +2,13 @@
 
 use std::fmt;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::USUAL;
-use crate::client::Connection;
 use crate::context::Context;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::wrk::{self, Load};
-
-/// The number of checked reads before and after each run: wrk does not check bytes.
-const CHECKED_READS: usize = 8;
+use crate::wrk::{self, Found, Load};
 
 /// One load on one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,15 +17,6 @@ pub(super) struct Case {
     pub(super) kib: u64,
     connections: u32,
     keep_alive: bool,
-}
-
-/// The figures of one run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    /// Requests a second.
-    pub(super) rate: f64,
-    /// CPU time of the server for one request, in microseconds.
-    pub(super) cpu_micros: f64,
 }
 
 impl Case {
@@ -70,30 +57,13 @@ impl Case {
 
     /// Measures one peer.
     pub(super) async fn measure(self, peer: &Peer, context: &Context) -> Result<Found> {
-        let pattern = self.pattern(context);
         let load = Load {
             connections: self.connections,
             keep_alive: self.keep_alive,
             seconds: context.options.seconds.unwrap_or(3),
         };
-        self.read_checked(peer, pattern).await?;
-        let before = peer.usage()?;
-        let found = wrk::run(peer.addr(), &peer.path(&self.key()), load).await?;
-        let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
-        self.read_checked(peer, pattern).await?;
-        ensure!(found.requests > 0, "{} answered nothing", peer.name());
-        Ok(Found {
-            rate: found.rate,
-            cpu_micros: cpu.as_secs_f64() * 1e6 / found.requests as f64,
-        })
-    }
-
-    async fn read_checked(self, peer: &Peer, pattern: Pattern) -> Result<()> {
-        let mut connection = Connection::open(peer.addr()).await?;
-        for _ in 0..CHECKED_READS {
-            connection.verify(&peer.path(&self.key()), pattern).await?;
-        }
-        Ok(())
+        let path = peer.path(&self.key());
+        wrk::run(peer, &path, None, self.pattern(context), load).await
     }
 }
 

@@ -1,9 +1,10 @@
 //! The figures of all starts.
 
-use super::case::{Case, Found};
+use super::case::Case;
 use crate::measure::{median, median_ratio};
 use crate::report::terminal::figure;
 use crate::report::{Plot, Report};
+use crate::wrk::Found;
 
 /// The figures of all peers and cases.
 #[derive(Debug, Default)]

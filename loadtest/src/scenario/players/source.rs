@@ -49,8 +49,7 @@ impl Source {
     ) -> Result<Option<Self>> {
         let tally = Tally::start(cloud.addr()).await?;
         let origin = context.origin_behind(tally.addr());
-        let dir = tempfile::Builder::new();
-        let dir = { dir }.prefix("players-").tempdir_in(context.dir())?.keep();
+        let dir = context.new_dir("players-")?;
         open_to_others(&dir)?;
         let home = Home::new(dir.clone(), origin.clone(), SETTINGS);
         let way = match name {

@@ -32,7 +32,7 @@ pub trait Tiering: Send + Sync + fmt::Debug {
 
     /// Puts prepared tiers in force. A disk that has left the configuration gets no new chunk from now on; its chunks
     /// count as misses, reads that have begun end, and it is closed in order before this returns. Its files stay in its
-    /// folder.
+    /// folder. Blocks while the memory tier evicts.
     fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()>;
 
     /// Changes the capacity of the memory tier, and evicts the chunks that no longer fit. Blocks

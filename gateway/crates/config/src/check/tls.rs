@@ -2,7 +2,7 @@
 
 use super::super::problem::KeyPath;
 use super::super::{Acme, Config};
-use super::Check;
+use super::{Check, url_of};
 
 /// The most names that an authority is asked about. Let's Encrypt issues 50 certificates of one domain in a week.
 const MAX_NAMES: usize = 32;
@@ -59,11 +59,10 @@ impl Check<'_, '_> {
             self.error(&section.key("terms_agreed"), message);
         }
         let directory = section.key("directory");
-        if acme.directory.starts_with("https://") {
-            let harm = "others could answer in its place";
-            self.url(&directory, &acme.directory, DIRECTORY, harm);
-        } else {
+        if !acme.directory.starts_with("https://") {
             self.error(&directory, "is no https:// URL");
+        } else if let Err(why) = url_of(&acme.directory, DIRECTORY) {
+            self.error(&directory, why);
         }
         for (index, contact) in acme.contact.iter().enumerate() {
             if !contact.starts_with("mailto:") {

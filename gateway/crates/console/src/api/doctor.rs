@@ -97,7 +97,7 @@ impl DoctorRun {
         self.run().clone()
     }
 
-    /// Takes that the suggestion for a key was applied.
+    /// Records that the suggestion for a key was applied.
     pub(crate) fn set_applied(&self, key: &str) {
         self.run().applied.push(key.to_owned());
     }

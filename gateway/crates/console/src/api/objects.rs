@@ -20,7 +20,7 @@ use crate::warms::WarmState;
 use tidegate_admin::place::{Below, Place, PlaceError};
 use tidegate_engine::names::{NameKind, PagePosition};
 use tidegate_engine::stat::{Present, Stat};
-use tidegate_plan::ObjectKey;
+use tidegate_plan::{ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 /// Names on a page: the default, and the maximum.
@@ -255,7 +255,7 @@ async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> 
     };
     if let NameKind::File(facts) = kind {
         shown.size = Some(facts.size);
-        shown.modified = facts.modified.map(|time| time.0 as f64 / 1000.0);
+        shown.modified = facts.modified.map(Timestamp::as_secs_f64);
     }
     let slash = if shown.folder { "/" } else { "" };
     let key = format!("{}{}{slash}", below.prefix, shown.name);
@@ -317,7 +317,7 @@ fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first:
                 name: name.to_owned(),
                 folder: false,
                 size: Some(draft.size),
-                modified: Some(draft.modified.0 as f64 / 1000.0),
+                modified: Some(draft.modified.as_secs_f64()),
                 cached: None,
                 draft: stage,
             }),

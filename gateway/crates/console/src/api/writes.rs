@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use crate::Console;
 use crate::sampler::unix_time;
-use tidegate_plan::{ObjectId, ObjectKey, Version};
+use tidegate_plan::{ObjectId, ObjectKey, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::{Pending, RefusedChoice, ResolveError, Stage, Writers};
 
@@ -131,7 +131,7 @@ impl KnownVersions {
         known.get(id).and_then(|(_, theirs)| theirs.clone())
     }
 
-    /// Returns those whose version is not known.
+    /// Keeps the objects whose version is not known.
     fn unknown(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
         let known = self.known.lock().recover();
         let is_known = |id: &ObjectId| {
@@ -170,7 +170,7 @@ impl TheirVersion {
             exists: version.is_some(),
             etag: version.map(|version| version.etag.as_str().to_owned()),
             size: version.map(|version| version.size),
-            modified: modified.map(|time| time.0 as f64 / 1000.0),
+            modified: modified.map(Timestamp::as_secs_f64),
         }
     }
 }
@@ -187,33 +187,34 @@ fn refused(writers: &Writers) -> Vec<ObjectId> {
 pub(crate) async fn ask(console: &Console) {
     if let Some(writers) = &console.admin.writers {
         let _asking = console.versions.asking.lock().await;
-        ask_for(console, writers).await;
+        ask_for(console, writers, refused(writers)).await;
     }
 }
 
-/// Does the same in the background.
+/// Asks the bucket as [`ask`] does, in the background. Does nothing while another caller asks.
 pub(crate) fn ask_meanwhile(console: &Console) {
     let Some(writers) = &console.admin.writers else {
         return;
     };
-    if console.versions.unknown(refused(writers)).is_empty() {
+    let unknown = console.versions.unknown(refused(writers));
+    if unknown.is_empty() {
         return;
     }
     if let Ok(asking) = console.versions.asking.clone().try_lock_owned() {
         let (console, writers) = (console.clone(), writers.clone());
         tokio::spawn(async move {
             let _asking = asking;
-            ask_for(&console, &writers).await;
+            ask_for(&console, &writers, unknown).await;
         });
     }
 }
 
-async fn ask_for(console: &Console, writers: &Writers) {
+async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
     let theirs = async |id| {
         let version = writers.theirs(&id).await.ok()?;
         Some(TheirVersion::of(version.as_ref()))
     };
-    console.versions.ask(refused(writers), theirs).await;
+    console.versions.ask(ids, theirs).await;
 }
 
 /// Returns the objects that are not in the bucket yet, with the versions in it that are known.
@@ -246,7 +247,7 @@ fn draft(console: &Console, pending: Pending, theirs: Option<TheirVersion>) -> D
         spooled: pending.spooled,
         sent: pending.sent,
         next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
-        modified: pending.modified.0 as f64 / 1000.0,
+        modified: pending.modified.as_secs_f64(),
         base: pending.base.map(|base| base.etag.as_str().to_owned()),
         theirs,
     }

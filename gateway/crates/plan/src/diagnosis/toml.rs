@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::super::profile::DiskUse;
 use super::{RecommendedProfile, RecommendedSettings};
 
 impl fmt::Display for RecommendedSettings {
@@ -33,12 +32,7 @@ impl fmt::Display for RecommendedProfile {
         writeln!(f, "extends = \"stream\"")?;
         writeln!(f, "read_ahead = \"{}\"", self.read_ahead)?;
         writeln!(f, "streams = {}", self.streams)?;
-        let disk = match self.disk {
-            DiskUse::Off => "off",
-            DiskUse::First => "first",
-            DiskUse::Second => "second",
-        };
-        writeln!(f, "disk = \"{disk}\"")
+        writeln!(f, "disk = \"{}\"", self.disk.name())
     }
 }
 

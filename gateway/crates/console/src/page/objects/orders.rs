@@ -94,30 +94,31 @@ pub(crate) async fn act(
 
 /// Makes a link, for the reader to copy.
 async fn link(console: &Console, wanted: LinkOrder) -> Message {
-    let made = links::order(console, wanted).await;
-    let made = made.map(|link| {
-        let text = match (&link.key, link.expires) {
-            (Some(key), Some(end)) => {
-                let end = format::time(end);
-                format!("This link works until {end} UTC. The key {key} has signed it.")
-            }
-            _ => "This path is open to all.".to_owned(),
-        };
-        let begin = match link.url.starts_with('/') {
-            true => " It has no host, for `http.public_url` is not set.",
-            false => "",
-        };
-        (format!("{text}{begin}"), link.url)
-    });
-    let is_error = made.is_err();
-    let (text, copy) = match made {
-        Ok((text, url)) => (text, Some(url)),
-        Err(error) => (error.error, None),
+    let link = match links::order(console, wanted).await {
+        Ok(link) => link,
+        Err(error) => {
+            return Message {
+                text: error.error,
+                is_error: true,
+                copy: None,
+            };
+        }
+    };
+    let text = match (&link.key, link.expires) {
+        (Some(key), Some(end)) => {
+            let end = format::time(end);
+            format!("This link works until {end} UTC. The key {key} has signed it.")
+        }
+        _ => "This path is open to all.".to_owned(),
+    };
+    let begin = match link.url.starts_with('/') {
+        true => " It has no host, for `http.public_url` is not set.",
+        false => "",
     };
     Message {
-        text,
-        is_error,
-        copy,
+        text: format!("{text}{begin}"),
+        is_error: false,
+        copy: Some(link.url),
     }
 }
 
