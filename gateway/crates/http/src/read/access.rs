@@ -30,17 +30,16 @@ pub(super) struct Admission<'p> {
 
 /// A request that is not admitted, or not yet.
 #[derive(Debug)]
-pub(super) enum NotAdmitted<'s, 'p> {
+pub(super) enum NotAdmitted<'p> {
     /// The route's limits or access refuse it.
     Refused(RequestError),
     /// Others have to be asked: see [`Frontend::admit_by_others`].
-    Undecided(Undecided<'s, 'p>),
+    Undecided(Undecided<'p>),
 }
 
 /// A request on which the access cannot decide alone.
 #[derive(Debug)]
-pub(super) struct Undecided<'s, 'p> {
-    access: &'s RouteAccess,
+pub(super) struct Undecided<'p> {
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
@@ -76,10 +75,10 @@ impl Frontend {
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects. Or others have to be
     /// asked.
-    pub(super) fn admit<'s, 'p>(
+    pub(super) fn admit<'p>(
         &self,
-        request: ClosedRequest<'s, 'p>,
-    ) -> Result<Admission<'p>, NotAdmitted<'s, 'p>> {
+        request: ClosedRequest<'_, 'p>,
+    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
         let settings = &request.route.settings;
         let early = settings.limits.as_ref().filter(|_| !settings.limits_late());
         let early = early.map(|limits| self.enter(&limits.0, request.client(), None));
@@ -93,12 +92,12 @@ impl Frontend {
     }
 
     /// Judges a request by the access itself.
-    fn judge<'s, 'p>(
+    fn judge<'p>(
         &self,
-        access: &'s RouteAccess,
+        access: &RouteAccess,
         request: ClosedRequest<'_, 'p>,
         share: Option<Share>,
-    ) -> Result<Admission<'p>, NotAdmitted<'s, 'p>> {
+    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
         let asked = asked(access, request);
         match access.rules.check(&asked, self.engine.now()) {
             Verdict::Undecided {
@@ -106,7 +105,6 @@ impl Frontend {
                 refusal,
                 newer_keys,
             } => Err(NotAdmitted::Undecided(Undecided {
-                access,
                 below,
                 refusal,
                 newer_keys,
@@ -130,10 +128,11 @@ impl Frontend {
     pub(super) async fn admit_by_others<'p>(
         &self,
         request: ClosedRequest<'_, 'p>,
-        undecided: Undecided<'_, 'p>,
+        undecided: Undecided<'p>,
     ) -> Result<Admission<'p>, RequestError> {
+        let access = request.route.settings.access.as_ref();
+        let access = access.expect("an access has left it undecided");
         let Undecided {
-            access,
             below,
             mut refusal,
             newer_keys,
