@@ -214,7 +214,7 @@ async fn ffprobe_and_pdftotext_read_the_samples() {
 
 /// Files in a folder that the user names by mistake stay there.
 #[tokio::test]
-async fn a_folder_of_somebody_else_is_left_alone() {
+async fn a_folder_of_another_owner_is_left_alone() {
     let dir = tempfile::tempdir().expect("a folder");
     let theirs = dir.path().join("gateway/src");
     std::fs::create_dir_all(&theirs).expect("a folder");

@@ -97,7 +97,7 @@ fn inode(file: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn refuses_whoever_does_not_know_the_secret() {
+async fn refuses_a_caller_without_the_secret() {
     let site = Site::start().await;
     site.put("a", "text").await;
     let stranger = client(&site.origin, false);

@@ -130,7 +130,7 @@ const ILL: [(&str, Manner, &str); 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn receivers_that_are_ill_are_in_nobodys_way() {
+async fn receivers_that_are_ill_are_in_no_reader_s_way() {
     let world = World::new().await;
     let (mut hooks, mut receivers) = (String::new(), BTreeMap::new());
     for (name, manner, _) in ILL {

@@ -59,7 +59,7 @@ async fn write(writers: &Writers, source: &Arc<ReadContext>, number: u64, door: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closes_wait_for_nobody_and_everything_arrives_in_the_end() {
+async fn closes_wait_for_no_upload_and_everything_arrives_in_the_end() {
     let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
     let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
     let embedded = Embedded::start(folder.path()).await.expect("starts");

@@ -50,7 +50,7 @@ pub(crate) async fn put(
 }
 
 #[tokio::test]
-async fn only_who_shows_the_token_writes_and_only_where_it_is_allowed() {
+async fn only_a_client_with_the_token_writes_and_only_where_it_is_allowed() {
     let closed = Gateway::start().await;
     let got = put(&closed, "/k", &[], "x").await;
     assert_eq!(
@@ -77,7 +77,7 @@ async fn only_who_shows_the_token_writes_and_only_where_it_is_allowed() {
 
 /// Answers to wrong tokens wait, longer each time and only a few at once; answers to the right one never wait.
 #[tokio::test]
-async fn guesses_of_the_token_are_slowed_and_who_knows_it_is_not() {
+async fn guesses_of_the_token_are_slowed_and_its_holder_is_not() {
     let gateway = writable().await;
     let guess = async |n: u32| {
         let wrong = format!("Bearer guess-{n}");

@@ -14,7 +14,7 @@ use crate::{LONG, MIB};
 
 /// Programs go on in the folder below, so the loss must show in the readiness.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
+async fn a_mount_that_is_taken_away_is_no_longer_ready() {
     let store = FakeS3::start().await;
     store.bucket.put("file", "text");
     let mounted = Mounted::start(&store.settings(), "").await;

@@ -142,7 +142,7 @@ fn copied(from: &File) -> Vec<u8> {
 
 /// A reader that opens a file while it is filled bypasses the page cache, as its writer does.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_kernel_copies_for_who_joined_a_filler_is_of_one_version() {
+async fn what_the_kernel_copies_beside_a_filler_is_of_one_version() {
     const SIZE: usize = 300_000;
     let strict = "[[route]]\norigin = \"o\"\nprofile = \"strict\"\n[profile.strict]\n\
                   extends = \"documents\"\nttl = \"0s\"\nstale_while_revalidate = \"0s\"\n";

@@ -11,7 +11,7 @@ const NOBODY: [&str; 4] = [
 ];
 
 /// Reads a file as another user: returns its text or the error.
-async fn nobody_reads(desk: &Desk) -> Result<String, String> {
+async fn no_reader_reads(desk: &Desk) -> Result<String, String> {
     let read = desk
         .mounted
         .run(&[&NOBODY[..], &["cat", "file"]].concat())
@@ -44,7 +44,9 @@ async fn owners_permissions_and_space_are_as_configured() {
         shown,
         "1234 4321 750 directory\n1234 4321 640 regular file\n"
     );
-    let refused = nobody_reads(&desk).await.expect_err("nobody else may look");
+    let refused = no_reader_reads(&desk)
+        .await
+        .expect_err("nobody else may look");
     assert!(refused.contains("Permission denied"), "{refused}");
     desk.stop().await;
 }
@@ -53,7 +55,7 @@ async fn owners_permissions_and_space_are_as_configured() {
 async fn others_may_look_where_it_is_allowed_and_permissions_count() {
     let desk = Desk::start("allow_other = true\n").await;
     desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
-    assert_eq!(nobody_reads(&desk).await.as_deref(), Ok("here\n"));
+    assert_eq!(no_reader_reads(&desk).await.as_deref(), Ok("here\n"));
     let line = [
         &NOBODY[..],
         &["sh", "-c", "echo mine > other || rm -f file"],
@@ -67,7 +69,9 @@ async fn others_may_look_where_it_is_allowed_and_permissions_count() {
     desk.stop().await;
     let desk = Desk::start("allow_other = true\numask = \"077\"\n").await;
     desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
-    let refused = nobody_reads(&desk).await.expect_err("not even to be read");
+    let refused = no_reader_reads(&desk)
+        .await
+        .expect_err("not even to be read");
     assert!(refused.contains("Permission denied"), "{refused}");
     desk.stop().await;
 }

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_who_could_write_beneath_and_what_was_written() {
+    fn says_which_users_could_write_beneath_and_what_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let mode = |mode| {
             let mode = fs::Permissions::from_mode(mode);

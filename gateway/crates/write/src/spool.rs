@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobodys_goes_and_what_is_not_understood_stays() {
+    fn what_is_of_no_draft_goes_and_what_is_not_understood_stays() {
         let directory = tempfile::tempdir().expect("a folder");
         let write = |name: &str, bytes: &[u8]| {
             fs::write(directory.path().join(name), bytes).expect("written");

@@ -331,7 +331,7 @@ async fn bulk_passes_through_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_origin_that_fails_ahead_disturbs_nobody() {
+async fn an_origin_that_fails_ahead_disturbs_no_reader() {
     let (world, bytes) = far(16 * MIB, 20 * MIB, |_| {});
     // Two faults: even one request has enough tries for them.
     world.bucket.fail_next([Fault::Rate(20 * MIB)]);

@@ -88,7 +88,7 @@ async fn a_piece_tells_what_it_keeps_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_leaves_breaks_nobody() {
+async fn a_leader_that_leaves_breaks_no_follower() {
     let (world, bytes) = slow(4 * MIB, MIB);
     let leader = tokio::spawn({
         let world = world.clone();
@@ -109,7 +109,7 @@ async fn a_leader_that_leaves_breaks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_leaves_before_the_answer_breaks_nobody() {
+async fn a_leader_that_leaves_before_the_answer_breaks_no_follower() {
     let (world, bytes) = slow(MIB, MIB);
     let leader = tokio::spawn({
         let world = world.clone();
@@ -127,7 +127,7 @@ async fn a_leader_that_leaves_before_the_answer_breaks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_waits_for_is_dropped() {
+async fn a_question_without_a_waiter_is_dropped() {
     let (world, _) = slow(MIB, MIB);
     let asking = tokio::time::timeout(Duration::from_millis(500), world.get(KEY)).await;
     assert!(asking.is_err());
@@ -136,7 +136,7 @@ async fn a_question_that_nobody_waits_for_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fetch_that_nobody_wants_is_stopped() {
+async fn a_fetch_that_no_reader_wants_is_stopped() {
     let (world, _) = slow(64 * MIB, MIB);
     let object = world.get(KEY).await.expect("open");
     let mut reader = object.read_at(all(&object));

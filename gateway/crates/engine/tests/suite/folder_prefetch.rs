@@ -66,7 +66,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_through_a_folder_waits_for_few() {
+async fn a_walk_through_a_folder_waits_for_few() {
     let world = folder(400, Setup::default());
     world.list().await;
     let took = world.pass_through(0..400).await;
@@ -93,7 +93,7 @@ async fn as_many_as_the_profile_allows_are_on_their_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_fetched_that_nobody_comes_near() {
+async fn nothing_is_fetched_that_no_reader_comes_near() {
     // The folder is not listed, or is not read in its order, or the profile has no read-ahead.
     let unlisted = folder(50, Setup::default());
     unlisted.pass_through(0..50).await;
@@ -138,7 +138,7 @@ async fn what_changed_since_it_was_listed_is_read_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_what_is_fetched_ahead() {
+async fn no_reader_waits_for_what_is_fetched_ahead() {
     let mut setup = Setup::default();
     setup.origin.max_requests = 4;
     let world = folder(100, setup);
@@ -164,7 +164,7 @@ async fn nobody_waits_for_what_is_fetched_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_for_what_was_given_up_asks_for_himself() {
+async fn a_reader_of_what_was_given_up_asks_for_itself() {
     let world = folder(1, Setup::default());
     let refused = Fault::Refuse(OriginError::Unavailable("refused once"));
     world.bucket.fail_next([Fault::Latency(LATENCY), refused]);

@@ -246,7 +246,7 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
 
 /// A subscriber that keeps names hears of a purge once, and may not know this name yet.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_a_purge_overtakes_holds_for_nobody() {
+async fn an_answer_that_a_purge_overtakes_holds_for_no_reader() {
     let world = World::plain();
     for (purges, holds) in [("other", true), ("file", false), ("fi", false)] {
         world.bucket.put("file", "12345");

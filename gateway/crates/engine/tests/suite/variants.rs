@@ -94,7 +94,7 @@ fn pausing() -> FakeOrigin {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_run_serves_all_who_want_a_variant_at_a_time() {
+async fn one_run_serves_all_readers_of_a_variant_at_a_time() {
     let setup = Setup {
         budget: 48 * MIB,
         ..Setup::bucket(pausing())
@@ -129,7 +129,7 @@ async fn one_run_serves_all_who_want_a_variant_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn encoders_are_few_and_nobody_waits_for_one() {
+async fn encoders_are_few_and_no_reader_waits_for_one() {
     let world = Setup::bucket(pausing()).build();
     let counts = Counts::of(&world);
     let mut objects = Vec::new();

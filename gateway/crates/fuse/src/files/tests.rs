@@ -295,7 +295,7 @@ async fn what_the_origin_says_has_its_number() {
 
 /// A refusal says nothing about the bucket itself, however long it took.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_refused_keeps_nobody_from_others() {
+async fn a_name_that_is_refused_keeps_no_client_from_others() {
     let world = World::new();
     world.bucket.put("p/file", "x");
     let slow = Fault::Latency(Duration::from_secs(5));

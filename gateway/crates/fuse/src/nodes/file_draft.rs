@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fills_a_file_alone_goes_past_the_pages_and_so_does_who_joins() {
+    fn a_handle_that_fills_a_file_alone_goes_past_the_pages_and_so_do_those_that_join() {
         let mut slot = FileDraft::default();
         let first = slot.enter(Purpose::Fill, true);
         let reader = slot.enter(Purpose::Read, true);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_a_file_open_uses_the_pages() {
+    fn a_handle_that_finds_a_file_open_uses_the_pages() {
         let mut slot = FileDraft::default();
         let writer = slot.enter(Purpose::Write, true);
         let second = slot.enter(Purpose::Fill, true);

@@ -109,7 +109,7 @@ fn what_comes_after_a_removed_file_is_another() {
 }
 
 #[test]
-fn who_is_late_takes_the_name_from_nobody_else() {
+fn a_late_creator_takes_the_name_from_no_other() {
     let nodes = nodes();
     let old = nodes.tell(ROOT_INO, "p/a", false);
     nodes.unlink_node(&old);

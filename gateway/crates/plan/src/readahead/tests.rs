@@ -131,7 +131,7 @@ fn many_reads_that_arrive_out_of_order_are_one_sequence() {
 }
 
 #[test]
-fn who_skips_more_than_he_reads_begins_anew() {
+fn a_reader_that_skips_more_than_it_reads_begins_anew() {
     let mut cursor = after(2 * MIB, 1 << 30);
     assert!(cursor.continues(6 * MIB) && !cursor.continues(7 * MIB));
     let now = Duration::from_secs(1);

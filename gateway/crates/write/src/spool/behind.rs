@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_needs_the_disk_is_told_that_it_is_full_and_nothing_is_lost() {
+    fn a_write_on_a_full_disk_is_refused_and_nothing_is_lost() {
         let (behind, disk) = refused(0..3);
         let write = |range, block: &Bytes| disk.write(range, block);
         assert!(!behind.has_room() && !behind.wants_tending());

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_used_again_once_it_is_blank_and_nobody_has_it() {
+    fn one_is_used_again_once_it_is_blank_and_free() {
         let directory = tempfile::tempdir().expect("a folder");
         let slots = Slots::new(directory.path(), None);
         let mut first = slots.take().expect("made");

@@ -190,7 +190,7 @@ async fn all_handles_of_one_process_see_one_draft() {
 }
 
 #[tokio::test]
-async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_refused() {
+async fn the_last_of_two_that_create_wins_and_a_change_of_another_version_is_refused() {
     let desk = Desk::plain();
     desk.bucket().put(KEY, sample(1, 3 * PART));
     let changing = desk.change(KEY).await;

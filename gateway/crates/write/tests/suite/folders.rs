@@ -213,7 +213,7 @@ async fn a_page_is_listed_once_however_programs_walk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_at_the_same_time_shares_the_listing() {
+async fn readers_at_the_same_time_share_the_listing() {
     let world = World::plain();
     world.bucket.put("f/a", "x");
     for name in ["f/1", "f/2"] {
@@ -281,7 +281,7 @@ async fn a_listing_that_fails_or_is_cut_off_says_nothing() {
 
 /// A client with access to objects and not to listings still finds objects by their names.
 #[tokio::test(start_paused = true)]
-async fn who_may_not_list_asks_by_name() {
+async fn a_mount_that_may_not_list_asks_by_name() {
     let world = World::plain();
     world.bucket.put("f/a", "x");
     for name in ["f/1", "f/2"] {

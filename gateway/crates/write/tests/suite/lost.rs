@@ -73,7 +73,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
 
 /// The tag alone would prove nothing: another writer wrote the same bytes.
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_made_first_is_refused() {
+async fn what_another_client_made_first_is_refused() {
     let desk = Desk::plain();
     let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
     put(&writer, 0, &"lock".into()).await;
@@ -84,7 +84,7 @@ async fn what_somebody_else_made_first_is_refused() {
 
 /// A draft that is held open, and is completely in the bucket, does not preserve its object there.
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_deleted_can_be_made_anew() {
+async fn what_another_client_deleted_can_be_made_anew() {
     let desk = Desk::plain();
     desk.write(KEY, &"before".into()).await;
     let held = desk.change(KEY).await;

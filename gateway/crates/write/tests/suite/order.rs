@@ -111,7 +111,7 @@ async fn what_is_deleted_over_http_does_not_come_back() {
 
 /// An open handle is another writer, and the last of two wins.
 #[tokio::test(start_paused = true)]
-async fn who_has_it_open_goes_on() {
+async fn a_reader_that_has_it_open_goes_on() {
     let desk = Desk::new(Terms::background());
     let writer = desk.create(KEY).await;
     put(&writer, 0, &"of the mount".into()).await;
@@ -143,7 +143,7 @@ async fn a_deletion_that_fails_leaves_what_waits() {
 /// The origin hangs in the middle of a commit, and a caller that wants to begin anew, or to delete, stops waiting for
 /// it.
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
+async fn a_caller_that_gives_up_waiting_for_a_commit_has_changed_nothing() {
     let desk = Desk::new(Terms::background());
     let bytes = sample(1, 100);
     desk.bucket()

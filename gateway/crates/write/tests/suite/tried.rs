@@ -111,7 +111,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
 
 /// The store reports only that there is no such upload: it is completed, or it is gone.
 #[tokio::test(start_paused = true)]
-async fn a_completion_of_which_nobody_can_tell_is_neither() {
+async fn a_completion_that_cannot_be_told_is_neither() {
     for size in [1 << 30, 15 * PART] {
         let desk = Desk::new(Terms {
             size,
@@ -288,7 +288,7 @@ async fn what_is_written_after_a_rename_comes_back_under_the_new_name() {
 
 /// Lost bytes fail a close that would promise them; bytes that are cut off are not needed any more.
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_is_promised_by_nobody() {
+async fn what_is_lost_is_never_promised() {
     let desk = Desk::new(Terms {
         size: 15 * PART,
         ..Terms::default()

@@ -94,7 +94,7 @@ fn marks_that_wait_share_a_flush_and_blocks_are_used_again() {
 }
 
 #[test]
-fn a_mark_that_nobody_waits_for_is_let_go_of() {
+fn a_mark_without_a_waiter_is_let_go_of() {
     let folder = folder();
     let marks = start(&folder);
     let (token, told) = marks.mark(b"left".to_vec());

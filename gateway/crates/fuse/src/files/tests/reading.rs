@@ -120,7 +120,7 @@ async fn a_scan_starts_no_read_ahead() {
 
 /// A program that packs a folder of small files.
 #[tokio::test]
-async fn small_files_are_fetched_ahead_of_who_reads_one_after_another() {
+async fn small_files_are_fetched_ahead_of_a_reader_in_sequence() {
     const FILES: u64 = 20;
     let world = World::new();
     for n in 0..FILES {

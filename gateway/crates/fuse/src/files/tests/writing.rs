@@ -210,7 +210,7 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
 }
 
 #[tokio::test]
-async fn only_who_writes_says_that_it_is_complete() {
+async fn only_a_writer_says_that_it_is_complete() {
     let world = World::writable();
     let (init, us) = (1, std::process::id());
     let maker = Creator {
@@ -252,7 +252,7 @@ async fn what_may_not_be_written_is_refused() {
 
 /// The answer to an open carries no size: the kernel seeks by the size that it was told before.
 #[tokio::test]
-async fn who_writes_finds_the_end_where_it_is() {
+async fn a_writer_finds_the_end_where_it_is() {
     let world = World::writable();
     world.bucket.put("p/file", "12345");
     let ino = world.walk("file").await.ino.0;
@@ -269,7 +269,7 @@ async fn who_writes_finds_the_end_where_it_is() {
 
 /// A program that changes a file by its name cannot tell whether another writer's bytes are complete.
 #[tokio::test]
-async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
+async fn a_time_or_length_publishes_nothing_that_is_still_written() {
     let world = World::keeping();
     let (ino, handle) = world.create("file").await;
     world.write(handle, 0, "half").await;

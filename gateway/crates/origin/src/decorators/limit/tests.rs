@@ -106,7 +106,7 @@ async fn a_quarter_is_kept_free_of_what_is_fetched_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_may_come_for_never_waits() {
+async fn what_no_reader_may_come_for_never_waits() {
     let (fake, limit) = setup(4, 10);
     let spare = || Get {
         priority: Priority::Spare,
@@ -222,7 +222,7 @@ async fn clients_are_served_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_fills_the_queue_makes_room_for_others() {
+async fn a_writer_that_fills_the_queue_makes_room_for_others() {
     let (_, limit) = setup(1, 3);
     let running = content(&*limit, get(None)).await.expect("content");
     let ask = |of| Box::pin(client::run_for_client(client(of), limit.get(get(None))));

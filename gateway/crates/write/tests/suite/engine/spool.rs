@@ -63,7 +63,7 @@ async fn a_spool_that_is_small_takes_an_object_that_is_not() {
 }
 
 #[tokio::test]
-async fn who_goes_back_and_forth_gets_back_what_is_gone() {
+async fn a_reader_that_goes_back_and_forth_gets_back_what_is_gone() {
     let desk = Desk::new(Terms {
         size: 20 * PART,
         ..Terms::default()
@@ -151,7 +151,7 @@ async fn a_spool_belongs_to_one_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_sends_is_counted_in_a_spool_that_nobody_has() {
+async fn what_is_never_sent_is_counted_in_a_spool_that_no_process_has() {
     let desk = Desk::plain();
     let writer = desk.create("folder/object").await;
     put(&writer, 0, &Bytes::from_static(b"safe")).await;

@@ -41,7 +41,7 @@ async fn what_changes_here_during_a_listing_stays() {
 
 /// A reader that comes after a change does not join a listing from before it.
 #[tokio::test(start_paused = true)]
-async fn who_reads_a_folder_after_a_change_sees_it() {
+async fn a_reader_of_a_folder_sees_an_earlier_change() {
     let desk = Desk::plain();
     let world = &desk.world;
     world.bucket.put("f/a", "x");

@@ -30,7 +30,7 @@ async fn an_object_with_copied_parts_is_completed_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_that_somebody_gave_up_is_begun_anew() {
+async fn an_upload_that_was_given_up_is_begun_anew() {
     let desk = Desk::plain();
     let bytes = sample(1, 5 * PART);
     let writer = desk.create(KEY).await;

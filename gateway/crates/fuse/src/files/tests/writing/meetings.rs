@@ -20,7 +20,7 @@ const TRUNCATE: OpenFlags = OpenFlags(0o1001);
 
 /// A file that is opened during its rename is not the file that has the other name then.
 #[tokio::test(start_paused = true)]
-async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed() {
+async fn a_writer_that_begins_during_a_rename_does_not_write_to_what_is_renamed() {
     let world = World::writable();
     world.bucket.put("p/f", "old");
     let ino = world.walk("f").await.ino.0;
@@ -50,7 +50,7 @@ async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_begins_to_write_during_a_removal_finds_it_gone() {
+async fn a_writer_that_begins_during_a_removal_finds_it_gone() {
     let world = World::writable();
     world.bucket.put("p/f", "old");
     let ino = world.walk("f").await.ino.0;
@@ -96,7 +96,7 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
 
 /// The kernel copies and maps through the pages, whatever a handle was told.
 #[tokio::test]
-async fn who_goes_past_the_pages_keeps_another_version_from_them() {
+async fn a_handle_past_the_pages_keeps_another_version_from_them() {
     let world = World::writable();
     let created = world
         .files
@@ -128,7 +128,7 @@ async fn who_goes_past_the_pages_keeps_another_version_from_them() {
 
 /// `tail -f log &`, and then `: > log`.
 #[tokio::test(start_paused = true)]
-async fn what_is_written_is_published_though_somebody_reads_on() {
+async fn what_is_written_is_published_though_a_reader_goes_on() {
     for refused in [false, true] {
         let world = World::writable();
         world.bucket.put("p/log", "before");
@@ -255,7 +255,7 @@ async fn a_read_during_a_rename_finds_its_bytes() {
 
 /// The removal is carried out all the same, and its node's number is not given to a new file of that name.
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
+async fn a_removal_whose_caller_has_gone_takes_the_name_too() {
     let world = World::writable();
     world.bucket.put("p/f", "old");
     let ino = world.walk("f").await.ino.0;

@@ -56,7 +56,7 @@ async fn a_file_that_was_written_keeps_the_time_that_was_told_at_its_close() {
 }
 
 #[tokio::test]
-async fn who_opens_a_file_to_write_and_writes_nothing_moves_no_time() {
+async fn an_open_to_write_without_a_write_moves_no_time() {
     let world = World::writable();
     world.bucket.put("p/file", "before");
     let before = world.times("file", "the beginning").await;

@@ -128,7 +128,7 @@ proptest! {
 
     /// The same, with a thread that writes the blocks meanwhile, and another that reads.
     #[test]
-    fn is_what_was_written_whoever_is_faster(
+    fn is_what_was_written_whichever_side_is_faster(
         steps in proptest::collection::vec(step(), 1..24),
         lets_go in proptest::collection::vec(any::<Index>(), 1..8),
     ) {
@@ -212,7 +212,7 @@ fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
 
 /// An image that begins after its header: each write ends one block and begins the next.
 #[test]
-fn who_writes_across_blocks_waits_for_no_disk_either() {
+fn a_write_across_blocks_waits_for_no_disk_either() {
     let Some((_directory, data)) = direct_data() else {
         return;
     };
