@@ -46,7 +46,7 @@ pub(super) struct PreparedEvents {
     sources: Vec<Arc<Source>>,
     /// The subscriptions among them that have not begun.
     new: Vec<NewSource>,
-    /// Those in force.
+    /// The subscriptions in force.
     present: Vec<Arc<Source>>,
     metrics: Metrics,
 }
@@ -141,14 +141,18 @@ impl BucketEvents {
 
 impl Drop for PreparedEvents {
     fn drop(&mut self) {
-        let new: Vec<_> = self.new.iter().map(|new| new.source.clone()).collect();
-        forget_all(&self.metrics, &new, &self.present);
+        let new = self.new.iter().map(|new| &new.source);
+        forget_all(&self.metrics, new, &self.present);
     }
 }
 
 /// Removes the metrics of subscriptions whose names none of the others has.
-fn forget_all(metrics: &Metrics, gone: &[Arc<Source>], others: &[Arc<Source>]) {
-    for name in gone.iter().map(|source| source.settings.name()) {
+fn forget_all<'a>(
+    metrics: &Metrics,
+    gone: impl IntoIterator<Item = &'a Arc<Source>>,
+    others: &[Arc<Source>],
+) {
+    for name in gone.into_iter().map(|source| source.settings.name()) {
         if !others.iter().any(|source| source.settings.name() == name) {
             metrics.forget(name);
         }

@@ -183,8 +183,8 @@ impl Gateway {
         }
     }
 
-    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 21 s: 5 s each for
-    /// subscriptions, fleet, hooks and the admin listener, and 1 s for traces.
+    /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 21 s: 5 s
+    /// each for subscriptions, fleet, hooks and the admin listener, and 1 s for traces.
     pub async fn stop(self) {
         self.draining.cancel();
         let deadline = self.control.drain();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_nats::{ConnectOptions, Event, Message, ServerAddr};
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::GapReason;
@@ -35,9 +35,6 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// A server that does not answer for this long is left for another.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The last acknowledgements are sent within this time.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time between two checks that a silent server is there; the connection ends after two without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -155,7 +152,6 @@ impl NatsReceiver {
                 }
             };
             if stop.is_cancelled() {
-                let _ = timeout(FLUSH_TIMEOUT, client.flush()).await;
                 return;
             }
             match received {

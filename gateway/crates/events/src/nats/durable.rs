@@ -7,6 +7,7 @@ use async_nats::jetstream::consumer::pull::{self, Config};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::{self, AckKind, Message};
 use futures_util::{Stream, StreamExt as _, stream};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::sequence::Sequences;
@@ -23,6 +24,9 @@ const REDELIVERY_DELAY: Duration = Duration::from_secs(1);
 
 /// A consumer that no gateway uses for so long is removed by the server.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The last acknowledgements are sent within this time.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The messages that are delivered and not acknowledged.
 const MAX_UNACKNOWLEDGED: i64 = 512;
@@ -61,6 +65,9 @@ pub(super) async fn receive(
             }
         });
     let count = apply_all(sound, |message| acknowledge(subscription, message)).await;
+    if stop.is_cancelled() {
+        let _ = timeout(FLUSH_TIMEOUT, client.flush()).await;
+    }
     match failure {
         Some(error) => Err(error.into()),
         None => Ok(count),
