@@ -9,6 +9,7 @@ use async_nats::jetstream;
 use aws_sdk_s3::types::{
     Delete, Event, NotificationConfiguration, ObjectIdentifier, QueueConfiguration,
 };
+use http::Method;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -39,7 +40,7 @@ mod reload;
 mod serving;
 
 use bucket::Bucket;
-use gateway::Whole;
+use gateway::{Whole, ask};
 use minio::{Minio, SECRET, USER};
 use nats::Nats;
 use ports::free_addr;
@@ -111,42 +112,48 @@ impl World {
         self.gateway.as_ref().expect("it runs")
     }
 
-    /// Waits until the gateway knows that events arrive, or that they do not.
     async fn alive(&self, alive: u64) {
-        let since = Instant::now();
-        while self
-            .gateway()
-            .metric(&["tidegate_bucket_events_alive{"])
-            .await
-            != alive
-        {
-            let metrics = || async { self.gateway().look("/metrics").await.text() };
-            assert!(since.elapsed() < LONG, "{}", metrics().await);
-            sleep(Duration::from_millis(20)).await;
-        }
+        wait_for_events(self.gateway().admin, alive).await;
     }
 
-    /// Waits until a read has this status and this body.
     async fn reads(&self, path: &str, status: u16, body: &str) {
-        let since = Instant::now();
-        loop {
-            let got = self.gateway().get(path, &[]).await;
-            if got.status == status && (status != 200 || got.body == body.as_bytes()) {
-                return;
-            }
-            assert!(
-                since.elapsed() < LONG,
-                "{path}: {} {}",
-                got.status,
-                got.text()
-            );
-            sleep(Duration::from_millis(5)).await;
-        }
+        wait_for_read(self.gateway().http, path, (status, body)).await;
     }
 
     async fn applied(&self) -> u64 {
         let applied = ["tidegate_bucket_events_total{", "result=\"applied\""];
         self.gateway().metric(&applied).await
+    }
+}
+
+/// Waits until a gateway knows that events arrive, or that they do not.
+async fn wait_for_events(admin: SocketAddr, alive: u64) {
+    let since = Instant::now();
+    loop {
+        let metrics = ask(admin, Method::GET, "/metrics", &[]).await;
+        if metrics.metric(&["tidegate_bucket_events_alive{"]) == alive {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "{}", metrics.text());
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until a read has this status and this body.
+async fn wait_for_read(http: SocketAddr, path: &str, (status, body): (u16, &str)) {
+    let since = Instant::now();
+    loop {
+        let got = ask(http, Method::GET, path, &[]).await;
+        if got.status == status && (status != 200 || got.body == body.as_bytes()) {
+            return;
+        }
+        assert!(
+            since.elapsed() < LONG,
+            "{path}: {} {}",
+            got.status,
+            got.text()
+        );
+        sleep(Duration::from_millis(5)).await;
     }
 }
 

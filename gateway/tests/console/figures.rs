@@ -13,8 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tidegate::app::{Gateway, Sockets};
-use tidegate_config::Environment;
+use tidegate::app::Sockets;
 use tidegate_socket::Listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket};
@@ -123,32 +122,17 @@ async fn figures_of_a_folder_of_100_000_keys() {
     gateway.stop().await;
 }
 
-/// Starts a gateway whose answers wait in it rather than in the kernel, and returns the addresses of its listeners. The
-/// buffers that the kernel would give to 2,000 readers are 2 GB: more than this machine's TCP may have, so that each of its
-/// connections would wait for retransmissions (tcp(7), `tcp_mem`).
-async fn start_with_small_buffers(toml: &str) -> (Gateway, SocketAddr, SocketAddr) {
-    let listen = |buffer| {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        if let Some(buffer) = buffer {
-            socket.set_send_buffer_size(buffer).expect("set");
-        }
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        socket.bind(any).expect("a free port");
-        let listener = socket.listen(1024).expect("it listens");
-        let address = listener.local_addr().expect("bound");
-        let listener = listener.into_std().expect("a socket");
-        (Listener::from_std(listener).expect("a socket"), address)
-    };
-    let ((http, http_address), (admin, admin_address)) = (listen(Some(64 << 10)), listen(None));
-    let env = Environment::default();
-    let loaded = tidegate_config::parse("test.toml", toml, &env).expect("a right configuration");
-    let http = vec![http];
-    let gateway = Gateway::start(loaded, &env, Sockets { http, admin }).await;
-    let gateway = gateway.expect("it starts");
-    while ask(admin_address, Method::GET, "/readyz", &[]).await.status != 200 {
-        tokio::task::yield_now().await;
-    }
-    (gateway, http_address, admin_address)
+/// Listens with small send buffers, so that answers wait in the gateway rather than in the kernel. The buffers that the kernel
+/// would give to 2,000 readers are 2 GB: more than this machine's TCP may have, so that each of its connections would wait
+/// for retransmissions (tcp(7), `tcp_mem`).
+fn listen_with_small_buffers() -> Listener {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_send_buffer_size(64 << 10).expect("set");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(any).expect("a free port");
+    let listener = socket.listen(1024).expect("it listens");
+    let listener = listener.into_std().expect("a socket");
+    Listener::from_std(listener).expect("a socket")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,12 +142,15 @@ async fn figures_of_2_000_readers() {
     world.put("large.bin", &sample(32 << 20, 1)).await;
     // Its readers take nothing meanwhile.
     let patient = format!("{}[http]\nwrite_timeout = \"10m\"\n", configuration(&world));
-    let (gateway, http, admin) = start_with_small_buffers(&patient).await;
+    let exchange = |sockets: &mut Sockets| sockets.http = vec![listen_with_small_buffers()];
+    let gateway = Whole::try_start_with(&patient, exchange).await;
+    let gateway = gateway.expect("it starts");
+    gateway.ready().await;
     let mut readers = Vec::new();
     for _ in 0..READERS {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("set");
-        let mut io = socket.connect(http).await.expect("listening");
+        let mut io = socket.connect(gateway.http).await.expect("listening");
         io.write_all(b"GET /large.bin HTTP/1.1\r\nhost: t\r\n\r\n")
             .await
             .expect("sent");
@@ -174,7 +161,7 @@ async fn figures_of_2_000_readers() {
     let mut times = Vec::new();
     for _ in 0..20 {
         let begun = Instant::now();
-        let got = ask(admin, Method::GET, "/api/v1/streams", &[AUTH]).await;
+        let got = ask(gateway.admin, Method::GET, "/api/v1/streams", &[AUTH]).await;
         times.push(begun.elapsed());
         let list: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
         assert_eq!(list["streams"].as_array().map(Vec::len), Some(READERS));

@@ -35,6 +35,14 @@ impl Whole {
 
     /// Does the same, and returns the error if it does not start.
     pub(crate) async fn try_start(toml: &str) -> anyhow::Result<Self> {
+        Self::try_start_with(toml, |_| ()).await
+    }
+
+    /// Does the same, with sockets that `exchange` has looked at.
+    pub(crate) async fn try_start_with(
+        toml: &str,
+        exchange: impl FnOnce(&mut Sockets),
+    ) -> anyhow::Result<Self> {
         let env = Environment::default();
         let loaded = tidegate_config::parse("test.toml", toml, &env);
         let mut loaded = loaded.expect("a right configuration");
@@ -44,7 +52,8 @@ impl Whole {
         config.http.listen.0.truncate(1);
         config.http.listen.0[0].address = any.clone();
         config.admin.listen.address = any;
-        let sockets = Sockets::bind(config).await.expect("free ports");
+        let mut sockets = Sockets::bind(config).await.expect("free ports");
+        exchange(&mut sockets);
         let (http, admin) = (bound(&sockets.http[0]), bound(&sockets.admin));
         Ok(Self {
             gateway: Gateway::start(loaded, &env, sockets).await?,
