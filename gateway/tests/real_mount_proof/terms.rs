@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 
 /// The start of a command line that runs as a user other than root and the owner.
-const NOBODY: [&str; 4] = [
+const ANOTHER_USER: [&str; 4] = [
     "setpriv",
     "--reuid=65534",
     "--regid=65534",
@@ -11,10 +11,10 @@ const NOBODY: [&str; 4] = [
 ];
 
 /// Reads a file as another user: returns its text or the error.
-async fn no_reader_reads(desk: &Desk) -> Result<String, String> {
+async fn read_as_another_user(desk: &Desk) -> Result<String, String> {
     let read = desk
         .mounted
-        .run(&[&NOBODY[..], &["cat", "file"]].concat())
+        .run(&[&ANOTHER_USER[..], &["cat", "file"]].concat())
         .await;
     let text = |bytes| String::from_utf8(bytes).expect("text");
     match read.status.success() {
@@ -44,9 +44,9 @@ async fn owners_permissions_and_space_are_as_configured() {
         shown,
         "1234 4321 750 directory\n1234 4321 640 regular file\n"
     );
-    let refused = no_reader_reads(&desk)
+    let refused = read_as_another_user(&desk)
         .await
-        .expect_err("nobody else may look");
+        .expect_err("no other user may look");
     assert!(refused.contains("Permission denied"), "{refused}");
     desk.stop().await;
 }
@@ -55,9 +55,9 @@ async fn owners_permissions_and_space_are_as_configured() {
 async fn others_may_look_where_it_is_allowed_and_permissions_count() {
     let desk = Desk::start("allow_other = true\n").await;
     desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
-    assert_eq!(no_reader_reads(&desk).await.as_deref(), Ok("here\n"));
+    assert_eq!(read_as_another_user(&desk).await.as_deref(), Ok("here\n"));
     let line = [
-        &NOBODY[..],
+        &ANOTHER_USER[..],
         &["sh", "-c", "echo mine > other || rm -f file"],
     ]
     .concat();
@@ -69,7 +69,7 @@ async fn others_may_look_where_it_is_allowed_and_permissions_count() {
     desk.stop().await;
     let desk = Desk::start("allow_other = true\numask = \"077\"\n").await;
     desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
-    let refused = no_reader_reads(&desk)
+    let refused = read_as_another_user(&desk)
         .await
         .expect_err("not even to be read");
     assert!(refused.contains("Permission denied"), "{refused}");

@@ -281,7 +281,7 @@ async fn a_listing_that_fails_or_is_cut_off_says_nothing() {
 
 /// A client with access to objects and not to listings still finds objects by their names.
 #[tokio::test(start_paused = true)]
-async fn a_mount_that_may_not_list_asks_by_name() {
+async fn a_client_that_may_not_list_asks_by_name() {
     let world = World::plain();
     world.bucket.put("f/a", "x");
     for name in ["f/1", "f/2"] {

@@ -111,7 +111,7 @@ async fn what_is_deleted_over_http_does_not_come_back() {
 
 /// An open handle is another writer, and the last of two wins.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_has_it_open_goes_on() {
+async fn a_writer_that_has_it_open_goes_on() {
     let desk = Desk::new(Terms::background());
     let writer = desk.create(KEY).await;
     put(&writer, 0, &"of the mount".into()).await;

@@ -111,7 +111,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
 
 /// The store reports only that there is no such upload: it is completed, or it is gone.
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_cannot_be_told_is_neither() {
+async fn a_completion_whose_outcome_is_unknown_is_neither() {
     for size in [1 << 30, 15 * PART] {
         let desk = Desk::new(Terms {
             size,

@@ -222,7 +222,7 @@ async fn clients_are_served_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_fills_the_queue_makes_room_for_others() {
+async fn a_client_that_fills_the_queue_makes_room_for_others() {
     let (_, limit) = setup(1, 3);
     let running = content(&*limit, get(None)).await.expect("content");
     let ask = |of| Box::pin(client::run_for_client(client(of), limit.get(get(None))));
