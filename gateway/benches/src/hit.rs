@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate_benches::ways::{HOST, WAYS, Way};
 use tidegate_benches::{Hot, SIZE};
+use tidegate_socket::Connection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 fn main() -> io::Result<()> {
@@ -52,6 +53,8 @@ enum Answer {
     All,
     Bytes(usize),
 }
+
+impl Connection for Socket {}
 
 impl Socket {
     fn new(hits: u32, way: &Way) -> Self {

@@ -38,12 +38,11 @@ use std::time::Duration;
 use ::http::request::Parts;
 use ::http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
-use tidegate_socket::{Listener, Peer};
+use tidegate_socket::{Connection, Listener, Peer};
 use tidegate_telemetry::trace::{self, Tracer};
 use tidegate_write::WritePath;
 
@@ -187,7 +186,7 @@ impl Frontend {
     /// Serves one connection that was accepted elsewhere, until its client ends it or a deadline passes.
     pub async fn serve_stream<S>(self, stream: S)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Connection + Send + 'static,
     {
         let peer = Peer::default();
         connection::run(Arc::new(self.context()), stream, peer, Shutdown::default()).await;

@@ -187,6 +187,11 @@ impl<S> BoundedSocket<S> {
         }
     }
 
+    /// Returns the socket.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Returns whether nothing shows that the client speaks another protocol.
     fn speaks_tls(&self) -> bool {
         self.is_open || self.first.is_none_or(|byte| byte == HANDSHAKE_RECORD)

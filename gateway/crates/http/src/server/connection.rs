@@ -22,7 +22,7 @@ use super::live_settings::LiveSettings;
 use super::streams::CountedBytes;
 use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
 use crate::metrics::Metrics;
-use tidegate_socket::Peer;
+use tidegate_socket::{Connection, Peer};
 
 /// The two stages of the process's end: first graceful, then not.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ pub(crate) async fn run<H: Handler, S>(
     peer: Peer,
     shutdown: Shutdown,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Connection + Send + 'static,
 {
     let activity = Arc::new(ConnectionActivity::new(context.metrics.clone()));
     let watched = WatchedSocket {
@@ -96,21 +96,21 @@ pub(crate) async fn run<H: Handler, S>(
             false => &shutdown.drain,
         };
         let event = pin!(next_event(signal, next_check));
-        let served = poll_fn(|cx| {
-            let polled = connection.as_mut().poll(cx);
-            activity.settle();
-            polled
-        });
+        let served = poll_fn(|cx| poll_once(connection.as_mut(), &activity, cx));
         let event = tokio::select! {
             biased;
-            result = served => {
-                if let Err(error) = result {
-                    tracing::debug!(%error, "connection ended");
-                }
-                return;
-            }
+            result = served => return log_end(result),
             event = Dormant::new(event) => event,
         };
+        if matches!(event, Event::Check) {
+            let served = poll_fn(|cx| {
+                let retried = retry_write(connection.as_mut(), &activity, cx);
+                Poll::Ready(retried)
+            });
+            if let Poll::Ready(result) = served.await {
+                return log_end(result);
+            }
+        }
         match event {
             Event::Shutdown if draining => return,
             Event::Shutdown => {
@@ -130,6 +130,36 @@ pub(crate) async fn run<H: Handler, S>(
                 }
             },
         }
+    }
+}
+
+/// Lets a connection go on as far as it can without waiting.
+fn poll_once<C: Future>(
+    connection: Pin<&mut C>,
+    activity: &ConnectionActivity,
+    cx: &mut Context<'_>,
+) -> Poll<C::Output> {
+    let polled = connection.poll(cx);
+    activity.settle();
+    polled
+}
+
+/// Does the same, and a write that waits asks the kernel for room: the client may have taken bytes, and too few for the
+/// kernel to report room by itself.
+fn retry_write<C: Future>(
+    connection: Pin<&mut C>,
+    activity: &ConnectionActivity,
+    cx: &mut Context<'_>,
+) -> Poll<C::Output> {
+    activity.set_retries(true);
+    let polled = poll_once(connection, activity, cx);
+    activity.set_retries(false);
+    polled
+}
+
+fn log_end<E: std::fmt::Display>(result: Result<(), E>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended");
     }
 }
 
@@ -179,7 +209,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> WatchedSocket<S> {
+impl<S: Connection> WatchedSocket<S> {
+    /// Returns the socket for a write.
+    fn writer(&mut self) -> Pin<&mut S> {
+        if self.activity.retries() {
+            self.stream.retry_write();
+        }
+        Pin::new(&mut self.stream)
+    }
+
     fn record(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
             self.activity.record_write();
@@ -188,13 +226,13 @@ impl<S: AsyncWrite + Unpin> WatchedSocket<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
+impl<S: Connection> AsyncWrite for WatchedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let polled = self.writer().poll_write(cx, buf);
         self.record(polled)
     }
 
@@ -203,7 +241,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let polled = self.writer().poll_write_vectored(cx, bufs);
         self.record(polled)
     }
 
@@ -212,7 +250,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.writer().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -25,6 +25,7 @@ use tidegate_plan::Listen;
 use tidegate_socket::Peer;
 
 mod control;
+mod slow_client;
 
 /// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);
@@ -41,6 +42,18 @@ struct FakeHandler {
     metrics: Arc<Metrics>,
     arrived: Notify,
     go: Notify,
+}
+
+impl FakeHandler {
+    fn new(size: usize, metrics: Arc<Metrics>) -> Self {
+        Self {
+            fake: Fake::new(size, 256 << 10),
+            memory: Arc::new(ClientMemory::new(usize::MAX)),
+            metrics,
+            arrived: Notify::new(),
+            go: Notify::new(),
+        }
+    }
 }
 
 impl Handler for FakeHandler {
@@ -106,13 +119,7 @@ impl Running {
 
     fn serving(address: Listen, size: usize, settings: LiveSettings, changes: Changes) -> Self {
         let metrics = Arc::new(Metrics::default());
-        let handler = Arc::new(FakeHandler {
-            fake: Fake::new(size, 256 << 10),
-            memory: Arc::new(ClientMemory::new(usize::MAX)),
-            metrics: metrics.clone(),
-            arrived: Notify::new(),
-            go: Notify::new(),
-        });
+        let handler = Arc::new(FakeHandler::new(size, metrics.clone()));
         let context = ConnectionContext::new(handler.clone(), settings, metrics);
         let stop = CancellationToken::new();
         let server = Arc::new(Server::new(context));

@@ -2,7 +2,8 @@
 //!
 //! The socket's wrapper and the answers on it record their progress. A watchdog reads the record now and then and ends
 //! the connection when a deadline has passed. That costs one timer a connection instead of one a wait. A deadline is
-//! noticed late by at most the shortest of the three.
+//! noticed late by at most the shortest of the three. Before each look, a write that waits asks the kernel for room: it
+//! reports room only after the client has taken a third of what it keeps.
 //!
 //! Over HTTP/2, traffic on the socket proves nothing: PING and SETTINGS are answered, and pings sent, for a client that
 //! takes no bytes. There each stream has its own stall deadline (see [`super::streams`]), and the connection is idle
@@ -32,6 +33,8 @@ pub(crate) struct ConnectionActivity {
     /// Whether bytes were written, and whether a head began to arrive, since the connection was polled.
     wrote: AtomicBool,
     head_begun: AtomicBool,
+    /// Whether a write that waits asks the kernel for room.
+    retries: AtomicBool,
     /// Requests in flight over HTTP/1.
     requests: AtomicU32,
     /// The part of them that waits for the server, not for the client.
@@ -73,6 +76,7 @@ impl ConnectionActivity {
             head_since: AtomicU64::new(1),
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
+            retries: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             waiting_requests: AtomicU32::new(0),
             multiplexed: AtomicBool::new(false),
@@ -94,6 +98,16 @@ impl ConnectionActivity {
     /// Records bytes written to the socket.
     pub(crate) fn record_write(&self) {
         self.wrote.store(true, Relaxed);
+    }
+
+    /// Sets whether a write that waits asks the kernel for room.
+    pub(crate) fn set_retries(&self, retries: bool) {
+        self.retries.store(retries, Relaxed);
+    }
+
+    /// Returns whether a write that waits asks the kernel for room.
+    pub(crate) fn retries(&self) -> bool {
+        self.retries.load(Relaxed)
     }
 
     /// Records bytes that arrived from the client.

@@ -1,0 +1,268 @@
+//! A connection of any kind, whose writes can ask the kernel before it reports room.
+//!
+//! The kernel reports room only after a third of its buffer is free (`sk_stream_min_wspace` of Linux; three quarters of a
+//! Unix socket's). A client that takes its bytes slowly, but steadily, may need minutes for that, and looks meanwhile
+//! like one that takes none. [`Connection::retry_write`] tells the two apart.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use tidegate_tls::TlsStream;
+
+/// A connection that carries requests and answers.
+pub trait Connection: AsyncRead + AsyncWrite + Unpin {
+    /// Lets the next write ask the kernel for room even if the kernel has reported none. A connection that has no kernel
+    /// below it need not do anything.
+    fn retry_write(&mut self) {}
+}
+
+/// A connection that a [`Listener`](crate::Listener) has accepted.
+#[derive(Debug)]
+pub struct Stream(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(Socket<TcpStream>),
+    Unix(Socket<UnixStream>),
+    /// Encrypted, over one of the others.
+    Tls(Box<TlsStream<Stream>>),
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self(Kind::Tcp(Socket::new(stream)))
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Self(Kind::Unix(Socket::new(stream)))
+    }
+}
+
+impl From<TlsStream<Self>> for Stream {
+    fn from(stream: TlsStream<Self>) -> Self {
+        Self(Kind::Tls(Box::new(stream)))
+    }
+}
+
+impl Connection for Stream {
+    fn retry_write(&mut self) {
+        match &mut self.0 {
+            Kind::Tcp(socket) => socket.retries = true,
+            Kind::Unix(socket) => socket.retries = true,
+            Kind::Tls(stream) => stream.get_mut().0.get_mut().retry_write(),
+        }
+    }
+}
+
+/// Calls the same method on any kind of stream.
+macro_rules! on_any {
+    ($self:ident, $method:ident ( $($argument:expr),* )) => {
+        match &mut $self.get_mut().0 {
+            Kind::Tcp(stream) => Pin::new(stream).$method($($argument),*),
+            Kind::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            Kind::Tls(stream) => Pin::new(&mut **stream).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_any!(self, poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_any!(self, poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_any!(self, poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_any!(self, poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_any!(self, poll_shutdown(cx))
+    }
+}
+
+/// A socket of the kernel.
+#[derive(Debug)]
+struct Socket<S> {
+    stream: S,
+    /// Whether a write that would wait asks the kernel once more.
+    retries: bool,
+}
+
+impl<S: AsFd> Socket<S> {
+    fn new(stream: S) -> Self {
+        Self {
+            stream,
+            retries: false,
+        }
+    }
+
+    /// Sends past a write that waits. That write has left its waker, so the caller may wait on.
+    fn or_retry(
+        &mut self,
+        polled: Poll<io::Result<usize>>,
+        send: impl FnOnce(SockRef<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if polled.is_ready() || !std::mem::take(&mut self.retries) {
+            return polled;
+        }
+        match send(SockRef::from(&self.stream)) {
+            Err(error) if is_no_room(&error) => Poll::Pending,
+            sent => Poll::Ready(sent),
+        }
+    }
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.or_retry(polled, |socket| socket.send(buf))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.or_retry(polled, |socket| socket.send_vectored(bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Writes until the stream would wait; returns the number of bytes that it took.
+    async fn fill(stream: &mut (impl AsyncWrite + Unpin)) -> usize {
+        let (bytes, mut taken) = (vec![7; 64 << 10], 0);
+        while let Some(written) = try_write(stream, &bytes).await {
+            taken += written;
+        }
+        taken
+    }
+
+    /// Returns the number of bytes that one write took, or `None` if it waits.
+    async fn try_write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Option<usize> {
+        poll_fn(|cx| {
+            let slices = [IoSlice::new(bytes)];
+            match Pin::new(&mut *stream).poll_write_vectored(cx, &slices) {
+                Poll::Ready(written) => Poll::Ready(Some(written.expect("the client is there"))),
+                Poll::Pending => Poll::Ready(None),
+            }
+        })
+        .await
+    }
+
+    /// Fills `stream`, lets the client take a little, and writes past the kernel's report, until the kernel has the room.
+    async fn writes_what_little_was_taken(
+        mut stream: Stream,
+        mut client: impl AsyncRead + Unpin,
+        little: usize,
+    ) {
+        fill(&mut stream).await;
+        stream.retry_write();
+        while try_write(&mut stream, &[7; 4096]).await.is_some() {
+            stream.retry_write();
+        }
+        let mut taken = vec![0; little];
+        client.read_exact(&mut taken).await.expect("bytes");
+        // The kernel moves the bytes in its own time.
+        let written = async {
+            loop {
+                stream.retry_write();
+                if let Some(written) = try_write(&mut stream, &[7; 1024]).await {
+                    return written;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let written = timeout(Duration::from_secs(30), written).await;
+        assert!(written.expect("room is found") > 0);
+    }
+
+    #[tokio::test]
+    async fn a_write_finds_the_room_that_the_kernel_does_not_report_yet() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let client = TcpStream::connect(address).await.expect("listening");
+        let (stream, _) = listener.accept().await.expect("a connection");
+        writes_what_little_was_taken(stream.into(), client, 256 << 10).await;
+
+        let (stream, client) = UnixStream::pair().expect("a pair");
+        // The kernel frees a whole write at a time.
+        writes_what_little_was_taken(stream.into(), client, 64 << 10).await;
+    }
+}
