@@ -1,11 +1,13 @@
 //! The whole gateway on the embedded origin, as `serve` and `demo` build it.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use http::{Method, Uri};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use tidegate::app::start_demo;
 use tidegate::demo::{DemoOptions, Running, Stage};
 
@@ -19,7 +21,7 @@ mod killed;
 #[path = "support/world.rs"]
 mod world;
 
-use gateway::{Got, Whole, ask};
+use gateway::{Got, Whole, ask, send};
 use killed::Killed;
 use world::{World, sample};
 
@@ -173,8 +175,10 @@ async fn every_url_of_the_demo_answers_200() {
         ..DemoOptions::default()
     };
     let stage = Stage::set(&options).await.expect("a stage");
-    let gateway = start_demo(stage.launch().expect("sockets")).await;
-    let gateway = gateway.expect("it starts");
+    let launch = stage.launch().expect("sockets");
+    let admin = launch.admin.local_addr().expect("bound");
+    let token = std::fs::read_to_string(&launch.token_file).expect("a token");
+    let gateway = start_demo(launch).await.expect("it starts");
     let urls = stage.guide().urls();
     assert!(urls.len() > 10, "{urls:?}");
     for url in urls {
@@ -185,7 +189,22 @@ async fn every_url_of_the_demo_answers_200() {
         let got = ask(address, Method::GET, path, &[]).await;
         assert!(got.status == 200 && !got.body.is_empty(), "{url}: {got:?}");
     }
+    may_be_changed(admin, token.trim()).await;
     Running::stop(gateway).await.expect("in order");
+}
+
+/// A setting of the demo is shown with its file, and can be changed.
+async fn may_be_changed(admin: SocketAddr, token: &str) {
+    let shown = ask(admin, Method::GET, "/console/settings", &[]).await;
+    assert!(shown.text().contains("tidegate.toml:"), "{}", shown.text());
+    let token = format!("Bearer {token}");
+    let headers = [
+        ("authorization", token.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let change = json!({ "key": "profile.web.ttl", "value": "5m" }).to_string();
+    let got = send(admin, Method::POST, "/overrides", &headers, &change).await;
+    assert_eq!(got.status, 200, "{}", got.text());
 }
 
 /// Returns the address in the first log line that has `message`, with the lines read so far.

@@ -1,64 +1,94 @@
 //! The gateway of the demo.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
 use super::{Gateway, Sockets};
 use crate::demo;
-use tidegate_config::{Config, ConsoleAccess, Environment, Loaded, Overrides, Secret, WrittenKeys};
-use tidegate_plan::ByteSize;
+use tidegate_config::Environment;
 use tidegate_socket::Listener;
 
-/// Starts a gateway with default settings, and a small disk tier.
+/// Starts a gateway with default settings, and a small disk tier. Its configuration is a file like any other, so that it
+/// can be read, changed and reloaded.
 ///
 /// # Errors
-/// As [`Gateway::start`]; and if the folder cannot be emptied.
+/// As [`Gateway::start`]; and if the folder cannot be emptied and written.
 pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
     // The origin's address changes with each start, so an earlier cache is useless.
     std::fs::remove_dir_all(&launch.folder)?;
     std::fs::create_dir_all(&launch.folder)?;
-    let config = Config {
-        admin: tidegate_config::Admin {
-            token: Some(Secret::File(launch.token_file)),
-            console: ConsoleAccess::Read,
-            ..tidegate_config::Admin::default()
-        },
-        cache: tidegate_config::Cache {
-            disk: vec![tidegate_config::Disk {
-                path: launch.folder.join("cache"),
-                capacity: ByteSize(1 << 30),
-                min_free: ByteSize(256 << 20),
-            }],
-            ..tidegate_config::Cache::default()
-        },
-        origin: vec![tidegate_config::Origin {
-            name: "demo".to_owned(),
-            bucket: launch.bucket.to_owned(),
-            endpoint: Some(launch.endpoint),
-            path_style: true,
-            access_key_id: Some(launch.credentials.access_key_id),
-            secret_access_key: Some(Secret::Literal(launch.credentials.secret_access_key)),
-            ..tidegate_config::Origin::default()
-        }],
-        // Pages that are dropped into the demo's folder come without a type, and are its own user's.
-        route: vec![tidegate_config::Route {
-            origin: "demo".to_owned(),
-            guess_types: tidegate_plan::media_type::GuessTypes::All,
-            index: Some("index.html".to_owned()),
-            ..tidegate_config::Route::default()
-        }],
-        ..Config::default()
-    };
+    let file = write_configuration(&launch)?;
+    // The variables of a gateway on the same machine are not meant for the demo.
+    let env = Environment::default();
+    let loaded = tidegate_config::load(Some(&file), &env)?;
     let sockets = Sockets {
         http: vec![Listener::from_std(launch.http)?],
         admin: Listener::from_std(launch.admin)?,
     };
-    let loaded = Loaded {
-        config,
-        file: None,
-        warnings: Vec::new(),
-        written: WrittenKeys::default(),
-        settings: Vec::new(),
-        overrides: Overrides::default(),
-    };
-    Gateway::start(loaded, &Environment::default(), sockets).await
+    Gateway::start(loaded, &env, sockets).await
+}
+
+/// Writes the configuration beside the gateway's own files, for its user alone: the origin's secret stands in it.
+fn write_configuration(launch: &demo::Launch) -> anyhow::Result<PathBuf> {
+    let path = launch.folder.join("tidegate.toml");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    file.write_all(configuration(launch)?.as_bytes())?;
+    Ok(path)
+}
+
+fn configuration(launch: &demo::Launch) -> anyhow::Result<String> {
+    let credentials = &launch.credentials;
+    Ok(format!(
+        r#"# The demo's own configuration. The addresses that it listens on are those of the command line.
+
+[admin]
+token = {{ file = {token} }}
+console = "read"
+
+[[cache.disk]]
+path = {disk}
+capacity = "1GiB"
+min_free = "256MiB"
+
+[[origin]]
+name = "demo"
+bucket = {bucket}
+endpoint = {endpoint}
+path_style = true
+access_key_id = {key}
+secret_access_key = {secret}
+
+[[route]]
+origin = "demo"
+# Pages that are dropped into the bucket's folder come without a type, and are its own user's.
+guess_types = "all"
+index = "index.html"
+"#,
+        token = quoted_path(&launch.token_file)?,
+        disk = quoted_path(&launch.folder.join("cache"))?,
+        bucket = quoted(launch.bucket)?,
+        endpoint = quoted(&launch.endpoint)?,
+        key = quoted(&credentials.access_key_id)?,
+        secret = quoted(&credentials.secret_access_key)?,
+    ))
+}
+
+fn quoted_path(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str();
+    quoted(text.with_context(|| format!("{} is not UTF-8: name another folder", path.display()))?)
+}
+
+/// Quotes a text: what JSON escapes, TOML reads alike.
+fn quoted(text: &str) -> anyhow::Result<String> {
+    Ok(serde_json::to_string(text)?)
 }
 
 impl demo::Running for Gateway {

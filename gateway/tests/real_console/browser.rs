@@ -76,6 +76,20 @@ impl Browser {
         .await;
     }
 
+    /// Presses a key: `Tab` or `Enter`.
+    pub(crate) async fn press(&self, key: &str) {
+        // The code points of WebDriver for keys without a character (17.4.2).
+        let value = match key {
+            "Tab" => "\u{e004}",
+            "Enter" => "\u{e007}",
+            other => panic!("{other} is not known here"),
+        };
+        let strokes = ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": value }));
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
+        self.post("/actions", json!({ "actions": [keyboard] }))
+            .await;
+    }
+
     /// Returns the text of an element as it is seen.
     pub(crate) async fn text(&self, selector: &str) -> String {
         let script = "return document.querySelector(arguments[0])?.innerText ?? ''";
@@ -115,6 +129,12 @@ impl Browser {
             .await;
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", features).await;
+    }
+
+    /// Sets the size of text that the user of the browser has chosen, in CSS pixels.
+    pub(crate) async fn set_text_size(&self, pixels: u32) {
+        let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels } });
+        self.devtools("Page.setFontSizes", sizes).await;
     }
 
     /// Sends an order of Chromium's own protocol.

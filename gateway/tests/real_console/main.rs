@@ -17,6 +17,7 @@ mod bucket;
 #[path = "../support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+mod looks;
 #[path = "../support/minio.rs"]
 mod minio;
 #[path = "../support/mount.rs"]
@@ -33,21 +34,6 @@ use bucket::Bucket;
 use minio::Minio;
 use mount::{Folder, TOKEN, blocking, origin};
 use serving::Serving;
-
-/// The widths of the pictures: a phone, a tablet, a desktop.
-const WIDTHS: [u32; 3] = [390, 820, 1440];
-
-/// The pages, by the names of their pictures.
-const PAGES: [(&str, &str); 8] = [
-    ("now", "/"),
-    ("streams", "/console/streams"),
-    ("objects", "/console/objects?path=/o/"),
-    ("tiers", "/console/tiers"),
-    ("writes", "/console/writes"),
-    ("events", "/console/events"),
-    ("settings", "/console/settings?edit=cache.memory"),
-    ("doctor", "/console/doctor"),
-];
 
 const LARGE: usize = 64 << 20;
 const FILM: usize = 3 << 20;
@@ -331,92 +317,4 @@ async fn a_refused_write_is_resolved(stage: &Stage) {
             "return !document.querySelector('#live .choices')",
         )
         .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_page_is_fit_to_be_seen() {
-    let stage = Stage::set().await;
-    for n in 0..3 {
-        stage.serving.get(&format!("/o/{n}.bin")).await;
-    }
-    let stop = CancellationToken::new();
-    let readers = [
-        stage.paced("/large.bin", stop.clone()),
-        stage.paced("/large.bin", stop.clone()),
-    ];
-    for (name, path) in PAGES {
-        for width in WIDTHS {
-            for scheme in ["light", "dark"] {
-                stage.browser.look(width, scheme).await;
-                stage.browser.open(&stage.url(path)).await;
-                fits(&stage.browser, name, width).await;
-                let file = format!("{name}-{width}-{scheme}.png");
-                stage.browser.picture(&pictures().join(file)).await;
-            }
-        }
-        costs(&stage.browser, name).await;
-        is_accessible(&stage.browser, name).await;
-    }
-    stop.cancel();
-    for reader in readers {
-        reader.await.expect("no panic");
-    }
-    stage.end().await;
-}
-
-/// Nothing is wider than the window, and nothing was refused by the page's own policy.
-async fn fits(browser: &Browser, name: &str, width: u32) {
-    let wider = "return document.documentElement.scrollWidth > window.innerWidth";
-    assert_eq!(
-        browser.run(wider, json!([])).await,
-        json!(false),
-        "{name} at {width}"
-    );
-    let styled = "return getComputedStyle(document.querySelector('header')).display === 'flex'";
-    assert_eq!(
-        browser.run(styled, json!([])).await,
-        json!(true),
-        "{name}: the style is in force"
-    );
-}
-
-/// Reports the bytes and the first paint of a page, by the browser's own entries; bounds the bytes.
-async fn costs(browser: &Browser, name: &str) {
-    let script = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
-        const paint = performance.getEntriesByName('first-contentful-paint')[0];
-        return [all.reduce((sum, one) => sum + one.encodedBodySize + 300, 0), paint ? paint.startTime : null]";
-    let told = browser.run(script, json!([])).await;
-    let bytes = told[0].as_f64().expect("a number");
-    println!("{name}: {bytes} bytes, first paint after {} ms", told[1]);
-    assert!(
-        bytes <= 100_000.0 || name == "settings",
-        "{name}: {bytes} bytes"
-    );
-}
-
-/// axe-core finds nothing serious, where it is installed (`.ci/run` fetches it from the npm registry).
-async fn is_accessible(browser: &Browser, name: &str) {
-    let file = std::env::var_os("TIDEGATE_AXE").filter(|file| !file.is_empty());
-    let axe = file.map(|file| std::fs::read_to_string(file).expect("axe.min.js"));
-    let Some(axe) = axe else {
-        println!("{name}: axe-core is not here (TIDEGATE_AXE)");
-        return;
-    };
-    browser.run(&axe, json!([])).await;
-    let script = "const done = arguments[arguments.length - 1];
-        axe.run(document).then(({ violations }) => done(violations.map(one =>
-            `${one.impact}: ${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(' | ')}`)))";
-    let found = browser.run_async(script).await;
-    let found: Vec<_> = found
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let serious: Vec<_> = found
-        .iter()
-        .filter(|one| one.starts_with("serious") || one.starts_with("critical"))
-        .collect();
-    assert!(serious.is_empty(), "{name}: {serious:#?}");
-    println!("{name}: {} lesser remarks {found:?}", found.len());
 }

@@ -36,12 +36,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use tidegate_engine::Engine;
@@ -189,7 +190,23 @@ impl Admin {
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))
             .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+            .layer(CompressionLayer::new().compress_when(is_long_text))
     }
+}
+
+/// The length of an answer from which on it is compressed, if it is known.
+const MIN_COMPRESSED: u64 = 1024;
+
+/// Returns whether an answer is text that is worth compressing: pages, JSON and metrics, no stream of events. A secret of
+/// a page cannot be guessed by its compressed length (BREACH): no other origin can have a page with a session fetched, as
+/// the session's cookie is `SameSite=Strict`.
+fn is_long_text(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let kind = header(header::CONTENT_TYPE).unwrap_or_default();
+    let is_text = kind.starts_with("text/") && !kind.starts_with("text/event-stream");
+    let length = header(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    (is_text || kind.starts_with("application/json") || kind.starts_with("application/openmetrics"))
+        && length.is_none_or(|length| length >= MIN_COMPRESSED)
 }
 
 /// Adds a header to every answer that has none of its name.

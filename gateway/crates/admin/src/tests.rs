@@ -267,6 +267,29 @@ async fn health_readiness_and_metrics() {
     assert!(answer.ends_with("\r\n\r\ntidegate_up 1\n# eof\n"));
 }
 
+#[test]
+fn long_texts_are_compressed_and_streams_are_not() {
+    let judged = |kind: &str, length: Option<&str>| {
+        let mut headers = HeaderMap::new();
+        let mut set = |name, value: &str| headers.insert(name, value.parse().expect("a value"));
+        set(header::CONTENT_TYPE, kind);
+        if let Some(length) = length {
+            set(header::CONTENT_LENGTH, length);
+        }
+        is_long_text(
+            StatusCode::OK,
+            Version::HTTP_11,
+            &headers,
+            &Extensions::new(),
+        )
+    };
+    assert!(judged("text/html; charset=utf-8", Some("50000")));
+    assert!(judged("application/json", None));
+    assert!(!judged("application/json", Some("80")), "it would grow");
+    assert!(!judged("text/event-stream", None), "it would be held back");
+    assert!(!judged("image/webp", Some("50000")), "it is compressed");
+}
+
 #[tokio::test]
 async fn a_draining_gateway_is_not_ready() {
     let t = start(None).await;

@@ -171,7 +171,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
             h2 { "Change " code { (setting.key) } }
             p #edit-help {
                 (help(&setting.help)) " " span.quiet {
-                    "It is: " (setting.kind)
+                    "Kind of value: " (setting.kind)
                     @if let Some(default) = &setting.default { ", by default " code { (default) } } "."
                 }
             }
@@ -191,7 +191,9 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                     }
                 }
                 @if let Some(refused) = refused {
-                    ul.errors #edit-errors role="alert" { @for line in refused.errors.lines() { li { (line) } } }
+                    div #edit-errors role="alert" {
+                        ul.errors { @for line in refused.errors.lines() { li { (line) } } }
+                    }
                 }
                 div.choices {
                     button name="action" value="set" { "Save" }

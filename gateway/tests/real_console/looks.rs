@@ -1,0 +1,200 @@
+//! How the pages look and behave: at each width, in each scheme, with large text, for a screen reader, by keyboard.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::browser::Browser;
+use super::{Stage, pictures};
+
+/// The widths of the pictures: a phone, a tablet, a desktop.
+const WIDTHS: [u32; 3] = [390, 820, 1440];
+
+/// The pages, by the names of their pictures.
+const PAGES: [(&str, &str); 8] = [
+    ("now", "/"),
+    ("streams", "/console/streams"),
+    ("objects", "/console/objects?path=/o/"),
+    ("tiers", "/console/tiers"),
+    ("writes", "/console/writes"),
+    ("events", "/console/events"),
+    ("settings", "/console/settings?edit=cache.memory"),
+    ("doctor", "/console/doctor"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_fit_to_be_seen() {
+    let stage = Stage::set().await;
+    for n in 0..3 {
+        stage.serving.get(&format!("/o/{n}.bin")).await;
+    }
+    let stop = CancellationToken::new();
+    let readers = [
+        stage.paced("/large.bin", stop.clone()),
+        stage.paced("/large.bin", stop.clone()),
+    ];
+    for (name, path) in PAGES {
+        is_seen(&stage, name, path).await;
+    }
+    stop.cancel();
+    for reader in readers {
+        reader.await.expect("no panic");
+    }
+    a_refused_setting_is_accessible(&stage).await;
+    a_verdict_is_accessible(&stage).await;
+    stage.end().await;
+}
+
+/// Looks at one page at each width and in each scheme.
+async fn is_seen(stage: &Stage, name: &str, path: &str) {
+    let browser = &stage.browser;
+    for width in WIDTHS {
+        for scheme in ["light", "dark"] {
+            browser.look(width, scheme).await;
+            browser.open(&stage.url(path)).await;
+            fits(browser, name, width).await;
+            let file = format!("{name}-{width}-{scheme}.png");
+            browser.picture(&pictures().join(file)).await;
+            if [(390, "light"), (1440, "dark")].contains(&(width, scheme)) {
+                is_accessible(browser, name).await;
+            }
+        }
+        costs(browser, name).await;
+        if width > 390 {
+            // WCAG 2.2, 1.4.4: text of twice the size, and nothing is lost.
+            browser.set_text_size(32).await;
+            browser.open(&stage.url(path)).await;
+            let size = "return getComputedStyle(document.documentElement).fontSize";
+            assert_eq!(browser.run(size, json!([])).await, json!("32px"));
+            fits(browser, &format!("{name} with large text"), width).await;
+            let file = format!("{name}-{width}-large.png");
+            browser.picture(&pictures().join(file)).await;
+            browser.set_text_size(16).await;
+        }
+    }
+}
+
+/// Nothing is wider than the window, and nothing was refused by the page's own policy.
+async fn fits(browser: &Browser, name: &str, width: u32) {
+    // The root's own width: a phone's window grows with what is wider.
+    let script = "const root = document.documentElement;
+        const wide = [...document.querySelectorAll('main *')].filter(one =>
+            one.getBoundingClientRect().right > root.clientWidth + 1 && !one.closest('pre, svg, .hidden, thead'));
+        return [root.clientWidth, root.scrollWidth, wide.slice(0, 3).map(one => one.outerHTML.slice(0, 200))]";
+    let told = browser.run(script, json!([])).await;
+    let [seen, all] = [0, 1].map(|at| told[at].as_u64().expect("a width"));
+    assert!(
+        seen <= u64::from(width),
+        "{name}: the window has {width}, the page {seen}"
+    );
+    assert!(
+        all <= seen && told[2] == json!([]),
+        "{name} at {width}: {told}"
+    );
+    let styled = "return getComputedStyle(document.querySelector('header')).display === 'flex'";
+    assert_eq!(
+        browser.run(styled, json!([])).await,
+        json!(true),
+        "{name}: the style is in force"
+    );
+}
+
+/// Reports the bytes and the first paint of a page, by the browser's own entries; bounds the bytes.
+async fn costs(browser: &Browser, name: &str) {
+    let script = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+        const paint = performance.getEntriesByName('first-contentful-paint')[0];
+        return [all.reduce((sum, one) => sum + one.encodedBodySize + 300, 0), paint ? paint.startTime : null]";
+    let told = browser.run(script, json!([])).await;
+    let bytes = told[0].as_f64().expect("a number");
+    println!("{name}: {bytes} bytes, first paint after {} ms", told[1]);
+    assert!(bytes <= 100_000.0, "{name}: {bytes} bytes");
+}
+
+async fn a_refused_setting_is_accessible(stage: &Stage) {
+    let browser = &stage.browser;
+    browser
+        .open(&stage.url("/console/settings?edit=cache.memory"))
+        .await;
+    browser.write("#edit-value", "much").await;
+    browser.click("#edit button[value=set]").await;
+    browser.find("#edit-errors").await;
+    is_accessible(browser, "a refused setting").await;
+}
+
+async fn a_verdict_is_accessible(stage: &Stage) {
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/doctor")).await;
+    browser.click("main form button").await;
+    browser.find("main pre").await;
+    browser.look(390, "light").await;
+    is_accessible(browser, "a verdict").await;
+}
+
+/// axe-core finds nothing serious, where it is installed (`.ci/run` fetches it from the npm registry).
+async fn is_accessible(browser: &Browser, name: &str) {
+    let file = std::env::var_os("TIDEGATE_AXE").filter(|file| !file.is_empty());
+    let axe = file.map(|file| std::fs::read_to_string(file).expect("axe.min.js"));
+    let Some(axe) = axe else {
+        println!("{name}: axe-core is not here (TIDEGATE_AXE)");
+        return;
+    };
+    browser.run(&axe, json!([])).await;
+    let script = "const done = arguments[arguments.length - 1];
+        axe.run(document).then(({ violations }) => done(violations.map(one =>
+            `${one.impact}: ${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(' | ')}`)))";
+    let found = browser.run_async(script).await;
+    let found: Vec<_> = found
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let serious: Vec<_> = found
+        .iter()
+        .filter(|one| one.starts_with("serious") || one.starts_with("critical"))
+        .collect();
+    assert!(serious.is_empty(), "{name}: {serious:#?}");
+    println!("{name}: {} lesser remarks {found:?}", found.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_purged_by_keyboard() {
+    let stage = Stage::set().await;
+    assert_eq!(stage.serving.get("/o/0.bin").await.status, 200);
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/objects?path=/o/")).await;
+    browser.press("Tab").await;
+    assert_eq!(focused(browser, "className").await, "skip");
+    browser.press("Enter").await;
+    tab_until(browser, "tagName", "SUMMARY").await;
+    browser.press("Enter").await;
+    tab_until(browser, "value", "purge").await;
+    browser.press("Enter").await;
+    browser.find(".message").await;
+    let said = browser.text(".message").await;
+    assert!(said.contains("Purged: o/"), "{said}");
+    stage.end().await;
+}
+
+/// Returns a property of the element that has the focus.
+async fn focused(browser: &Browser, property: &str) -> String {
+    let script = "return String(document.activeElement[arguments[0]] ?? '')";
+    let told = browser.run(script, json!([property])).await;
+    told.as_str().expect("a text").to_owned()
+}
+
+/// Moves the focus on until an element with this property has it; the focus is always to be seen.
+async fn tab_until(browser: &Browser, property: &str, value: &str) {
+    for _ in 0..100 {
+        browser.press("Tab").await;
+        let outline = "return getComputedStyle(document.activeElement).outlineStyle !== 'none'";
+        assert_eq!(
+            browser.run(outline, json!([])).await,
+            json!(true),
+            "the focus is seen"
+        );
+        if focused(browser, property).await == value {
+            return;
+        }
+    }
+    panic!("no {property} {value} by 100 tabs");
+}
