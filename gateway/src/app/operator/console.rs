@@ -69,7 +69,7 @@ pub(in crate::app) fn endpoints(
         return (endpoints, KeptHistory(None));
     }
     let parts = ConsoleParts {
-        admin: admin.clone(),
+        admin,
         gateway: Arc::new(ConsoleGateway {
             reloader: reloader.clone(),
             events: events.clone(),
@@ -77,10 +77,9 @@ pub(in crate::app) fn endpoints(
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
     };
-    let console = Console::new(parts, guesses.clone());
+    let console = Console::new(parts, guesses);
     let kept = tokio::spawn(console.clone().run(stop));
-    let endpoints = admin.router_with(guesses, console.router());
-    (endpoints, KeptHistory(Some(kept)))
+    (console.endpoints(), KeptHistory(Some(kept)))
 }
 
 impl Gateway for ConsoleGateway {

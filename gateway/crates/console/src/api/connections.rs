@@ -151,19 +151,34 @@ pub(crate) fn collect_fleet(console: &Console, overview: &Overview) -> Fleet {
 }
 
 /// Answers `GET /api/v1/events`.
-#[utoipa::path(get, path = "/api/v1/events", responses((status = 200, body = EventList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/events",
+    operation_id = "list_events",
+    responses((status = 200, body = EventList))
+)]
 pub(crate) async fn events(State(console): State<Console>) -> Json<EventList> {
     Json(collect_events(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/hooks`.
-#[utoipa::path(get, path = "/api/v1/hooks", responses((status = 200, body = HookList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/hooks",
+    operation_id = "list_hooks",
+    responses((status = 200, body = HookList))
+)]
 pub(crate) async fn hooks(State(console): State<Console>) -> Json<HookList> {
     Json(collect_hooks(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/fleet`.
-#[utoipa::path(get, path = "/api/v1/fleet", responses((status = 200, body = Fleet)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/fleet",
+    operation_id = "get_fleet",
+    responses((status = 200, body = Fleet))
+)]
 pub(crate) async fn fleet(State(console): State<Console>) -> Json<Fleet> {
     Json(collect_fleet(&console, &console.gateway.overview()))
 }

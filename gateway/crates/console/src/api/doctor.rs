@@ -151,7 +151,12 @@ async fn run(console: Console, under_way: RunUnderWay, objects: Vec<String>) {
 }
 
 /// Answers `GET /api/v1/doctor`.
-#[utoipa::path(get, path = "/api/v1/doctor", responses((status = 200, body = DoctorState)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/doctor",
+    operation_id = "get_doctor",
+    responses((status = 200, body = DoctorState))
+)]
 pub(crate) async fn show(State(console): State<Console>) -> Json<DoctorState> {
     Json(console.doctor.state())
 }
@@ -160,6 +165,7 @@ pub(crate) async fn show(State(console): State<Console>) -> Json<DoctorState> {
 #[utoipa::path(
     post,
     path = "/api/v1/doctor",
+    operation_id = "start_doctor",
     request_body = DoctorOrder,
     responses((status = 202), (status = 409, body = ApiError))
 )]

@@ -67,13 +67,23 @@ pub(crate) fn collect(console: &Console) -> Now {
 }
 
 /// Answers `GET /api/v1/now`.
-#[utoipa::path(get, path = "/api/v1/now", responses((status = 200, body = Now)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/now",
+    operation_id = "get_now",
+    responses((status = 200, body = Now))
+)]
 pub(crate) async fn now(State(console): State<Console>) -> Json<Now> {
     Json(collect(&console))
 }
 
 /// Answers `GET /api/v1/history`.
-#[utoipa::path(get, path = "/api/v1/history", responses((status = 200, body = History)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/history",
+    operation_id = "get_history",
+    responses((status = 200, body = History))
+)]
 pub(crate) async fn history(State(console): State<Console>) -> Json<History> {
     Json(console.sampler.history().as_ref().clone())
 }
