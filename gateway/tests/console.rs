@@ -322,6 +322,25 @@ async fn a_stream_is_seen_and_can_be_stopped() {
     gateway.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_that_is_closed_is_no_failure() {
+    let world = World::new().await;
+    world.put("large.bin", &sample(LARGE, 1)).await;
+    let gateway = started(&world).await;
+    drop(SlowReader::start(&gateway, "/large.bin").await);
+    let broken = ["tidegate_http_broken_answers_total{", "reason=\"client\""];
+    let ended = async {
+        while gateway.metric(&broken).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, ended).await.expect("it is counted");
+    let now = api(&gateway, "/api/v1/now").await;
+    assert_eq!(now["errors_of_last_hour"], json!([]), "{now}");
+    assert_eq!(now["figures"]["errors"], json!(0), "{now}");
+    gateway.stop().await;
+}
+
 /// Sends a form of a page.
 async fn post(gateway: &Whole, path: &str, cookie: &str, fields: &str) -> Got {
     post_to(gateway.admin, path, cookie, fields).await

@@ -29,6 +29,7 @@ pub mod gateway;
 pub mod history;
 mod live;
 mod page;
+mod readiness;
 mod sampler;
 mod section;
 pub mod sessions;
@@ -41,7 +42,8 @@ use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
 use page::now::DrawnCharts;
-use sampler::{Readiness, Sampler};
+use readiness::Readiness;
+use sampler::Sampler;
 use sessions::Sessions;
 use warms::Warms;
 

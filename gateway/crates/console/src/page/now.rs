@@ -46,7 +46,7 @@ pub(crate) fn live(console: &Console) -> Markup {
         (verdict(&now))
         (tiles(&now))
         (tiers(&now.figures))
-        (errors(&now))
+        (failures(&now))
         p.quiet {
             "Tidegate " (now.version) ", up for " (format::duration(now.uptime)) ", "
             (format::bytes(now.memory)) " of memory. Figures are of the last " (format::duration(now.period)) "."
@@ -90,7 +90,14 @@ fn verdict(now: &Now) -> Markup {
             p.verdict { span.dot.good {} "All is well." }
         } @else {
             div.verdict {
-                @if missing.is_none() { p { span.dot {} "It is being looked at …" } }
+                @if missing.is_none() {
+                    p {
+                        span.dot {}
+                        "Whether all is well is being looked at"
+                        @if let Some(age) = now.checked { "; the last check was " (ago(age)) }
+                        " …"
+                    }
+                }
                 @for line in missing.into_iter().flatten() { p { span.dot.bad {} (line) } }
                 @for note in &now.notes { p { span.dot.bad {} (note) } }
                 @if now.figures.errors > 0 {
@@ -99,6 +106,13 @@ fn verdict(now: &Now) -> Markup {
                 }
             }
         }
+    }
+}
+
+fn ago(seconds: f64) -> String {
+    match seconds {
+        few if few < 1.0 => "just now".to_owned(),
+        seconds => format!("{} ago", format::duration(seconds.round())),
     }
 }
 
@@ -128,6 +142,7 @@ fn tiles(now: &Now) -> Markup {
                 &first.map_or(String::new(), |times| format!("9 of 10 within {}, 99 of 100 within {}",
                     format::duration(times.p90), format::duration(times.p99)))))
             (tile("Stalls", &format::grouped(figures.stalls), "waits over 100 ms"))
+            (tile("Ended by the client", &format::grouped(figures.ended_by_client), "seeks, closed players; no failures"))
         }
     }
 }
@@ -160,15 +175,25 @@ fn tiers(figures: &Figures) -> Markup {
     }
 }
 
-fn errors(now: &Now) -> Markup {
+fn failures(now: &Now) -> Markup {
     html! {
-        @if !now.errors_by_cause.is_empty() {
-            h2 { "Failures" }
+        @if !now.errors_of_last_hour.is_empty() {
+            h2 { "Failures of the last hour" }
             table {
-                thead { tr { th scope="col" { "Cause" } th.number scope="col" { "Number" } } }
+                thead {
+                    tr {
+                        th scope="col" { "Cause" }
+                        th.number scope="col" { "Number" }
+                        th.number scope="col" { "The last one" }
+                    }
+                }
                 tbody {
-                    @for error in now.errors_by_cause.iter().take(20) {
-                        tr { td { (error.cause) } td.number { (format::grouped(error.count)) } }
+                    @for one in now.errors_of_last_hour.iter().take(20) {
+                        tr {
+                            td { (one.cause) }
+                            td.number { (format::grouped(one.count)) }
+                            td.number { (ago(now.time - one.last)) }
+                        }
                     }
                 }
             }
