@@ -217,10 +217,29 @@ pub struct Verdict {
     pub stages: Vec<StageRate>,
     /// The narrowest stage, in words.
     pub narrowest: String,
+    /// The rate that the buckets can give together; `null` unless each one was measured.
+    pub buckets_rate: Option<f64>,
+    /// The connections to each bucket that was measured.
+    pub connections: Vec<ConnectionRate>,
+    /// The parts of the way that were not measured, in words.
+    pub not_measured: Vec<String>,
     /// The whole report, as `tidegate doctor` prints it.
     pub report: String,
     /// The keys of the configuration that should have another value.
     pub suggestions: Vec<Suggestion>,
+}
+
+/// The rate of one connection to a bucket, against that of as many as bring most.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ConnectionRate {
+    /// The name of the origin.
+    pub origin: String,
+    /// The rate of one connection.
+    pub one: f64,
+    /// The rate of as many as bring most.
+    pub best: f64,
+    /// The fewest connections that bring nearly that; at least 2.
+    pub connections: u32,
 }
 
 /// A key that should have another value.

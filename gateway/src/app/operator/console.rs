@@ -17,13 +17,13 @@ use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
 use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
 use tidegate_console::gateway::{
-    ChangeNeeds, HookInfo, LastEvent, Link, LinkRequest, OriginInfo, Overview, Prices, RouteInfo,
-    Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion, Verdict,
+    ChangeNeeds, ConnectionRate, HookInfo, LastEvent, Link, LinkRequest, OriginInfo, Overview,
+    Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion, Verdict,
 };
 use tidegate_console::{Console, ConsoleParts, Gateway};
 use tidegate_events::EventLog;
 use tidegate_events::log::LoggedEvent;
-use tidegate_plan::diagnosis::Stage;
+use tidegate_plan::diagnosis::{self, NOT_MEASURED, Stage};
 use tidegate_plan::{ByteSize, Timestamp};
 
 /// The time of one measurement, and the file on a disk: shorter and smaller than those of the command, because readers
@@ -132,7 +132,7 @@ impl Gateway for ConsoleGateway {
             let report = doctor::run(&measured.config, &options, &origins, &mut progress).await;
             let report = report.map_err(|error| format!("{error:#}"))?;
             let suggestions = suggestions(&measured, &report);
-            Ok(verdict(&report, suggestions))
+            Ok(verdict(&measured.config, &report, suggestions))
         })
     }
 }
@@ -214,7 +214,7 @@ fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
         .collect()
 }
 
-fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
+fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     let words = |stage: &Stage| match stage {
         Stage::Memory => "memory".to_owned(),
         Stage::Disk(path) => format!("disk {path}"),
@@ -222,11 +222,7 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     };
     let measured = &report.measurements;
     let origins = measured.origins.iter().filter_map(|origin| {
-        let best = origin
-            .rates
-            .iter()
-            .map(|(_, rate)| rate.0)
-            .fold(0.0, f64::max);
+        let best = origin.best().0;
         let stage = Stage::Origin(origin.name.clone());
         (best > 0.0).then_some((stage, best))
     });
@@ -236,6 +232,14 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
         .map(|disk| (Stage::Disk(disk.path.clone()), disk.read.0));
     let memory = (Stage::Memory, measured.memory.0);
     let stages = origins.chain(disks).chain([memory]);
+    let names = config.origin.iter().map(|origin| origin.name.as_str());
+    let connections = measured.origins.iter().map(|origin| ConnectionRate {
+        origin: origin.name.clone(),
+        one: origin.single().0,
+        best: origin.best().0,
+        connections: origin.streams(),
+    });
+    let not_measured = report.missing.iter().cloned();
     Verdict {
         narrowest: words(&report.diagnosis.bottleneck.0),
         stages: stages
@@ -244,6 +248,9 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
                 rate,
             })
             .collect(),
+        buckets_rate: diagnosis::buckets(names, &measured.origins).map(|rate| rate.0),
+        connections: connections.collect(),
+        not_measured: not_measured.chain([NOT_MEASURED.to_owned()]).collect(),
         report: report.to_string(),
         suggestions,
     }
