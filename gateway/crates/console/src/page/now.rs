@@ -94,25 +94,18 @@ fn verdict(now: &Now) -> Markup {
                     p {
                         span.dot {}
                         "Whether all is well is being looked at"
-                        @if let Some(age) = now.checked { "; the last check was " (ago(age)) }
+                        @if let Some(age) = now.checked { "; the last check was " (format::ago(age)) }
                         " …"
                     }
                 }
                 @for line in missing.into_iter().flatten() { p { span.dot.bad {} (line) } }
                 @for note in &now.notes { p { span.dot.bad {} (note) } }
                 @if now.figures.errors > 0 {
-                    p { span.dot.warn {} (format::grouped(now.figures.errors)) " failures in the last "
+                    p { span.dot.warn {} (format::count(now.figures.errors, "failure")) " in the last "
                         (format::duration(now.period)) "; see below." }
                 }
             }
         }
-    }
-}
-
-fn ago(seconds: f64) -> String {
-    match seconds {
-        few if few < 1.0 => "just now".to_owned(),
-        seconds => format!("{} ago", format::duration(seconds.round())),
     }
 }
 
@@ -132,9 +125,9 @@ fn tiles(now: &Now) -> Markup {
     html! {
         dl.tiles {
             (tile("Requests", &format!("{}/s", format::number(figures.requests_per_second)),
-                &format!("{} under way, {} connections", now.requests_in_flight, now.connections)))
+                &format!("{} under way, {}", now.requests_in_flight, format::count(now.connections, "connection"))))
             (tile("To readers", &format::rate(figures.bytes_per_second),
-                &format!("{} streams, {} open files", now.streams, now.open_files)))
+                &format!("{}, {}", format::count(now.streams, "stream"), format::count(now.open_files, "open file"))))
             (tile("From buckets", &format::rate(figures.fetched_bytes_per_second),
                 &amplification))
             (tile("From the cache", &hits, "of the bytes read"))
@@ -192,7 +185,7 @@ fn failures(now: &Now) -> Markup {
                         tr {
                             td { (one.cause) }
                             td.number { (format::grouped(one.count)) }
-                            td.number { (ago(now.time - one.last)) }
+                            td.number { (format::ago(now.time - one.last)) }
                         }
                     }
                 }
@@ -202,7 +195,7 @@ fn failures(now: &Now) -> Markup {
 }
 
 fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
-    if points.len() < 2 {
+    if points.is_empty() {
         return html! { p.quiet { "Nothing has been measured yet." } };
     }
     let line = |name, value: fn(&Figures) -> Option<f64>, words| Line {

@@ -171,7 +171,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
             h2 { "Change " code { (setting.key) } }
             p #edit-help {
                 (help(&setting.help)) " " span.quiet {
-                    "It is: " (setting.kind)
+                    "Kind of value: " (setting.kind)
                     @if let Some(default) = &setting.default { ", by default " code { (default) } } "."
                 }
             }
