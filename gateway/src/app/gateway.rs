@@ -154,7 +154,13 @@ impl Gateway {
             draining: draining.clone(),
         };
         let log = &parts.event_log;
-        let (endpoints, history) = console::endpoints(admin, config, &reloader, log, stop.clone());
+        let (endpoints, history) = console::endpoints(
+            admin,
+            config,
+            &reloader,
+            (log, parts.fleet.as_ref()),
+            stop.clone(),
+        );
         events.apply(prepared).await;
         let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());
         Ok(Self {

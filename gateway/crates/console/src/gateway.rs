@@ -19,6 +19,9 @@ pub trait Gateway: Send + Sync + 'static {
     /// Returns the last events of buckets and of the fleet, the latest first; a bounded number. Waits for nothing.
     fn last_events(&self) -> Vec<LastEvent>;
 
+    /// Returns the other gateways of the fleet that are there, in the order of their names. Waits for nothing.
+    fn fleet_peers(&self) -> Vec<FleetPeer>;
+
     /// Returns whether the admin listener speaks TLS now: cookies are sent over TLS alone then.
     fn has_tls(&self) -> bool;
 
@@ -197,6 +200,17 @@ pub struct LastEvent {
     pub result: String,
     /// The time from the change until it was dealt with, in seconds, if the event says when the key changed.
     pub lag: Option<f64>,
+}
+
+/// Another gateway of the fleet.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FleetPeer {
+    /// Its number, which is random for each process.
+    pub id: String,
+    /// The name of its machine; `null`: it says none.
+    pub name: Option<String>,
+    /// The time since its last message, in seconds.
+    pub heard: f64,
 }
 
 /// A hook of the configuration.

@@ -10,6 +10,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::events::fleet::{FleetLink, FleetMember};
 use crate::app::reload::Reloader;
 use crate::doctor::{self, DoctorOptions, Progress};
 use crate::link;
@@ -17,11 +18,13 @@ use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
 use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
 use tidegate_console::gateway::{
-    ChangeNeeds, ConnectionRate, HookInfo, LastEvent, Link, LinkRequest, OriginInfo, Overview,
-    Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion, Verdict,
+    ChangeNeeds, ConnectionRate, FleetPeer, HookInfo, LastEvent, Link, LinkRequest, OriginInfo,
+    Overview, Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion,
+    Verdict,
 };
 use tidegate_console::{Console, ConsoleParts, Gateway};
 use tidegate_events::EventLog;
+use tidegate_events::fleet::FleetGateway;
 use tidegate_events::log::LoggedEvent;
 use tidegate_plan::diagnosis::{self, NOT_MEASURED, Stage};
 use tidegate_plan::{ByteSize, Timestamp};
@@ -36,6 +39,7 @@ const SCRATCH: ByteSize = ByteSize(256 << 20);
 struct ConsoleGateway {
     reloader: Arc<Reloader>,
     events: Arc<EventLog>,
+    fleet: Option<Arc<FleetLink>>,
 }
 
 /// The last write of the history may take this long.
@@ -60,7 +64,7 @@ pub(in crate::app) fn endpoints(
     admin: Admin,
     config: &Config,
     reloader: &Arc<Reloader>,
-    events: &Arc<EventLog>,
+    (events, fleet): (&Arc<EventLog>, Option<&FleetMember>),
     stop: CancellationToken,
 ) -> (tidegate_admin::Endpoints, KeptHistory) {
     let guesses = Guesses::new();
@@ -73,6 +77,7 @@ pub(in crate::app) fn endpoints(
         gateway: Arc::new(ConsoleGateway {
             reloader: reloader.clone(),
             events: events.clone(),
+            fleet: fleet.map(FleetMember::link),
         }),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
@@ -98,6 +103,16 @@ impl Gateway for ConsoleGateway {
 
     fn last_events(&self) -> Vec<LastEvent> {
         self.events.latest().into_iter().map(last_event).collect()
+    }
+
+    fn fleet_peers(&self) -> Vec<FleetPeer> {
+        let gateways = self.fleet.iter().flat_map(|fleet| fleet.gateways());
+        let peer = |gateway: FleetGateway| FleetPeer {
+            id: format!("{:016x}", gateway.id),
+            name: gateway.name,
+            heard: gateway.heard.as_secs_f64(),
+        };
+        gateways.map(peer).collect()
     }
 
     fn has_tls(&self) -> bool {

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::Console;
 use crate::exposition::{Samples, label};
 use crate::figures::Quantiles;
-use crate::gateway::{HookInfo, LastEvent, Overview, SubscriptionInfo};
+use crate::gateway::{FleetPeer, HookInfo, LastEvent, Overview, SubscriptionInfo};
 
 /// The subscriptions to events of buckets.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -73,6 +73,8 @@ pub struct Fleet {
     pub connected: bool,
     /// Other gateways that were heard of in the last 5 s.
     pub peers: u64,
+    /// These gateways, in the order of their names.
+    pub gateways: Vec<FleetPeer>,
     /// The time from a change at one gateway until it was applied here; `null` if none was.
     pub lag: Option<Quantiles>,
     /// Messages sent by kind, since the start.
@@ -143,6 +145,7 @@ pub(crate) fn collect_fleet(console: &Console, overview: &Overview) -> Fleet {
         configured: overview.is_in_fleet,
         connected: samples.sum("fleet_connected", &[]) > 0.0,
         peers: samples.count("fleet_peers", &[]),
+        gateways: console.gateway.fleet_peers(),
         lag: Quantiles::of(samples, "fleet_lag_seconds", &[], None),
         sent: by(samples, "fleet_sent_total", &[], "kind"),
         received: by(samples, "fleet_received_total", &[], "result"),
