@@ -108,68 +108,70 @@ fn line_with(lines: &[String], word: &str) -> String {
         .clone()
 }
 
+/// Words of each pane.
+const SHOWN: [&[&str]; 9] = [
+    &[
+        "Tidegate 1.2.3, up 26 h",
+        "1234 a second",
+        "98.8 MB/s",
+        "memory 75 %, disk 20 %, bucket 5 %",
+        "210 µs / 4 ms / 2 s",
+        "21 in 10 s",
+        "the cache disk /ssd is slow",
+        "bucket of media",
+        "55 %: 30.8 MB/s of 56.0 MB/s",
+        "no: origin media",
+        "the origin is down (7 in the last hour, the last 12",
+    ],
+    &[
+        "2 streams",
+        "RATE",
+        "90.0 MB/s",
+        "waits",
+        "films/slow.mkv",
+        "10.0.0.9",
+    ],
+    &[
+        "TIER", "/ssd", "slow", "100 GiB", "90 %", "3 d", "12 ms", "budget", "10 %",
+    ],
+    &["ORIGIN", "media", "down", "0.25", "1.25"],
+    &[
+        "spool 4.8 MiB of 9.5 MiB (50 %)",
+        "waiting",
+        "25 %",
+        "12 s",
+        "docs/a.odt",
+        "unavailable",
+    ],
+    &[
+        "bucket proven, lag 12 ms",
+        "60 s",
+        "created",
+        "applied",
+        "films/new.mkv",
+    ],
+    &["HOOK", "thumbs", "all", "pictures/", "failed 1, ok 17"],
+    &[
+        "connected, lag 2 ms",
+        "nas.example",
+        "00000000000000bb",
+        "500 ms",
+    ],
+    &[
+        "READERS",
+        "5 min",
+        "15.0 MB/s",
+        "75 %",
+        "500 ms",
+        "1 h",
+        "2 s",
+    ],
+];
+
 #[test]
 fn each_pane_fits_into_80_columns() {
     let mut screen = Screen::new(Snapshot::of(look()));
-    let expected: [&[&str]; 9] = [
-        &[
-            "Tidegate 1.2.3, up 26 h",
-            "1234 a second",
-            "98.8 MB/s",
-            "memory 75 %, disk 20 %, bucket 5 %",
-            "210 µs / 4 ms / 2 s",
-            "21 in 10 s",
-            "the cache disk /ssd is slow",
-            "bucket of media",
-            "55 %: 30.8 MB/s of 56.0 MB/s",
-            "no: origin media",
-            "the origin is down (7 in the last hour, the last 12",
-        ],
-        &[
-            "2 streams",
-            "RATE",
-            "90.0 MB/s",
-            "waits",
-            "films/slow.mkv",
-            "10.0.0.9",
-        ],
-        &[
-            "TIER", "/ssd", "slow", "100 GiB", "90 %", "3 d", "12 ms", "budget", "10 %",
-        ],
-        &["ORIGIN", "media", "down", "0.25", "1.25"],
-        &[
-            "spool 4.8 MiB of 9.5 MiB (50 %)",
-            "waiting",
-            "25 %",
-            "12 s",
-            "docs/a.odt",
-            "unavailable",
-        ],
-        &[
-            "bucket proven, lag 12 ms",
-            "60 s",
-            "created",
-            "applied",
-            "films/new.mkv",
-        ],
-        &["HOOK", "thumbs", "all", "pictures/", "failed 1, ok 17"],
-        &[
-            "connected, lag 2 ms",
-            "nas.example",
-            "00000000000000bb",
-            "500 ms",
-        ],
-        &[
-            "READERS",
-            "5 min",
-            "15.0 MB/s",
-            "75 %",
-            "500 ms",
-            "1 h",
-            "2 s",
-        ],
-    ];
-    for (index, words) in expected.iter().enumerate() {
+    for (index, words) in SHOWN.iter().enumerate() {
         press(
             &mut screen,
             KeyCode::Char(char::from(b'1' + u8::try_from(index).expect("few"))),

@@ -2,18 +2,36 @@
 
 use serde_json::Value;
 
+use super::super::super::stat::plain;
 use super::super::figures::{bytes, number, rate, share, since, text, time};
 use super::super::table::{Table, left, word};
 
 /// Returns the table of the present, and of what the doctor says of the last hour.
 pub(super) fn now(now: &Value, doctor: &Value) -> Table {
+    let mut lines = figures(now);
+    lines.extend(diagnosis(doctor));
+    lines.push(("ready", ready(now)));
+    lines.extend(troubles(now));
+    let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
+    Table {
+        title: format!(
+            "Tidegate {}, up {}",
+            text(&now["version"]),
+            time(&now["uptime"])
+        ),
+        columns: vec![left("", 15), left("", 0)],
+        rows: lines.into_iter().map(row).collect(),
+    }
+}
+
+fn figures(now: &Value) -> Vec<(&'static str, String)> {
     let figures = &now["figures"];
     let quantiles = |of: &Value| {
         let times = ["p50", "p90", "p99"].map(|key| time(&of[key]));
         times.join(" / ")
     };
     let shares = &figures["hit_share"];
-    let mut lines = vec![
+    vec![
         (
             "requests",
             format!("{} a second", number(&figures["requests_per_second"])),
@@ -62,28 +80,17 @@ pub(super) fn now(now: &Value, doctor: &Value) -> Table {
             ),
         ),
         ("memory", bytes(&now["memory"])),
-    ];
-    lines.extend(diagnosis(doctor));
-    lines.push(("ready", ready(now)));
-    lines.extend(troubles(now));
-    let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
-    Table {
-        title: format!(
-            "Tidegate {}, up {}",
-            text(&now["version"]),
-            time(&now["uptime"])
-        ),
-        columns: vec![left("", 15), left("", 0)],
-        rows: lines.into_iter().map(row).collect(),
-    }
+    ]
 }
 
 /// Returns the narrow part of the way, and the share of the buckets' rate that was taken, as far as they are known.
 fn diagnosis(doctor: &Value) -> Vec<(&'static str, String)> {
     let verdict = &doctor["verdict"];
     if !verdict.is_object() {
-        let words = "missing (nothing is measured: begin it on the page Doctor)";
-        return vec![("narrow", words.to_owned())];
+        let why = doctor["error"].as_str().map(plain);
+        let why =
+            why.unwrap_or_else(|| "nothing is measured: begin it on the page Doctor".to_owned());
+        return vec![("narrow", format!("missing ({why})"))];
     }
     let used = &doctor["efficiency"];
     let efficiency = match used.is_object() {
