@@ -18,6 +18,8 @@ mod authority;
 mod cost;
 #[path = "console/doctor.rs"]
 mod doctor;
+#[path = "console/document.rs"]
+mod document;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
@@ -55,9 +57,6 @@ const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
 /// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Paths that need a parameter, with one.
-const WITH_PARAMETERS: [(&str, &str); 1] = [("/api/v1/objects", "/api/v1/objects?path=/o/")];
 
 /// Returns the JSON of an answer of the API.
 async fn api(gateway: &Whole, path: &str) -> Value {
@@ -103,40 +102,6 @@ async fn started(world: &World) -> Whole {
         assert_eq!(got.status, 200);
     }
     gateway
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_answer_is_as_its_document_describes_it() {
-    let world = World::new().await;
-    let gateway = started(&world).await;
-    let document = api(&gateway, "/api/v1/openapi.json").await;
-    assert_eq!(document["openapi"], "3.1.0");
-    let paths = document["paths"].as_object().expect("paths");
-    let mut checked = 0;
-    for (path, methods) in paths {
-        let Some(described) = methods.get("get") else {
-            continue;
-        };
-        let schema = &described["responses"]["200"]["content"]["application/json"]["schema"];
-        assert!(schema.is_object(), "{path} says what it answers");
-        let mut schema = schema.clone();
-        schema["components"] = document["components"].clone();
-        let validator = jsonschema::validator_for(&schema).expect("a schema");
-        let with = WITH_PARAMETERS.iter().find(|(bare, _)| bare == path);
-        let answer = api(&gateway, with.map_or(path, |(_, with)| with)).await;
-        let errors: Vec<_> = validator
-            .iter_errors(&answer)
-            .map(|error| error.to_string())
-            .collect();
-        assert!(errors.is_empty(), "{path}: {errors:?}\n{answer}");
-        assert!(
-            !validator.is_valid(&json!({})),
-            "{path}: its schema demands nothing"
-        );
-        checked += 1;
-    }
-    assert!(checked >= 12, "{checked} paths were checked");
-    gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -354,6 +319,25 @@ async fn a_stream_is_seen_and_can_be_stopped() {
     assert_eq!(left, 0);
     let got = ask(gateway.admin, Method::DELETE, &path, &[AUTH]).await;
     assert_eq!(got.status, 404, "it is gone");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_that_is_closed_is_no_failure() {
+    let world = World::new().await;
+    world.put("large.bin", &sample(LARGE, 1)).await;
+    let gateway = started(&world).await;
+    drop(SlowReader::start(&gateway, "/large.bin").await);
+    let broken = ["tidegate_http_broken_answers_total{", "reason=\"client\""];
+    let ended = async {
+        while gateway.metric(&broken).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, ended).await.expect("it is counted");
+    let now = api(&gateway, "/api/v1/now").await;
+    assert_eq!(now["errors_of_last_hour"], json!([]), "{now}");
+    assert_eq!(now["figures"]["errors"], json!(0), "{now}");
     gateway.stop().await;
 }
 

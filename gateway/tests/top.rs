@@ -70,10 +70,13 @@ async fn one_look_is_text_for_a_pipe_and_json_for_a_program() {
             "requests",
             "Tiers",
             "memory",
-            "134 MB",
+            "128 MiB",
             "Origins",
             "media",
             "no mount is writable",
+            "no subscription",
+            "this gateway works alone",
+            "nothing is measured",
         ] {
             assert!(shown.contains(words), "no {words} in\n{shown}");
         }
@@ -83,7 +86,10 @@ async fn one_look_is_text_for_a_pipe_and_json_for_a_program() {
     let look: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(look["now"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(look["origins"]["origins"][0]["name"], "media");
-    for part in ["now", "streams", "tiers", "origins", "writes"] {
+    for part in [
+        "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history",
+        "doctor",
+    ] {
         assert!(look[part].is_object(), "{part}: {look}");
     }
     gateway.stop().await;

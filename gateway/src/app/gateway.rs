@@ -153,7 +153,7 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let log = &parts.event_log;
+        let log = (&parts.event_log, parts.fleet.as_ref());
         let (endpoints, history) = console::endpoints(admin, config, &reloader, log, stop.clone());
         events.apply(prepared).await;
         let private = tidegate_admin::serve_controlled(listeners, endpoints, stop.clone());

@@ -130,7 +130,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub once: bool,
 
-    /// Print one look as JSON: the answers of `/api/v1/now`, `streams`, `tiers`, `origins` and `writes`
+    /// Print one look as JSON: the answers of `/api/v1/now`, `streams`, `tiers`, `origins`, `writes`, `events`, `hooks`, `fleet`, `history` and `doctor`
     #[arg(long)]
     pub json: bool,
 

@@ -108,7 +108,7 @@ impl<'a> Client<'a> {
         };
         let (status, body) = asked.await.with_context(|| self.failure())?;
         if status != StatusCode::OK {
-            bail!("the gateway answers {status}: {}", body.trim());
+            bail!("the gateway answers {status}: {}", reason(&body));
         }
         Ok(body)
     }
@@ -127,7 +127,7 @@ impl<'a> Client<'a> {
         let (answer, connection) = sent.with_context(|| self.failure())?;
         if answer.status() != StatusCode::OK {
             let (status, body) = read_answer(answer).await.with_context(|| self.failure())?;
-            bail!("the gateway answers {status}: {}", body.trim());
+            bail!("the gateway answers {status}: {}", reason(&body));
         }
         let mut body = answer.into_body();
         let mut rest = BytesMut::new();
@@ -256,6 +256,13 @@ where
     let connection = tokio::spawn(connection).abort_handle();
     let answer = sender.send_request(request).await?;
     Ok((answer, connection))
+}
+
+/// Returns the reason in the body of an answer that is no success: the API's is JSON, the others are text.
+fn reason(body: &str) -> String {
+    let json: Option<Value> = serde_json::from_str(body).ok();
+    let error = json.as_ref().and_then(|json| json["error"].as_str());
+    error.unwrap_or(body.trim()).to_owned()
 }
 
 async fn read_answer(answer: Response<Incoming>) -> anyhow::Result<(StatusCode, String)> {

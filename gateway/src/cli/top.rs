@@ -1,12 +1,13 @@
 //! `tidegate top`: what a running gateway does now, in a terminal, over its admin listener.
 //!
 //! A thread asks the gateway ([`snapshot`]) and the terminal shows the last answer ([`screen`]). The panes are tables of
-//! text ([`panes`]), which `--once` prints as they are.
+//! text ([`panes`], [`table`]), which `--once` prints as they are.
 
 mod figures;
 mod panes;
 mod screen;
 mod snapshot;
+mod table;
 
 use std::io::{IsTerminal as _, stdout};
 

@@ -2,7 +2,13 @@
 
 use std::fmt;
 
-use tidegate_plan::diagnosis::{Diagnosis, MeasuredDisk, MeasuredOrigin, Measurements};
+use tidegate_plan::diagnosis::{
+    Diagnosis, MeasuredDisk, MeasuredOrigin, Measurements, NOT_MEASURED,
+};
+
+/// The place of the figure that a measurement alone does not have.
+const EFFICIENCY: &str = "The share of it that readers had in the last hour is known to the running gateway: measure on \
+                          its page Doctor, and read it there or in `tidegate top`.";
 
 /// The measurements, and their meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +55,11 @@ impl fmt::Display for Report {
         for missing in &self.missing {
             writeln!(f, "  not measured: {missing}")?;
         }
+        writeln!(f, "  not measured: {NOT_MEASURED}")?;
         writeln!(f, "\nWhat it means\n{}", self.diagnosis)?;
+        if !origins.is_empty() {
+            writeln!(f, "{EFFICIENCY}\n")?;
+        }
         match &self.diagnosis.settings {
             None => writeln!(f, "Nothing to set follows from this."),
             Some(settings) => {

@@ -97,6 +97,13 @@ async fn it_measures_and_its_suggestions_are_saved() {
         "{text}"
     );
     assert!(text.contains("value=\"cache.budget\""), "{text}");
+    for words in [
+        "fficiency",
+        "One connection to media",
+        "Not measured: the networks",
+    ] {
+        assert!(text.contains(words), "no {words} in {text}");
+    }
     is_applied(&serving, &cookie, &order("apply=cache.budget"), &result).await;
     serving.end().await;
 }
@@ -131,6 +138,10 @@ fn judges(result: &Value) {
         })
         .expect("stages");
     assert_eq!(verdict["narrowest"], slowest["stage"], "{verdict}");
+    assert_eq!(verdict["buckets_rate"], stages[0]["rate"], "{verdict}");
+    let connections = &verdict["connections"][0];
+    assert_eq!(connections["best"], stages[0]["rate"], "{verdict}");
+    assert!(connections["one"].as_f64() > Some(0.0), "{verdict}");
     assert!(
         verdict["report"]
             .as_str()

@@ -104,7 +104,9 @@ impl fmt::Display for Problem {
             ValueLocation::Variable(name) => write!(f, "{name}: ")?,
             ValueLocation::Nowhere => {}
         }
-        if !self.path.steps().is_empty() {
+        let path = self.path.to_string();
+        let is_named = self.location == ValueLocation::Override(path);
+        if !self.path.steps().is_empty() && !is_named {
             write!(f, "`{}`: ", self.path)?;
         }
         f.write_str(&self.message)
@@ -167,4 +169,30 @@ pub(super) fn nearest<'n>(
 fn likeness(a: &str, b: &str) -> f64 {
     let slip = a.len() > 2 && strsim::osa_distance(a, b) == 1;
     strsim::jaro_winkler(a, b).max(if slip { 0.9 } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_an_override_names_its_key_once() {
+        let problem = |path| Problem {
+            location: ValueLocation::Override("cache.memory".to_owned()),
+            path,
+            message: "it is no size".to_owned(),
+        };
+        for (path, words) in [
+            (
+                KeyPath::of("cache", "memory"),
+                "the override `cache.memory`: it is no size",
+            ),
+            (
+                KeyPath::of("cache", "budget"),
+                "the override `cache.memory`: `cache.budget`: it is no size",
+            ),
+        ] {
+            assert_eq!(problem(path).to_string(), words);
+        }
+    }
 }

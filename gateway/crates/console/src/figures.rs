@@ -40,6 +40,10 @@ pub struct Figures {
     pub stalls: u64,
     /// Failures, all causes together.
     pub errors: u64,
+    /// Requests that their clients ended before the last byte, as a player does that seeks or is closed. They are no
+    /// failures.
+    #[serde(default)]
+    pub ended_by_client: u64,
 }
 
 /// The share of each tier, from 0 to 1.
@@ -65,7 +69,7 @@ pub struct Quantiles {
 }
 
 /// The number of failures of one cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorCount {
     /// The cause, in words.
     pub cause: String,
@@ -130,6 +134,9 @@ impl Figures {
             ),
             stalls: after.stalls.saturating_sub(before.stalls),
             errors: errors(before, after).iter().map(|one| one.count).sum(),
+            ended_by_client: (grown("http_broken_answers_total", &[("reason", "client")])
+                + grown("http_requests_total", &[("status", "gone")]))
+                as u64,
         }
     }
 }
@@ -158,7 +165,7 @@ fn causes(samples: &Samples) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     let status = samples.sum("http_requests_total", &[("status", "5xx")]);
     all.push(("HTTP answers of class 5xx".to_owned(), status));
-    let broken = samples.sum("http_broken_answers_total", &[]);
+    let broken = samples.sum("http_broken_answers_total", &[("reason", "error")]);
     all.push(("answers cut off".to_owned(), broken));
     for (labels, count) in samples.series("origin_requests_total", &[]) {
         let result = label(labels, "result");
@@ -196,6 +203,22 @@ mod tests {
             stalls: at as u64,
             at,
         }
+    }
+
+    #[test]
+    fn an_answer_that_its_client_ends_is_no_failure() {
+        let before = snapshot(10.0, "");
+        let after = snapshot(
+            20.0,
+            "tidegate_http_broken_answers_total{reason=\"client\"} 7\n\
+             tidegate_http_broken_answers_total{reason=\"stopped\"} 4\n\
+             tidegate_http_requests_total{method=\"GET\",status=\"gone\"} 2\n",
+        );
+        let figures = Figures::between(&before, &after);
+        assert_eq!((figures.errors, figures.ended_by_client), (0, 9));
+        let broken = "tidegate_http_broken_answers_total{reason=\"error\"} 3\n";
+        let figures = Figures::between(&before, &snapshot(20.0, broken));
+        assert_eq!((figures.errors, figures.ended_by_client), (3, 0));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub trait Gateway: Send + Sync + 'static {
     /// Returns the last events of buckets and of the fleet, the latest first; a bounded number. Waits for nothing.
     fn last_events(&self) -> Vec<LastEvent>;
 
+    /// Returns the other gateways of the fleet that are there, in the order of their names. Waits for nothing.
+    fn fleet_peers(&self) -> Vec<FleetPeer>;
+
     /// Returns whether the admin listener speaks TLS now: cookies are sent over TLS alone then.
     fn has_tls(&self) -> bool;
 
@@ -199,6 +202,17 @@ pub struct LastEvent {
     pub lag: Option<f64>,
 }
 
+/// Another gateway of the fleet.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FleetPeer {
+    /// Its number, which is random for each process.
+    pub id: String,
+    /// The name of its machine; `null`: it says none.
+    pub name: Option<String>,
+    /// The time since its last message, in seconds.
+    pub heard: f64,
+}
+
 /// A hook of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookInfo {
@@ -217,10 +231,29 @@ pub struct Verdict {
     pub stages: Vec<StageRate>,
     /// The narrowest stage, in words.
     pub narrowest: String,
+    /// The rate that the buckets can give together; `null` unless each one was measured.
+    pub buckets_rate: Option<f64>,
+    /// The connections to each bucket that was measured.
+    pub connections: Vec<ConnectionRate>,
+    /// The parts of the way that were not measured, in words.
+    pub not_measured: Vec<String>,
     /// The whole report, as `tidegate doctor` prints it.
     pub report: String,
     /// The keys of the configuration that should have another value.
     pub suggestions: Vec<Suggestion>,
+}
+
+/// The rate of one connection to a bucket, against that of as many as bring most.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ConnectionRate {
+    /// The name of the origin.
+    pub origin: String,
+    /// The rate of one connection.
+    pub one: f64,
+    /// The rate of as many as bring most.
+    pub best: f64,
+    /// The fewest connections that bring nearly that; at least 2.
+    pub connections: u32,
 }
 
 /// A key that should have another value.

@@ -3,7 +3,7 @@
 //! Two rings: a point every 10 s for an hour, and one every 5 minutes for a day. They lie in one small file of the state
 //! folder, which is replaced as a whole. A file that cannot be read is left out: it holds nothing but figures.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::figures::Figures;
+use crate::figures::{ErrorCount, Figures};
 
 /// The file in the state folder.
 const FILE_NAME: &str = "console-history.json";
@@ -24,6 +24,9 @@ const MAX_BYTES: u64 = 2 << 20;
 const HOUR_POINTS: usize = 360;
 const DAY_POINTS: usize = 288;
 
+/// The most causes of failures that a point keeps.
+const MAX_CAUSES: usize = 20;
+
 /// The figures of a period that ended at `time`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Point {
@@ -31,6 +34,20 @@ pub struct Point {
     pub time: f64,
     /// The figures of the period.
     pub figures: Figures,
+    /// The failures of the period by cause, the most frequent first: at most 20, and those of the hour alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<ErrorCount>,
+}
+
+/// The failures of one cause in the last hour.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RecentCause {
+    /// The cause, in words.
+    pub cause: String,
+    /// The failures in the last hour.
+    pub count: u64,
+    /// The time of the last one, in seconds since 1970; to 10 s.
+    pub last: f64,
 }
 
 /// The figures of the last hour and day, the oldest first.
@@ -46,13 +63,40 @@ pub struct History {
 
 impl History {
     /// Adds a point to the hour.
-    pub(crate) fn add_to_hour(&mut self, point: Point) {
+    pub(crate) fn add_to_hour(&mut self, mut point: Point) {
+        point.causes.truncate(MAX_CAUSES);
         add(&mut self.hour, point, HOUR_POINTS, 3600.0);
     }
 
     /// Adds a point to the day.
     pub(crate) fn add_to_day(&mut self, point: Point) {
         add(&mut self.day, point, DAY_POINTS, 86_400.0);
+    }
+
+    /// Returns the causes of failures of the hour before `now`, the latest first. `latest` are those since the last point.
+    pub(crate) fn causes(&self, latest: &[ErrorCount], now: f64) -> Vec<RecentCause> {
+        let points = self.hour.iter().filter(|point| point.time > now - 3600.0);
+        let points = points.map(|point| (point.time, point.causes.as_slice()));
+        let mut causes = HashMap::<_, RecentCause>::new();
+        for (time, counts) in points.chain([(now, latest)]) {
+            for one in counts {
+                let new = || RecentCause {
+                    cause: one.cause.clone(),
+                    count: 0,
+                    last: time,
+                };
+                let known = causes.entry(&one.cause).or_insert_with(new);
+                known.count += one.count;
+                known.last = time;
+            }
+        }
+        let mut causes: Vec<_> = causes.into_values().collect();
+        causes.sort_by(|a, b| {
+            b.last
+                .total_cmp(&a.last)
+                .then_with(|| a.cause.cmp(&b.cause))
+        });
+        causes
     }
 
     /// Reads the history in a state folder; an empty one if there is none that can be read. Points that are not of the
@@ -132,7 +176,49 @@ mod tests {
                 requests_per_second: time,
                 ..Figures::default()
             },
+            causes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn causes_of_failures_stay_for_an_hour() {
+        let count = |cause: &str, count| ErrorCount {
+            cause: cause.to_owned(),
+            count,
+        };
+        let mut history = History::default();
+        for (time, causes) in [
+            (10.0, vec![count("disk", 1)]),
+            (20.0, vec![count("bucket", 2), count("disk", 3)]),
+            (30.0, vec![count("bucket", 4)]),
+            (40.0, Vec::new()),
+        ] {
+            history.add_to_hour(Point {
+                causes,
+                ..point(time)
+            });
+        }
+        let told = |now, latest: &[ErrorCount]| -> Vec<_> {
+            let causes = history.causes(latest, now).into_iter();
+            causes.map(|one| (one.cause, one.count, one.last)).collect()
+        };
+        let (bucket, disk) = ("bucket".to_owned(), "disk".to_owned());
+        assert_eq!(
+            told(45.0, &[]),
+            [(bucket.clone(), 6, 30.0), (disk.clone(), 4, 20.0)]
+        );
+        let latest = [count("disk", 1)];
+        assert_eq!(
+            told(45.0, &latest),
+            [(disk, 5, 45.0), (bucket.clone(), 6, 30.0)]
+        );
+        assert_eq!(told(3625.0, &[]), [(bucket, 4, 30.0)], "an hour later");
+        let text = serde_json::to_string(&history).expect("JSON");
+        assert_eq!(
+            text.matches("causes").count(),
+            3,
+            "none are left out: {text}"
+        );
     }
 
     #[test]

@@ -18,8 +18,8 @@ use axum::middleware;
 use axum::routing::{delete, get, post};
 use tokio_util::sync::CancellationToken;
 
-use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
+use tidegate_admin::{Admin, Endpoints};
 
 mod access;
 pub mod api;
@@ -29,6 +29,7 @@ pub mod gateway;
 pub mod history;
 mod live;
 mod page;
+mod readiness;
 mod sampler;
 mod section;
 pub mod sessions;
@@ -41,7 +42,8 @@ use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
 use page::now::DrawnCharts;
-use sampler::{Readiness, Sampler};
+use readiness::Readiness;
+use sampler::Sampler;
 use sessions::Sessions;
 use warms::Warms;
 
@@ -108,8 +110,14 @@ impl Console {
         self.sampler.run(stop).await;
     }
 
-    /// Returns the page and the API.
-    pub fn router(self) -> Router {
+    /// Returns the endpoints of the admin listener: those of `admin`, the page and the API.
+    pub fn endpoints(self) -> Endpoints {
+        let (admin, guesses) = (self.admin.clone(), self.guesses.clone());
+        let all = admin.router_with(guesses, self.router());
+        all.layer(middleware::from_fn(api::errors::as_json))
+    }
+
+    fn router(self) -> Router {
         let api = middleware::from_fn_with_state(self.clone(), access::require_api);
         let pages_access = middleware::from_fn_with_state(self.clone(), access::require_page);
         let api = Router::new()
@@ -134,7 +142,7 @@ impl Console {
             .route("/openapi.json", get(api::openapi::show))
             .route_layer(api);
         Router::new()
-            .nest("/api/v1", api)
+            .nest(api::errors::API_PATH, api)
             .merge(pages().route_layer(pages_access))
             .route(
                 "/console/login",

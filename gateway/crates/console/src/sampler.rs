@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::exposition::Samples;
-use crate::figures::{Figures, Snapshot};
+use crate::figures::{ErrorCount, Figures, Snapshot, errors};
 use crate::history::{History, Point};
-use tidegate_admin::{Admin, Control};
+use tidegate_admin::Admin;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time between two looks.
@@ -24,9 +24,6 @@ const PER_DAY_POINT: u64 = 30;
 
 /// The shortest period of figures of the present.
 const MIN_PERIOD: f64 = 2.0;
-
-/// The time between two checks of the readiness, and the time that one may take.
-const CHECK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The age up to which a look at the metrics is used again: many clients cost no more than one.
 const REUSE: Duration = Duration::from_millis(500);
@@ -44,6 +41,8 @@ pub(crate) struct Present {
     pub(crate) after: Arc<Snapshot>,
     /// Its figures.
     pub(crate) figures: Figures,
+    /// The failures since the last point of the history.
+    pub(crate) latest_errors: Vec<ErrorCount>,
 }
 
 /// See the module documentation.
@@ -139,8 +138,11 @@ impl Sampler {
             }
         }
         if let Some(before) = seen.recent.back() {
-            let figures = Figures::between(before, &snapshot);
-            Arc::make_mut(&mut seen.history).add_to_hour(Point { time, figures });
+            Arc::make_mut(&mut seen.history).add_to_hour(Point {
+                time,
+                figures: Figures::between(before, &snapshot),
+                causes: errors(before, &snapshot),
+            });
         }
         seen.recent.push_back(snapshot.clone());
         if seen.recent.len() > 3 {
@@ -152,8 +154,11 @@ impl Sampler {
         };
         let is_complete = seen.looks.is_multiple_of(PER_DAY_POINT);
         if is_complete {
-            let figures = Figures::between(base, &snapshot);
-            Arc::make_mut(&mut seen.history).add_to_day(Point { time, figures });
+            Arc::make_mut(&mut seen.history).add_to_day(Point {
+                time,
+                figures: Figures::between(base, &snapshot),
+                causes: Vec::new(),
+            });
             seen.day_base = Some(snapshot);
         }
         is_complete
@@ -185,7 +190,9 @@ impl Sampler {
             .or_else(|| seen.recent.front())
             .unwrap_or(&after)
             .clone();
+        let last = seen.recent.back().unwrap_or(&after);
         let present = Arc::new(Present {
+            latest_errors: errors(last, &after),
             time: unix_time(),
             period: after.at - before.at,
             figures: Figures::between(&before, &after),
@@ -206,40 +213,6 @@ impl Sampler {
         let seen = self.seen();
         let (known, since) = seen.disks.get(path)?;
         (*known == state).then_some(*since)
-    }
-}
-
-/// The result of the check behind `/readyz`, which is made in the background while a client of the console asks for it.
-#[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Checked>);
-
-#[derive(Debug, Default)]
-struct Checked {
-    /// The time at which the last check began; a check that is under way counts.
-    begun: Option<Instant>,
-    missing: Option<Vec<String>>,
-}
-
-impl Readiness {
-    /// Returns the last result, and begins a check if that is older than 5 s.
-    pub(crate) fn look(self: &Arc<Self>, control: &Arc<dyn Control>) -> Option<Vec<String>> {
-        let mut checked = self.0.lock().recover();
-        if checked
-            .begun
-            .is_none_or(|begun| begun.elapsed() >= CHECK_PERIOD)
-        {
-            checked.begun = Some(Instant::now());
-            let (this, control) = (self.clone(), control.clone());
-            tokio::spawn(async move {
-                let result = timeout(CHECK_PERIOD, control.ready()).await;
-                let missing = match result {
-                    Ok(result) => result.err().unwrap_or_default(),
-                    Err(_) => vec!["the check takes longer than 5 s".to_owned()],
-                };
-                this.0.lock().recover().missing = Some(missing);
-            });
-        }
-        checked.missing.clone()
     }
 }
 

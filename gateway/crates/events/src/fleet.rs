@@ -34,6 +34,7 @@ use pin_log::PinLog;
 pub use hook_turns::HookChange;
 pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
 pub use metrics::Metrics;
+pub use peers::FleetGateway;
 
 /// The most messages that wait to be sent. Beyond it they are dropped, and the receivers confirm everything.
 const MAX_OUTGOING: usize = 4096;
@@ -76,6 +77,8 @@ pub struct Received {
 /// This gateway as a member of its fleet.
 pub struct Fleet {
     own: u64,
+    /// The name that this gateway gives itself.
+    name: Option<String>,
     sink: Arc<dyn FleetSink>,
     clock: Clock,
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -109,10 +112,11 @@ impl fmt::Debug for Fleet {
 }
 
 impl Fleet {
-    /// Creates a member that has not connected, with a random number; `None` if the system has none. Also returns the
-    /// messages that the transport has to send.
+    /// Creates a member that has not connected, with a random number and this name; `None` if the system has no random
+    /// numbers. Also returns the messages that the transport has to send.
     #[must_use]
     pub fn new(
+        name: Option<String>,
         sink: Arc<dyn FleetSink>,
         clock: Clock,
         metrics: Metrics,
@@ -122,6 +126,7 @@ impl Fleet {
         let (outgoing, messages) = mpsc::channel(MAX_OUTGOING);
         let fleet = Self {
             own: u64::from_be_bytes(own),
+            name,
             sink,
             clock,
             outgoing,
@@ -135,6 +140,16 @@ impl Fleet {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().recover()
+    }
+
+    /// Returns the other gateways that are there, in the order of their names.
+    #[must_use]
+    pub fn gateways(&self) -> Vec<FleetGateway> {
+        self.state().peers.gateways(Instant::now())
+    }
+
+    fn heartbeat(&self) -> Content {
+        Content::Heartbeat(self.name.clone())
     }
 
     /// Tells the other gateways of a change that was made here. Returns at once.
@@ -209,7 +224,10 @@ impl Fleet {
             Seen::Next | Seen::Again => {}
         }
         let taken = match message.content {
-            Content::Heartbeat => None,
+            Content::Heartbeat(name) => {
+                state.peers.named(message.from, name);
+                None
+            }
             Content::Missed => {
                 state.resends_pins = true;
                 None
@@ -263,7 +281,7 @@ impl Fleet {
         let mut state = self.state();
         state.is_connected = true;
         state.peers.restart(Instant::now());
-        self.enqueue(&mut state, (self.clock)().0, Content::Heartbeat);
+        self.enqueue(&mut state, (self.clock)().0, self.heartbeat());
     }
 
     /// Takes that the connection is lost: the gateways whose turn it is may not hear of the last changes.
@@ -295,7 +313,7 @@ impl Fleet {
         }
         let content = match std::mem::take(&mut state.lacks_pins) {
             true => Content::Missed,
-            false => Content::Heartbeat,
+            false => self.heartbeat(),
         };
         self.enqueue(&mut state, at, content);
     }

@@ -110,7 +110,7 @@ impl HttpBody for Body {
                 Poll::Pending if this.content.waits_for_client() => record.wait_for_client(),
                 Poll::Pending => record.wait_for_server(),
                 Poll::Ready(Some(Ok(bytes))) => record.add_sent(bytes.remaining()),
-                Poll::Ready(Some(Err(error))) => record.log_error(error),
+                Poll::Ready(Some(Err(error))) => record.break_off(error),
                 Poll::Ready(None) => {}
             }
         }

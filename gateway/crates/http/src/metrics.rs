@@ -28,6 +28,25 @@ struct CacheLabels {
     result: &'static str,
 }
 
+/// The reason why an answer that was begun is not sent whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// The client left, or took nothing for too long.
+    Client,
+    /// The origin or the gateway failed.
+    Error,
+    /// An operator stopped it.
+    Stopped,
+}
+
+/// The labels of [`Break`], in its order.
+const BREAK_LABELS: [&str; 3] = ["client", "error", "stopped"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BreakLabels {
+    reason: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
     limit: &'static str,
@@ -45,12 +64,13 @@ pub struct Metrics {
     cache_family: Family<CacheLabels, Counter>,
     refusal_family: Family<RefusalLabels, Counter>,
     limit_family: Family<LimitLabels, Counter>,
+    break_family: Family<BreakLabels, Counter>,
     requests: [[Counter; STATUS_LABELS.len()]; METHOD_LABELS.len()],
     cache: [Counter; CacheResult::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     limited: [Counter; Limited::NAMES.len()],
     sent: Counter,
-    broken: Counter,
+    pub(crate) broken: [Counter; BREAK_LABELS.len()],
     pub(crate) in_flight: sharded::Gauge,
     pub(crate) first_byte: Durations,
     pub(crate) connections: Gauge,
@@ -82,17 +102,21 @@ impl Default for Metrics {
         let limit_family = Family::<LimitLabels, Counter>::default();
         let limited =
             Limited::NAMES.map(|limit| limit_family.get_or_create_owned(&LimitLabels { limit }));
+        let break_family = Family::<BreakLabels, Counter>::default();
+        let broken =
+            BREAK_LABELS.map(|reason| break_family.get_or_create_owned(&BreakLabels { reason }));
         Self {
             request_family,
             cache_family,
             refusal_family,
             limit_family,
+            break_family,
             requests,
             cache,
             refusals,
             limited,
             sent: Counter::default(),
-            broken: Counter::default(),
+            broken,
             in_flight: sharded::Gauge::default(),
             // From 50 µs, a hit in memory, to 26 s, a cold read from an origin in distress.
             first_byte: Durations::new(Duration::from_micros(50)),
@@ -114,7 +138,7 @@ impl Metrics {
         names::HTTP_ACCESS_REFUSED.register(registry, self.refusal_family.clone());
         names::HTTP_LIMITED.register(registry, self.limit_family.clone());
         names::HTTP_SENT_BYTES.register(registry, self.sent.clone());
-        names::HTTP_BROKEN_ANSWERS.register(registry, self.broken.clone());
+        names::HTTP_BROKEN_ANSWERS.register(registry, self.break_family.clone());
         names::HTTP_REQUESTS_IN_FLIGHT.register(registry, self.in_flight.clone());
         names::HTTP_FIRST_BYTE_SECONDS.register(registry, self.first_byte.clone());
         names::HTTP_CONNECTIONS.register(registry, self.connections.clone());
@@ -135,14 +159,15 @@ impl Metrics {
         self.limited[limited.index()].inc();
     }
 
-    /// Counts a request that is over; without a status its client left before the answer.
+    /// Counts a request that is over; without a status its client left before the answer. `broken` is `None` if the answer
+    /// was sent whole.
     pub(crate) fn count_request(
         &self,
         method: &Method,
         status: Option<StatusCode>,
         cache: CacheResult,
         sent: u64,
-        complete: bool,
+        broken: Option<Break>,
     ) {
         let method = match *method {
             Method::GET => 0,
@@ -162,8 +187,8 @@ impl Metrics {
         self.requests[method][class].inc();
         self.cache[cache as usize].inc();
         self.sent.inc_by(sent);
-        if status.is_some() && !complete {
-            self.broken.inc();
+        if let Some(reason) = broken.filter(|_| status.is_some()) {
+            self.broken[reason as usize].inc();
         }
     }
 }
@@ -176,20 +201,24 @@ mod tests {
     fn counts_by_method_class_and_result() {
         let metrics = Metrics::default();
         let ok = Some(StatusCode::OK);
-        metrics.count_request(&Method::GET, ok, CacheResult::Hit, 10, true);
-        metrics.count_request(&Method::GET, ok, CacheResult::Miss, 5, false);
-        metrics.count_request(&Method::PATCH, None, CacheResult::None, 0, false);
+        metrics.count_request(&Method::GET, ok, CacheResult::Hit, 10, None);
+        metrics.count_request(&Method::GET, ok, CacheResult::Miss, 5, Some(Break::Client));
+        metrics.count_request(&Method::GET, ok, CacheResult::Hit, 0, Some(Break::Error));
+        let gone = Some(Break::Client);
+        metrics.count_request(&Method::PATCH, None, CacheResult::None, 0, gone);
         let mut registry = Registry::with_prefix("tidegate");
         metrics.register(&mut registry);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
         for line in [
-            "tidegate_http_requests_total{method=\"GET\",status=\"2xx\"} 2",
+            "tidegate_http_requests_total{method=\"GET\",status=\"2xx\"} 3",
             "tidegate_http_requests_total{method=\"other\",status=\"gone\"} 1",
-            "tidegate_http_cache_results_total{result=\"hit\"} 1",
+            "tidegate_http_cache_results_total{result=\"hit\"} 2",
             "tidegate_http_cache_results_total{result=\"none\"} 1",
             "tidegate_http_sent_bytes_total 15",
-            "tidegate_http_broken_answers_total 1",
+            "tidegate_http_broken_answers_total{reason=\"client\"} 1",
+            "tidegate_http_broken_answers_total{reason=\"error\"} 1",
+            "tidegate_http_broken_answers_total{reason=\"stopped\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

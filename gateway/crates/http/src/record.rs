@@ -9,9 +9,11 @@ use tokio::time::Instant;
 
 use crate::body::delivery::BodyError;
 use crate::cache_status::CacheResult;
+use crate::metrics::Break;
 use crate::server::streams::Http2Stream;
 use crate::server::timeouts::ConnectionActivity;
 use tidegate_access::without_signature;
+use tidegate_engine::Error;
 use tidegate_telemetry::logging::ACCESS;
 use tidegate_telemetry::trace::Span;
 
@@ -38,6 +40,8 @@ pub(crate) struct RequestRecord {
     sent: u64,
     waits_for_server: bool,
     complete: bool,
+    /// The reason why it is not complete, if its record ends so.
+    broken_by: Break,
     /// Set if the request is traced.
     trace: Option<Box<Span>>,
 }
@@ -68,6 +72,7 @@ impl RequestRecord {
             sent: 0,
             waits_for_server: true,
             complete: false,
+            broken_by: Break::Client,
             trace: None,
         }
     }
@@ -146,8 +151,12 @@ impl RequestRecord {
         }
     }
 
-    /// Logs why the answer is cut off here. Only the log has the cause.
-    pub(crate) fn log_error(&self, error: &BodyError) {
+    /// Records and logs why the answer is cut off here. Only the log has the cause.
+    pub(crate) fn break_off(&mut self, error: &BodyError) {
+        self.broken_by = match error {
+            BodyError::Engine(Error::Stopped) => Break::Stopped,
+            _ => Break::Error,
+        };
         tracing::warn!(
             path = &*without_signature(self.uri.path()),
             sent = self.sent,
@@ -175,7 +184,7 @@ impl Drop for RequestRecord {
             self.status,
             self.cache,
             self.sent,
-            self.complete,
+            (!self.complete).then_some(self.broken_by),
         );
         if let Some(span) = self.trace.take() {
             self.end_trace(*span);

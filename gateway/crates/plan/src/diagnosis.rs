@@ -18,10 +18,13 @@ use std::time::Duration;
 use super::ByteSize;
 use super::profile::DiskUse;
 
+mod efficiency;
 #[cfg(test)]
 mod tests;
 mod text;
 mod toml;
+
+pub use efficiency::{Efficiency, NOT_MEASURED, buckets};
 
 /// The share by which two measurements of one thing may differ. A smaller gain does not count as
 /// faster.
@@ -126,18 +129,23 @@ pub struct MeasuredOrigin {
 }
 
 impl MeasuredOrigin {
-    fn single(&self) -> Rate {
+    /// Returns the rate of one connection.
+    #[must_use]
+    pub fn single(&self) -> Rate {
         self.rates.first().map_or(Rate(0.0), |(_, rate)| *rate)
     }
 
-    fn best(&self) -> Rate {
+    /// Returns the best rate of all numbers of connections.
+    #[must_use]
+    pub fn best(&self) -> Rate {
         let rates = self.rates.iter().map(|(_, rate)| rate.0);
         Rate(rates.fold(0.0, f64::max))
     }
 
     /// Returns the fewest connections that bring nearly the best rate. At least two, so that bytes
     /// of one arrive while the other waits for its first byte.
-    fn streams(&self) -> u32 {
+    #[must_use]
+    pub fn streams(&self) -> u32 {
         let enough = |(_, rate): &&(u32, Rate)| rate.over(self.best()) >= NEARLY_BEST_SHARE;
         let fewest = self.rates.iter().find(enough);
         fewest.map_or(2, |(connections, _)| *connections).max(2)

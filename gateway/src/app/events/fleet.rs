@@ -17,7 +17,9 @@ use crate::doctor::Origins;
 use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
-use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetSink, HookChange, Metrics};
+use tidegate_events::fleet::{
+    Extent, Fleet, FleetChange, FleetGateway, FleetSink, HookChange, Metrics,
+};
 use tidegate_events::log::{LoggedEvent, LoggedKind};
 use tidegate_events::metrics::EventResult;
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
@@ -86,7 +88,7 @@ pub(in crate::app) async fn join(
     // Messages may have been missed while this process was not there.
     sink.doubt_all().await.context("`fleet`")?;
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
-    let made = Fleet::new(sink, clock, metrics);
+    let made = Fleet::new(machine_name(), sink, clock, metrics);
     let (fleet, outgoing) = made.context("the system has no random numbers")?;
     let login = section.login();
     let settings = FleetSettings {
@@ -134,7 +136,19 @@ impl FleetMember {
     }
 }
 
+/// Returns the name of this machine, by which the other gateways know this one.
+fn machine_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 impl FleetLink {
+    /// Returns the other gateways.
+    pub(in crate::app) fn gateways(&self) -> Vec<FleetGateway> {
+        self.fleet.gateways()
+    }
+
     /// Tells the others of a pin that was set or removed here.
     pub(in crate::app) fn pinned(&self, origin: OriginId, prefix: &str, limit: Option<u64>) {
         if let Some(bucket) = self.buckets.get(&origin) {

@@ -10,6 +10,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::events::fleet::{FleetLink, FleetMember};
 use crate::app::reload::Reloader;
 use crate::doctor::{self, DoctorOptions, Progress};
 use crate::link;
@@ -17,13 +18,15 @@ use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
 use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
 use tidegate_console::gateway::{
-    ChangeNeeds, HookInfo, LastEvent, Link, LinkRequest, OriginInfo, Overview, Prices, RouteInfo,
-    Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion, Verdict,
+    ChangeNeeds, ConnectionRate, FleetPeer, HookInfo, LastEvent, Link, LinkRequest, OriginInfo,
+    Overview, Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion,
+    Verdict,
 };
 use tidegate_console::{Console, ConsoleParts, Gateway};
 use tidegate_events::EventLog;
+use tidegate_events::fleet::FleetGateway;
 use tidegate_events::log::LoggedEvent;
-use tidegate_plan::diagnosis::Stage;
+use tidegate_plan::diagnosis::{self, NOT_MEASURED, Stage};
 use tidegate_plan::{ByteSize, Timestamp};
 
 /// The time of one measurement, and the file on a disk: shorter and smaller than those of the command, because readers
@@ -36,6 +39,7 @@ const SCRATCH: ByteSize = ByteSize(256 << 20);
 struct ConsoleGateway {
     reloader: Arc<Reloader>,
     events: Arc<EventLog>,
+    fleet: Option<Arc<FleetLink>>,
 }
 
 /// The last write of the history may take this long.
@@ -60,7 +64,7 @@ pub(in crate::app) fn endpoints(
     admin: Admin,
     config: &Config,
     reloader: &Arc<Reloader>,
-    events: &Arc<EventLog>,
+    (events, fleet): (&Arc<EventLog>, Option<&FleetMember>),
     stop: CancellationToken,
 ) -> (tidegate_admin::Endpoints, KeptHistory) {
     let guesses = Guesses::new();
@@ -69,18 +73,18 @@ pub(in crate::app) fn endpoints(
         return (endpoints, KeptHistory(None));
     }
     let parts = ConsoleParts {
-        admin: admin.clone(),
+        admin,
         gateway: Arc::new(ConsoleGateway {
             reloader: reloader.clone(),
             events: events.clone(),
+            fleet: fleet.map(FleetMember::link),
         }),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
     };
-    let console = Console::new(parts, guesses.clone());
+    let console = Console::new(parts, guesses);
     let kept = tokio::spawn(console.clone().run(stop));
-    let endpoints = admin.router_with(guesses, console.router());
-    (endpoints, KeptHistory(Some(kept)))
+    (console.endpoints(), KeptHistory(Some(kept)))
 }
 
 impl Gateway for ConsoleGateway {
@@ -99,6 +103,16 @@ impl Gateway for ConsoleGateway {
 
     fn last_events(&self) -> Vec<LastEvent> {
         self.events.latest().into_iter().map(last_event).collect()
+    }
+
+    fn fleet_peers(&self) -> Vec<FleetPeer> {
+        let gateways = self.fleet.iter().flat_map(|fleet| fleet.gateways());
+        let peer = |gateway: FleetGateway| FleetPeer {
+            id: format!("{:016x}", gateway.id),
+            name: gateway.name,
+            heard: gateway.heard.as_secs_f64(),
+        };
+        gateways.map(peer).collect()
     }
 
     fn has_tls(&self) -> bool {
@@ -133,7 +147,7 @@ impl Gateway for ConsoleGateway {
             let report = doctor::run(&measured.config, &options, &origins, &mut progress).await;
             let report = report.map_err(|error| format!("{error:#}"))?;
             let suggestions = suggestions(&measured, &report);
-            Ok(verdict(&report, suggestions))
+            Ok(verdict(&measured.config, &report, suggestions))
         })
     }
 }
@@ -215,7 +229,7 @@ fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
         .collect()
 }
 
-fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
+fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     let words = |stage: &Stage| match stage {
         Stage::Memory => "memory".to_owned(),
         Stage::Disk(path) => format!("disk {path}"),
@@ -223,11 +237,7 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     };
     let measured = &report.measurements;
     let origins = measured.origins.iter().filter_map(|origin| {
-        let best = origin
-            .rates
-            .iter()
-            .map(|(_, rate)| rate.0)
-            .fold(0.0, f64::max);
+        let best = origin.best().0;
         let stage = Stage::Origin(origin.name.clone());
         (best > 0.0).then_some((stage, best))
     });
@@ -237,6 +247,14 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
         .map(|disk| (Stage::Disk(disk.path.clone()), disk.read.0));
     let memory = (Stage::Memory, measured.memory.0);
     let stages = origins.chain(disks).chain([memory]);
+    let names = config.origin.iter().map(|origin| origin.name.as_str());
+    let connections = measured.origins.iter().map(|origin| ConnectionRate {
+        origin: origin.name.clone(),
+        one: origin.single().0,
+        best: origin.best().0,
+        connections: origin.streams(),
+    });
+    let not_measured = report.missing.iter().cloned();
     Verdict {
         narrowest: words(&report.diagnosis.bottleneck.0),
         stages: stages
@@ -245,6 +263,9 @@ fn verdict(report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
                 rate,
             })
             .collect(),
+        buckets_rate: diagnosis::buckets(names, &measured.origins).map(|rate| rate.0),
+        connections: connections.collect(),
+        not_measured: not_measured.chain([NOT_MEASURED.to_owned()]).collect(),
         report: report.to_string(),
         suggestions,
     }

@@ -7,17 +7,25 @@ use super::super::stat::plain;
 /// Stands for a figure that is not known.
 pub(super) const NONE: &str = "-";
 
-/// Returns bytes with three digits and a unit: `1.23 MB`.
+/// Returns a size in powers of 1,024, as the configuration has them: `1.2 MiB`.
 pub(super) fn bytes(value: &Value) -> String {
-    scaled(value, "B")
+    let Some(mut number) = value.as_f64() else {
+        return NONE.to_owned();
+    };
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+        if number < 999.5 {
+            break;
+        }
+        number /= 1024.0;
+        unit = next;
+    }
+    let digits = usize::from(unit != "B" && number < 9.95);
+    format!("{number:.digits$} {unit}")
 }
 
-/// Returns bytes a second.
+/// Returns a rate in powers of 1,000, as networks and disks have them: `1.23 MB/s`.
 pub(super) fn rate(value: &Value) -> String {
-    scaled(value, "B/s")
-}
-
-fn scaled(value: &Value, unit: &str) -> String {
     let Some(mut number) = value.as_f64() else {
         return NONE.to_owned();
     };
@@ -35,7 +43,7 @@ fn scaled(value: &Value, unit: &str) -> String {
         n if n < 99.95 => 1,
         _ => 0,
     };
-    format!("{number:.digits$} {prefix}{unit}")
+    format!("{number:.digits$} {prefix}B/s")
 }
 
 /// Returns a share of 1 in per cent.
@@ -75,6 +83,14 @@ pub(super) fn time(value: &Value) -> String {
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
         s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
         s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+/// Returns the time from one time of day to another, in seconds; `null` if one of them is not known.
+pub(super) fn since(now: &Value, before: &Value) -> Value {
+    match (now.as_f64(), before.as_f64()) {
+        (Some(now), Some(before)) => Value::from((now - before).max(0.0)),
+        _ => Value::Null,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The panes: the figures of one subject each, as a table of text.
 
-use std::cmp::Ordering;
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::figures::{bytes, number, part_of, rate, share, text, time};
 use super::snapshot::Snapshot;
+use super::table::{Table, cell, left, right, rows, word};
+
+mod connections;
+mod history;
+mod now;
 
 /// A subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,84 +18,24 @@ pub(super) enum Pane {
     Tiers,
     Origins,
     Writes,
-}
-
-/// A column of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) title: &'static str,
-    /// Characters; 0: what the others leave.
-    pub(super) width: usize,
-    /// Numbers stand at the right.
-    pub(super) right: bool,
-}
-
-/// A cell: what is shown, and what is sorted by.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cell {
-    pub(super) shown: String,
-    key: Option<f64>,
-}
-
-/// A table.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Table {
-    pub(super) title: String,
-    pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<Vec<Cell>>,
-}
-
-/// The order of a table's rows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sorting {
-    /// The column; `None`: as the gateway lists them.
-    pub(super) column: Option<usize>,
-    /// The smallest first.
-    pub(super) ascending: bool,
-}
-
-const fn left(title: &'static str, width: usize) -> Column {
-    Column {
-        title,
-        width,
-        right: false,
-    }
-}
-
-const fn right(title: &'static str, width: usize) -> Column {
-    Column {
-        title,
-        width,
-        right: true,
-    }
-}
-
-fn cell(shown: String, value: &Value) -> Cell {
-    Cell {
-        shown,
-        key: value.as_f64(),
-    }
-}
-
-fn word(shown: impl Into<String>) -> Cell {
-    Cell {
-        shown: shown.into(),
-        key: None,
-    }
-}
-
-fn rows<'v>(list: &'v Value, row: impl Fn(&'v Value) -> Vec<Cell>) -> Vec<Vec<Cell>> {
-    list.as_array().into_iter().flatten().map(row).collect()
+    Events,
+    Hooks,
+    Fleet,
+    History,
 }
 
 impl Pane {
     /// All panes, in the order of their keys.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Now,
         Self::Streams,
         Self::Tiers,
         Self::Origins,
         Self::Writes,
+        Self::Events,
+        Self::Hooks,
+        Self::Fleet,
+        Self::History,
     ];
 
     /// Returns its name.
@@ -104,96 +46,36 @@ impl Pane {
             Self::Tiers => "Tiers",
             Self::Origins => "Origins",
             Self::Writes => "Writes",
+            Self::Events => "Events",
+            Self::Hooks => "Hooks",
+            Self::Fleet => "Fleet",
+            Self::History => "History",
         }
     }
 
-    /// Returns its table of a look at the gateway.
+    /// Returns the name of its part of a look.
+    fn part(self) -> String {
+        self.title().to_lowercase()
+    }
+
+    /// Returns its table of a look at the gateway. A part that could not be had is said to be missing.
     pub(super) fn table(self, snapshot: &Snapshot) -> Table {
+        let part = snapshot.part(&self.part());
+        let time = &snapshot.part("now")["time"];
         match self {
-            Self::Now => now(snapshot.part("now")),
-            Self::Streams => streams(&snapshot.part("streams")["streams"]),
-            Self::Tiers => tiers(snapshot.part("tiers")),
-            Self::Origins => origins(&snapshot.part("origins")["origins"]),
-            Self::Writes => writes(snapshot.part("writes")),
+            Self::Now => now::now(part, snapshot.part("doctor")),
+            _ if !part.is_object() => Table::missing(self.title(), "no answer"),
+            _ if part["error"].is_string() => Table::missing(self.title(), &text(&part["error"])),
+            Self::Streams => streams(&part["streams"]),
+            Self::Tiers => tiers(part),
+            Self::Origins => origins(&part["origins"]),
+            Self::Writes => writes(part),
+            Self::Events => connections::events(part, time),
+            Self::Hooks => connections::hooks(part),
+            Self::Fleet => connections::fleet(part),
+            Self::History => history::history(part, time),
         }
     }
-}
-
-fn now(now: &Value) -> Table {
-    let figures = &now["figures"];
-    let quantiles = |of: &Value| {
-        let times = ["p50", "p90", "p99"].map(|key| time(&of[key]));
-        times.join(" / ")
-    };
-    let shares = &figures["hit_share"];
-    let mut lines = vec![
-        (
-            "requests",
-            format!("{} a second", number(&figures["requests_per_second"])),
-        ),
-        ("to readers", rate(&figures["bytes_per_second"])),
-        ("from buckets", rate(&figures["fetched_bytes_per_second"])),
-        (
-            "bytes from",
-            format!(
-                "memory {}, disk {}, bucket {}",
-                share(&shares["memory"]),
-                share(&shares["disk"]),
-                share(&shares["origin"])
-            ),
-        ),
-        ("amplification", number(&figures["amplification"])),
-        (
-            "first byte",
-            format!("{} (p50, p90, p99)", quantiles(&figures["first_byte"])),
-        ),
-        (
-            "stalls, errors",
-            format!(
-                "{}, {} in {}",
-                number(&figures["stalls"]),
-                number(&figures["errors"]),
-                time(&now["period"])
-            ),
-        ),
-        (
-            "under way",
-            format!(
-                "{} requests, {} connections, {} streams, {} open files",
-                number(&now["requests_in_flight"]),
-                number(&now["connections"]),
-                number(&now["streams"]),
-                number(&now["open_files"])
-            ),
-        ),
-        ("memory", bytes(&now["memory"])),
-    ];
-    lines.extend(troubles(now));
-    let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
-    Table {
-        title: format!(
-            "Tidegate {}, up {}",
-            text(&now["version"]),
-            time(&now["uptime"])
-        ),
-        columns: vec![left("", 15), left("", 0)],
-        rows: lines.into_iter().map(row).collect(),
-    }
-}
-
-/// Returns a line for each cause of errors, and for each note of the gateway.
-fn troubles(now: &Value) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    for cause in now["errors_by_cause"].as_array().into_iter().flatten() {
-        lines.push((
-            "error",
-            format!("{} ({})", text(&cause["cause"]), number(&cause["count"])),
-        ));
-    }
-    for note in now["notes"].as_array().into_iter().flatten() {
-        lines.push(("note", text(note)));
-    }
-    lines
 }
 
 fn streams(list: &Value) -> Table {
@@ -358,65 +240,4 @@ fn writes(writes: &Value) -> Table {
         ],
         rows: rows(&writes["drafts"], row),
     }
-}
-
-impl Table {
-    /// Puts the rows into an order. Figures that are not known come last; equal rows stay as they were.
-    pub(super) fn sort(&mut self, sorting: Sorting) {
-        let Some(column) = sorting.column else { return };
-        self.rows.sort_by(|a, b| {
-            let (a, b) = (&a[column], &b[column]);
-            match (a.key, b.key) {
-                (None, None) => order(a.shown.cmp(&b.shown), !sorting.ascending),
-                (None, Some(_)) => Ordering::Greater,
-                (Some(_), None) => Ordering::Less,
-                (Some(a), Some(b)) => order(a.total_cmp(&b), sorting.ascending),
-            }
-        });
-    }
-
-    /// Returns it as text for a pipe: columns as wide as their content, the widest text not cut.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!("{}\n", self.title);
-        let widths: Vec<_> = (0..self.columns.len())
-            .map(|index| {
-                let cells = self.rows.iter().map(|row| row[index].shown.chars().count());
-                cells
-                    .chain([self.columns[index].title.len()])
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
-        let titles = self.columns.iter().map(|column| column.title);
-        let has_titles = self.columns.iter().any(|column| !column.title.is_empty());
-        if has_titles && !self.rows.is_empty() {
-            self.line(&mut text, &widths, titles);
-        }
-        for row in &self.rows {
-            self.line(
-                &mut text,
-                &widths,
-                row.iter().map(|cell| cell.shown.as_str()),
-            );
-        }
-        text
-    }
-
-    fn line<'t>(&self, out: &mut String, widths: &[usize], cells: impl Iterator<Item = &'t str>) {
-        let start = out.len();
-        for ((cell, column), width) in cells.zip(&self.columns).zip(widths) {
-            // Writing to a string does not fail.
-            let _ = match column.right {
-                true => write!(out, "{cell:>width$}  "),
-                false => write!(out, "{cell:<width$}  "),
-            };
-        }
-        let end = out[start..].trim_end().len();
-        out.truncate(start + end);
-        out.push('\n');
-    }
-}
-
-fn order(ascending: Ordering, keep: bool) -> Ordering {
-    if keep { ascending } else { ascending.reverse() }
 }

@@ -11,15 +11,16 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table as Grid};
 
-use super::panes::{Column, Pane, Sorting, Table};
+use super::panes::Pane;
 use super::snapshot::{Snapshot, Source};
+use super::table::{Column, Sorting, Table};
 use tidegate_config::{Config, Environment};
 
 /// The longest wait for a key before the next look at the answers.
 const KEY_WAIT: Duration = Duration::from_millis(100);
 
 const HELP: &str = "\
-1 to 5, Tab, Shift-Tab   another pane
+1 to 9, Tab, Shift-Tab   another pane
 s, S                     sort by the next column, or the one before
 r                        the other way round
 Up, Down, PgUp, PgDn     move through the rows
@@ -97,7 +98,7 @@ impl Screen {
             KeyCode::Esc => return Wish::Leave,
             KeyCode::Char('?') => self.shows_help = true,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
+            KeyCode::Char(digit @ '1'..='9') => self.choose(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => self.choose((self.pane + 1) % panes),
             KeyCode::BackTab | KeyCode::Left => self.choose((self.pane + panes - 1) % panes),
             KeyCode::Char('s') => self.sort_by(1),
@@ -160,9 +161,10 @@ impl Screen {
                 false => Style::new(),
             };
             line.push_span(ratatui::text::Span::styled(
-                format!(" {} {} ", index + 1, pane.title()),
+                format!("{} {}", index + 1, pane.title()),
                 style,
             ));
+            line.push_span(" ");
         }
         line
     }

@@ -8,7 +8,9 @@ use super::super::client::{AdminRequest, Client, run};
 use tidegate_config::{Config, Environment};
 
 /// The parts of a look, as the paths below `/api/v1/` name them.
-const PARTS: [&str; 5] = ["now", "streams", "tiers", "origins", "writes"];
+const PARTS: [&str; 10] = [
+    "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history", "doctor",
+];
 
 /// A gateway to look at.
 #[derive(Debug)]
@@ -26,10 +28,10 @@ impl<'a> Source<'a> {
         Ok(Self { client })
     }
 
-    /// Takes a look.
+    /// Takes a look. A part that the gateway does not answer is an object with the reason, `error`.
     ///
     /// # Errors
-    /// The gateway does not answer, or not with what it should.
+    /// The gateway does not answer, or not with what it should, when it is asked for the first part.
     pub(super) fn take(&self) -> anyhow::Result<Snapshot> {
         run(async {
             let mut parts = json!({});
@@ -40,8 +42,15 @@ impl<'a> Source<'a> {
                     target,
                     body: None,
                 });
-                let body = body.await.map_err(advised)?;
-                parts[part] = serde_json::from_str(&body).context("the gateway answers no JSON")?;
+                let body = body.await.map_err(advised);
+                let answer = body.and_then(|body| {
+                    serde_json::from_str(&body).context("the gateway answers no JSON")
+                });
+                parts[part] = match answer {
+                    Err(error) if part == PARTS[0] => return Err(error),
+                    Err(error) => json!({ "error": format!("{error:#}") }),
+                    Ok(answer) => answer,
+                };
             }
             Ok(Snapshot(parts))
         })

@@ -16,9 +16,10 @@ fn look() -> Value {
             "figures": {
                 "requests_per_second": 1234.5, "bytes_per_second": 98_765_432.0, "fetched_bytes_per_second": 1_000_000.0,
                 "hit_share": { "memory": 0.75, "disk": 0.2, "origin": 0.05 }, "amplification": 1.02,
-                "first_byte": { "p50": 0.00021, "p90": 0.004, "p99": 1.5 }, "stalls": 3, "errors": 7
+                "first_byte": { "p50": 0.00021, "p90": 0.004, "p99": 1.5 }, "stalls": 3, "errors": 7, "ended_by_client": 21
             },
-            "errors_by_cause": [{ "cause": "the origin is down", "count": 7 }],
+            "errors_of_last_hour": [{ "cause": "the origin is down", "count": 7, "last": 1_799_999_988.0 }],
+            "missing": ["origin media"], "checked": 2.0,
             "requests_in_flight": 12, "connections": 40, "open_files": 2, "streams": 3, "memory": 734_003_200,
             "notes": ["the cache disk /ssd is slow"]
         },
@@ -44,7 +45,42 @@ fn look() -> Value {
         "writes": { "spool": { "used": 5_000_000, "size": 10_000_000 }, "drafts": [
             { "origin": "media", "key": "docs/a.odt", "stage": "waiting", "trouble": "the origin is unavailable",
               "size": 4_000_000, "spooled": 4_000_000, "sent": 1_000_000, "next_try": 12.0 }
-        ] }
+        ] },
+        "events": {
+            "subscriptions": [{ "name": "bucket", "alive": true, "lag": { "p50": 0.012 } }],
+            "last": [{ "time": 1_799_999_940.0, "source": "bucket", "kind": "created", "key": "films/new.mkv",
+              "result": "applied", "lag": 0.3 }]
+        },
+        "hooks": { "hooks": [{ "name": "thumbs", "origin": null, "prefix": "pictures/", "pending": 4,
+          "calls": { "failed": 1, "ok": 17 }, "dropped": {} }] },
+        "fleet": { "configured": true, "connected": true, "lag": { "p50": 0.002 }, "gateways": [
+            { "id": "00000000000000aa", "name": "nas.example", "heard": 0.5 },
+            { "id": "00000000000000bb", "name": null, "heard": 3.0 }
+        ] },
+        "history": history(),
+        "doctor": {
+            "verdict": { "narrowest": "bucket of media", "buckets_rate": 56_000_000.0 },
+            "efficiency": { "share": 0.55, "taken": 30_800_000.0, "possible": 56_000_000.0 }
+        }
+    })
+}
+
+/// Returns a history with two points in the last 5 minutes, one before them, and one of the day.
+fn history() -> Value {
+    let point = |time: f64, rate: f64, p99: Value| {
+        json!({ "time": time, "figures": {
+            "requests_per_second": rate, "bytes_per_second": rate * 1e6, "fetched_bytes_per_second": 0.0,
+            "hit_share": { "memory": 0.5, "disk": 0.25, "origin": 0.25 }, "first_byte": { "p99": p99 },
+            "stalls": 1, "errors": 2
+        } })
+    };
+    json!({
+        "hour": [
+            point(1_799_999_600.0, 7.0, Value::Null),
+            point(1_799_999_980.0, 10.0, json!(0.25)),
+            point(1_799_999_990.0, 20.0, json!(0.5)),
+        ],
+        "day": [point(1_799_992_000.0, 3.0, json!(1.5))],
     })
 }
 
@@ -72,40 +108,70 @@ fn line_with(lines: &[String], word: &str) -> String {
         .clone()
 }
 
+/// Words of each pane.
+const SHOWN: [&[&str]; 9] = [
+    &[
+        "Tidegate 1.2.3, up 26 h",
+        "1234 a second",
+        "98.8 MB/s",
+        "memory 75 %, disk 20 %, bucket 5 %",
+        "210 µs / 4 ms / 2 s",
+        "21 in 10 s",
+        "the cache disk /ssd is slow",
+        "bucket of media",
+        "55 %: 30.8 MB/s of 56.0 MB/s",
+        "no: origin media",
+        "the origin is down (7 in the last hour, the last 12",
+    ],
+    &[
+        "2 streams",
+        "RATE",
+        "90.0 MB/s",
+        "waits",
+        "films/slow.mkv",
+        "10.0.0.9",
+    ],
+    &[
+        "TIER", "/ssd", "slow", "100 GiB", "90 %", "3 d", "12 ms", "budget", "10 %",
+    ],
+    &["ORIGIN", "media", "down", "0.25", "1.25"],
+    &[
+        "spool 4.8 MiB of 9.5 MiB (50 %)",
+        "waiting",
+        "25 %",
+        "12 s",
+        "docs/a.odt",
+        "unavailable",
+    ],
+    &[
+        "bucket proven, lag 12 ms",
+        "60 s",
+        "created",
+        "applied",
+        "films/new.mkv",
+    ],
+    &["HOOK", "thumbs", "all", "pictures/", "failed 1, ok 17"],
+    &[
+        "connected, lag 2 ms",
+        "nas.example",
+        "00000000000000bb",
+        "500 ms",
+    ],
+    &[
+        "READERS",
+        "5 min",
+        "15.0 MB/s",
+        "75 %",
+        "500 ms",
+        "1 h",
+        "2 s",
+    ],
+];
+
 #[test]
 fn each_pane_fits_into_80_columns() {
     let mut screen = Screen::new(Snapshot::of(look()));
-    let expected: [&[&str]; 5] = [
-        &[
-            "Tidegate 1.2.3, up 26 h",
-            "1234 a second",
-            "98.8 MB/s",
-            "memory 75 %, disk 20 %, bucket 5 %",
-            "210 µs / 4 ms / 2 s",
-            "the cache disk /ssd is slow",
-        ],
-        &[
-            "2 streams",
-            "RATE",
-            "90.0 MB/s",
-            "waits",
-            "films/slow.mkv",
-            "10.0.0.9",
-        ],
-        &[
-            "TIER", "/ssd", "slow", "107 GB", "90 %", "3 d", "12 ms", "budget", "10 %",
-        ],
-        &["ORIGIN", "media", "down", "0.25", "1.25"],
-        &[
-            "spool 5.00 MB of 10.0 MB (50 %)",
-            "waiting",
-            "25 %",
-            "12 s",
-            "docs/a.odt",
-            "unavailable",
-        ],
-    ];
-    for (index, words) in expected.iter().enumerate() {
+    for (index, words) in SHOWN.iter().enumerate() {
         press(
             &mut screen,
             KeyCode::Char(char::from(b'1' + u8::try_from(index).expect("few"))),
@@ -231,6 +297,55 @@ fn a_failed_look_is_told_and_the_last_one_stays() {
 }
 
 #[test]
+fn a_part_that_is_missing_is_said_to_be_missing() {
+    let mut parts = look();
+    parts["writes"] =
+        json!({ "error": "the gateway answers 404 Not Found: the API has no such path" });
+    parts["streams"] = Value::Null;
+    parts["now"]["missing"] = Value::Null;
+    parts["now"]["checked"] = json!(40.0);
+    parts["doctor"] = json!({ "verdict": null });
+    let snapshot = Snapshot::of(parts);
+    for (pane, words) in [
+        (
+            Pane::Writes,
+            "Writes: missing (the gateway answers 404 Not Found: the API has no such path)",
+        ),
+        (Pane::Streams, "Streams: missing (no answer)"),
+        (Pane::Now, "missing (the last check was 40 s ago)"),
+        (Pane::Now, "missing (nothing is measured"),
+    ] {
+        let text = pane.table(&snapshot).text();
+        assert!(text.contains(words), "no {words} in {text}");
+    }
+}
+
+#[test]
+fn the_history_is_in_steps() {
+    let table = Pane::History.table(&Snapshot::of(look()));
+    let shown: Vec<Vec<_>> = table
+        .rows
+        .iter()
+        .map(|row| row.iter().map(|cell| cell.shown.as_str()).collect())
+        .collect();
+    let first = [
+        "5 min",
+        "0 µs",
+        "15.00",
+        "15.0 MB/s",
+        "0 B/s",
+        "75 %",
+        "500 ms",
+        "2",
+        "4",
+    ];
+    assert_eq!(shown[0], first);
+    assert_eq!((shown[1][1], shown[1][6]), ("5 min", "-"), "not known then");
+    assert_eq!((shown[2][0], shown[2][1]), ("1 h", "2 h"));
+    assert_eq!(shown.len(), 3);
+}
+
+#[test]
 fn rows_beyond_the_screen_are_reached() {
     let mut look = look();
     let stream = look["streams"]["streams"][0].clone();
@@ -260,7 +375,7 @@ fn the_text_has_every_figure_in_columns() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "Tiers");
     let at = |line: &str, word: &str| line.find(word).expect(word) + word.len();
-    assert_eq!(at(lines[1], "USED"), at(lines[2], "268 MB"), "{text}");
+    assert_eq!(at(lines[1], "USED"), at(lines[2], "256 MiB"), "{text}");
     assert_eq!(lines.len(), 5, "{text}");
     assert!(lines.iter().all(|line| !line.ends_with(' ')));
 }

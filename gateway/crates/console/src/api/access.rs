@@ -19,7 +19,12 @@ pub struct SessionList {
 }
 
 /// Answers `GET /api/v1/sessions`.
-#[utoipa::path(get, path = "/api/v1/sessions", responses((status = 200, body = SessionList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions",
+    operation_id = "list_sessions",
+    responses((status = 200, body = SessionList))
+)]
 pub(crate) async fn list(
     State(console): State<Console>,
     Extension(admitted): Extension<Admitted>,
@@ -34,6 +39,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     delete,
     path = "/api/v1/sessions/{id}",
+    operation_id = "end_session",
     params(("id" = u64, Path, description = "The number of the session")),
     responses((status = 204), (status = 404, body = ApiError))
 )]

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::Console;
 use crate::exposition::{Samples, label};
 use crate::figures::Quantiles;
-use crate::gateway::{HookInfo, LastEvent, Overview, SubscriptionInfo};
+use crate::gateway::{FleetPeer, HookInfo, LastEvent, Overview, SubscriptionInfo};
 
 /// The subscriptions to events of buckets.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -73,6 +73,8 @@ pub struct Fleet {
     pub connected: bool,
     /// Other gateways that were heard of in the last 5 s.
     pub peers: u64,
+    /// These gateways, in the order of their names.
+    pub gateways: Vec<FleetPeer>,
     /// The time from a change at one gateway until it was applied here; `null` if none was.
     pub lag: Option<Quantiles>,
     /// Messages sent by kind, since the start.
@@ -143,6 +145,7 @@ pub(crate) fn collect_fleet(console: &Console, overview: &Overview) -> Fleet {
         configured: overview.is_in_fleet,
         connected: samples.sum("fleet_connected", &[]) > 0.0,
         peers: samples.count("fleet_peers", &[]),
+        gateways: console.gateway.fleet_peers(),
         lag: Quantiles::of(samples, "fleet_lag_seconds", &[], None),
         sent: by(samples, "fleet_sent_total", &[], "kind"),
         received: by(samples, "fleet_received_total", &[], "result"),
@@ -151,19 +154,34 @@ pub(crate) fn collect_fleet(console: &Console, overview: &Overview) -> Fleet {
 }
 
 /// Answers `GET /api/v1/events`.
-#[utoipa::path(get, path = "/api/v1/events", responses((status = 200, body = EventList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/events",
+    operation_id = "list_events",
+    responses((status = 200, body = EventList))
+)]
 pub(crate) async fn events(State(console): State<Console>) -> Json<EventList> {
     Json(collect_events(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/hooks`.
-#[utoipa::path(get, path = "/api/v1/hooks", responses((status = 200, body = HookList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/hooks",
+    operation_id = "list_hooks",
+    responses((status = 200, body = HookList))
+)]
 pub(crate) async fn hooks(State(console): State<Console>) -> Json<HookList> {
     Json(collect_hooks(&console, &console.gateway.overview()))
 }
 
 /// Answers `GET /api/v1/fleet`.
-#[utoipa::path(get, path = "/api/v1/fleet", responses((status = 200, body = Fleet)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/fleet",
+    operation_id = "get_fleet",
+    responses((status = 200, body = Fleet))
+)]
 pub(crate) async fn fleet(State(console): State<Console>) -> Json<Fleet> {
     Json(collect_fleet(&console, &console.gateway.overview()))
 }

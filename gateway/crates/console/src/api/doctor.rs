@@ -15,6 +15,8 @@ use utoipa::ToSchema;
 use super::ApiError;
 use crate::Console;
 use crate::gateway::{Suggestion, Verdict};
+use crate::history::{History, Point};
+use tidegate_plan::diagnosis::{Efficiency, Rate};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The measurements end after this time in any case.
@@ -38,8 +40,26 @@ pub struct DoctorState {
     pub verdict: Option<Verdict>,
     /// The reason why it has no result, in words.
     pub error: Option<String>,
+    /// The bytes that the buckets sent in the busiest 10 s of the last hour, against those that they can give; `null` without
+    /// a measurement of each bucket, or if they sent nothing.
+    pub efficiency: Option<BucketUse>,
     /// The keys whose suggestion was applied from the page.
     pub applied: Vec<String>,
+}
+
+/// The use of the buckets in a period, against the last measurement. Rates are in bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct BucketUse {
+    /// The end of the period, in seconds since 1970.
+    pub time: f64,
+    /// The rate at which the buckets sent.
+    pub taken: f64,
+    /// The rate that they can give: measured, or sent in this period if that is more.
+    pub possible: f64,
+    /// The share that was taken, from 0 to 1.
+    pub share: f64,
+    /// Waits of readers in the period that were longer than 100 ms: without any, readers wanted no more.
+    pub stalls: u64,
 }
 
 /// A run that is ordered.
@@ -150,16 +170,45 @@ async fn run(console: Console, under_way: RunUnderWay, objects: Vec<String>) {
     under_way.end(result);
 }
 
+/// Returns the state of the last run, with what its result says of the last hour.
+pub(crate) fn collect(console: &Console) -> DoctorState {
+    let mut state = console.doctor.state();
+    let measured = state.verdict.as_ref().and_then(|one| one.buckets_rate);
+    let history = console.sampler.history();
+    state.efficiency = measured.and_then(|measured| bucket_use(&history, measured));
+    state
+}
+
+fn bucket_use(history: &History, measured: f64) -> Option<BucketUse> {
+    let rate = |point: &&Point| point.figures.fetched_bytes_per_second;
+    let points = history.hour.iter();
+    let busiest = points.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let found = Efficiency::new(Rate(rate(&busiest)), Rate(measured))?;
+    Some(BucketUse {
+        time: busiest.time,
+        taken: found.taken.0,
+        possible: found.possible.0,
+        share: found.share(),
+        stalls: busiest.figures.stalls,
+    })
+}
+
 /// Answers `GET /api/v1/doctor`.
-#[utoipa::path(get, path = "/api/v1/doctor", responses((status = 200, body = DoctorState)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/doctor",
+    operation_id = "get_doctor",
+    responses((status = 200, body = DoctorState))
+)]
 pub(crate) async fn show(State(console): State<Console>) -> Json<DoctorState> {
-    Json(console.doctor.state())
+    Json(collect(&console))
 }
 
 /// Answers `POST /api/v1/doctor`.
 #[utoipa::path(
     post,
     path = "/api/v1/doctor",
+    operation_id = "start_doctor",
     request_body = DoctorOrder,
     responses((status = 202), (status = 409, body = ApiError))
 )]
@@ -176,6 +225,37 @@ pub(crate) async fn order(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::figures::Figures;
+
+    #[test]
+    fn the_use_is_that_of_the_bucket_and_not_of_memory() {
+        let point = |time, fetched| Point {
+            time,
+            figures: Figures {
+                // Most bytes came from memory.
+                bytes_per_second: 900e6,
+                fetched_bytes_per_second: fetched,
+                stalls: time as u64,
+                ..Figures::default()
+            },
+            causes: Vec::new(),
+        };
+        let mut history = History::default();
+        assert_eq!(bucket_use(&history, 56e6), None);
+        history.add_to_hour(point(10.0, 0.0));
+        assert_eq!(bucket_use(&history, 56e6), None, "nothing was sent");
+        history.add_to_hour(point(20.0, 28e6));
+        history.add_to_hour(point(30.0, 1e6));
+        let expected = BucketUse {
+            time: 20.0,
+            taken: 28e6,
+            possible: 56e6,
+            share: 0.5,
+            stalls: 20,
+        };
+        assert_eq!(bucket_use(&history, 56e6), Some(expected));
+    }
 
     #[tokio::test]
     async fn a_run_that_panics_or_is_dropped_is_over() {

@@ -57,6 +57,7 @@ pub(crate) async fn order(console: &Console, order: LinkOrder) -> Result<Link, A
 #[utoipa::path(
     post,
     path = "/api/v1/links",
+    operation_id = "make_link",
     request_body = LinkOrder,
     responses((status = 200, body = Link), (status = 400, body = ApiError))
 )]

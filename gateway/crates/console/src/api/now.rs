@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::Console;
 use crate::exposition::label;
 use crate::figures::{ErrorCount, Figures, errors};
-use crate::history::History;
+use crate::history::{History, RecentCause};
 
 /// The state of the gateway now.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -25,6 +25,8 @@ pub struct Now {
     pub figures: Figures,
     /// The failures of the period by cause, the most frequent first.
     pub errors_by_cause: Vec<ErrorCount>,
+    /// The failures of the last hour by cause, the latest first.
+    pub errors_of_last_hour: Vec<RecentCause>,
     /// HTTP requests under way.
     pub requests_in_flight: u64,
     /// Open HTTP connections.
@@ -35,8 +37,11 @@ pub struct Now {
     pub streams: u64,
     /// Memory of the process, in bytes.
     pub memory: u64,
-    /// The missing parts, as `/readyz` names them; empty: none is missing. `null` before the first check.
+    /// The missing parts, as `/readyz` names them; empty: none is missing. `null`: not known, because no check has ended in
+    /// the last 15 s.
     pub missing: Option<Vec<String>>,
+    /// The time since the last check for missing parts, in seconds; `null` before the first one.
+    pub checked: Option<f64>,
     /// Problems that do not prevent answers, in words.
     pub notes: Vec<String>,
 }
@@ -46,6 +51,7 @@ pub(crate) fn collect(console: &Console) -> Now {
     let present = console.sampler.present();
     let samples = &present.after.samples;
     let build = samples.series("build_info", &[]).next();
+    let check = console.readiness.look(&console.admin.control);
     let started = samples.sum("process_start_time_seconds", &[]);
     Now {
         time: present.time,
@@ -56,24 +62,39 @@ pub(crate) fn collect(console: &Console) -> Now {
         period: present.period,
         figures: present.figures.clone(),
         errors_by_cause: errors(&present.before, &present.after),
+        errors_of_last_hour: console
+            .sampler
+            .history()
+            .causes(&present.latest_errors, present.time),
         requests_in_flight: samples.count("http_requests_in_flight", &[]),
         connections: samples.count("http_connections", &[]),
         open_files: samples.count("fuse_open_files", &[]),
         streams: console.admin.engine.streams().count() as u64,
         memory: samples.count("process_resident_memory_bytes", &[]),
-        missing: console.readiness.look(&console.admin.control),
+        missing: check.missing,
+        checked: check.age,
         notes: console.admin.control.notes(),
     }
 }
 
 /// Answers `GET /api/v1/now`.
-#[utoipa::path(get, path = "/api/v1/now", responses((status = 200, body = Now)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/now",
+    operation_id = "get_now",
+    responses((status = 200, body = Now))
+)]
 pub(crate) async fn now(State(console): State<Console>) -> Json<Now> {
     Json(collect(&console))
 }
 
 /// Answers `GET /api/v1/history`.
-#[utoipa::path(get, path = "/api/v1/history", responses((status = 200, body = History)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/history",
+    operation_id = "get_history",
+    responses((status = 200, body = History))
+)]
 pub(crate) async fn history(State(console): State<Console>) -> Json<History> {
     Json(console.sampler.history().as_ref().clone())
 }

@@ -334,7 +334,12 @@ pub struct WarmList {
 }
 
 /// Answers `GET /api/v1/warms`.
-#[utoipa::path(get, path = "/api/v1/warms", responses((status = 200, body = WarmList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/warms",
+    operation_id = "list_warms",
+    responses((status = 200, body = WarmList))
+)]
 pub(crate) async fn warms(State(console): State<Console>) -> Json<WarmList> {
     Json(WarmList {
         warms: console.warms.list(),
@@ -345,6 +350,7 @@ pub(crate) async fn warms(State(console): State<Console>) -> Json<WarmList> {
 #[utoipa::path(
     get,
     path = "/api/v1/objects",
+    operation_id = "list_objects",
     params(FolderQuery),
     responses((status = 200, body = Folder), (status = 404, body = ApiError), (status = 410, body = ApiError))
 )]

@@ -1,12 +1,15 @@
 //! `GET /api/v1/openapi.json`: the description of the API, made from its code.
 
 use axum::Json;
-use utoipa::OpenApi;
-use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, Response, ResponseBuilder};
+use utoipa::{Modify, OpenApi};
 
 use super::{
     access, connections, doctor, links, now, objects, origins, settings, streams, tiers, writes,
 };
+use crate::sessions::COOKIE_NAME;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -36,9 +39,75 @@ use super::{
         settings::routes,
         access::list,
         access::end,
-    )
+    ),
+    components(schemas(super::ApiError)),
+    modifiers(&ForAll),
+    security(("admin_token" = []), ("session" = []))
 )]
 struct Api;
+
+/// The failures of every request.
+const FAILURES: [(&str, &str); 4] = [
+    ("401", "It shows neither the admin token nor a session"),
+    (
+        "403",
+        "Its host or origin is foreign, or it changes something without the token or the session's CSRF token",
+    ),
+    ("429", "Too many wrong tokens were shown"),
+    ("default", "Any other failure"),
+];
+
+/// The failure of a request that has parameters or a body.
+const BAD: (&str, &str) = ("400", "Its parameters or its body are wrong");
+
+/// The failures of a request that has a body.
+const BAD_BODY: [(&str, &str); 3] = [
+    ("413", "Its body is too long"),
+    ("415", "Its body is no `application/json`"),
+    ("422", "Its body is JSON that does not follow the schema"),
+];
+
+/// Adds the parts of the document that are the same for every operation: security, and the answers that are no success.
+struct ForAll;
+
+impl Modify for ForAll {
+    fn modify(&self, document: &mut Document) {
+        let components = document.components.get_or_insert_default();
+        let token = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some(
+                "The admin token. Reads need none with `admin.console = \"read\"`.",
+            ))
+            .build();
+        components.add_security_scheme("admin_token", SecurityScheme::Http(token));
+        let words =
+            "A session of the console. A change also shows its CSRF token in `x-csrf-token`.";
+        let cookie = ApiKeyValue::with_description(COOKIE_NAME, words);
+        let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(cookie));
+        components.add_security_scheme("session", cookie);
+        for item in document.paths.paths.values_mut() {
+            let methods = [&mut item.get, &mut item.post, &mut item.delete];
+            methods.into_iter().flatten().for_each(add_failures);
+        }
+    }
+}
+
+fn add_failures(operation: &mut Operation) {
+    let has_body = operation.request_body.is_some();
+    let bad = (has_body || operation.parameters.is_some()).then_some(BAD);
+    let bad_body = BAD_BODY.into_iter().filter(|_| has_body);
+    for (status, words) in FAILURES.into_iter().chain(bad).chain(bad_body) {
+        let known = operation.responses.responses.entry(status.to_owned());
+        known.or_insert_with(|| failure(words).into());
+    }
+}
+
+fn failure(words: &str) -> Response {
+    let schema = Ref::from_schema_name("ApiError");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    let response = ResponseBuilder::new().description(words);
+    response.content("application/json", content).build()
+}
 
 /// Returns the document.
 #[must_use]

@@ -132,7 +132,12 @@ fn cost(prices: &Prices, requests: &[RequestCount], (received, sent): (u64, u64)
 }
 
 /// Answers `GET /api/v1/origins`.
-#[utoipa::path(get, path = "/api/v1/origins", responses((status = 200, body = OriginList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/origins",
+    operation_id = "list_origins",
+    responses((status = 200, body = OriginList))
+)]
 pub(crate) async fn list(State(console): State<Console>) -> Json<OriginList> {
     Json(collect(&console))
 }

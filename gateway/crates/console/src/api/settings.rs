@@ -23,7 +23,12 @@ pub struct RouteList {
 }
 
 /// Answers `GET /api/v1/settings`.
-#[utoipa::path(get, path = "/api/v1/settings", responses((status = 200, body = SettingList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/settings",
+    operation_id = "list_settings",
+    responses((status = 200, body = SettingList))
+)]
 pub(crate) async fn list(State(console): State<Console>) -> Json<SettingList> {
     Json(SettingList {
         settings: console.gateway.settings(),
@@ -31,7 +36,12 @@ pub(crate) async fn list(State(console): State<Console>) -> Json<SettingList> {
 }
 
 /// Answers `GET /api/v1/routes`.
-#[utoipa::path(get, path = "/api/v1/routes", responses((status = 200, body = RouteList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/routes",
+    operation_id = "list_routes",
+    responses((status = 200, body = RouteList))
+)]
 pub(crate) async fn routes(State(console): State<Console>) -> Json<RouteList> {
     Json(RouteList {
         routes: console.gateway.overview().routes,

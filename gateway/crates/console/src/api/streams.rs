@@ -114,7 +114,12 @@ pub(crate) fn stop_one(console: &Console, id: u64) -> Result<(), ApiError> {
 }
 
 /// Answers `GET /api/v1/streams`.
-#[utoipa::path(get, path = "/api/v1/streams", responses((status = 200, body = StreamList)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/streams",
+    operation_id = "list_streams",
+    responses((status = 200, body = StreamList))
+)]
 pub(crate) async fn list(State(console): State<Console>) -> Json<StreamList> {
     Json(collect(&console))
 }
@@ -123,6 +128,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Json<StreamList> {
 #[utoipa::path(
     delete,
     path = "/api/v1/streams/{id}",
+    operation_id = "stop_stream",
     params(("id" = u64, Path, description = "The number of the stream")),
     responses((status = 204), (status = 404, body = ApiError))
 )]

@@ -187,7 +187,12 @@ pub(crate) fn rate(present: &Present, name: &str, having: &[(&str, &str)]) -> f6
 }
 
 /// Answers `GET /api/v1/tiers`.
-#[utoipa::path(get, path = "/api/v1/tiers", responses((status = 200, body = Tiers)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/tiers",
+    operation_id = "get_tiers",
+    responses((status = 200, body = Tiers))
+)]
 pub(crate) async fn show(State(console): State<Console>) -> Json<Tiers> {
     Json(collect(&console))
 }

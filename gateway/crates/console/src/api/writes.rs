@@ -301,7 +301,12 @@ fn aside_name(key: &str, time: u64) -> String {
 }
 
 /// Answers `GET /api/v1/writes`.
-#[utoipa::path(get, path = "/api/v1/writes", responses((status = 200, body = Writes)))]
+#[utoipa::path(
+    get,
+    path = "/api/v1/writes",
+    operation_id = "list_writes",
+    responses((status = 200, body = Writes))
+)]
 pub(crate) async fn list(State(console): State<Console>) -> Json<Writes> {
     ask(&console).await;
     Json(collect(&console))
@@ -311,6 +316,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Json<Writes> {
 #[utoipa::path(
     post,
     path = "/api/v1/writes",
+    operation_id = "decide_write",
     request_body = Decision,
     responses((status = 200, body = Decided), (status = 404, body = ApiError), (status = 409, body = ApiError))
 )]

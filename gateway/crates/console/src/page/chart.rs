@@ -44,6 +44,8 @@ impl Line<'_> {
             (tenths(x.clamp(0.0, WIDTH)), tenths(y))
         };
         let (mut line, mut area) = (String::new(), String::new());
+        // The points that stand alone: a line of no length shows nothing.
+        let mut dots = String::new();
         let mut before: Option<(f64, f64)> = None;
         for point in &self.points {
             let (x, y) = at(*point);
@@ -58,6 +60,9 @@ impl Line<'_> {
                     close(&mut area, earlier.map(at));
                     let (x, y) = (x as f64 / 10.0, y as f64 / 10.0);
                     line.push_str(&format!("M{x:.1} {y:.1}"));
+                    if !self.has_point_after(*point, gap) {
+                        dots.push_str(&format!("M{x:.1} {y:.1}h0"));
+                    }
                     area.push_str(&format!("M{x:.1} {HEIGHT}L{x:.1} {y:.1}"));
                 }
             }
@@ -76,9 +81,20 @@ impl Line<'_> {
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
                     path.area d=(area) {}
                     path.line d=(line) {}
+                    @if !dots.is_empty() { path.dot d=(dots) {} }
                 }
             }
         }
+    }
+}
+
+impl Line<'_> {
+    /// Returns whether a line leads from this point to a later one.
+    fn has_point_after(&self, (time, _): (f64, f64), gap: f64) -> bool {
+        let later = self.points.partition_point(|(other, _)| *other <= time);
+        self.points
+            .get(later)
+            .is_some_and(|(next, _)| next - time <= gap)
     }
 }
 
@@ -155,6 +171,26 @@ pub(crate) fn position(label: &str, size: u64, position: u64, ahead: u64) -> Mar
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_point_that_stands_alone_is_a_dot() {
+        let drawn = |times: &[f64]| {
+            let line = Line {
+                name: "Requests",
+                points: times.iter().map(|time| (*time, 1.0)).collect(),
+                span: 100.0,
+                end: 100.0,
+                words: |value| format!("{value}"),
+            };
+            line.draw(15.0).into_string()
+        };
+        let one = "class=\"dot\" d=\"M600.0 6.0h0\"";
+        assert!(drawn(&[100.0]).contains(one), "{}", drawn(&[100.0]));
+        let two = "class=\"dot\" d=\"M0.0 6.0h0M600.0 6.0h0\"";
+        let all = drawn(&[0.0, 40.0, 50.0, 100.0]);
+        assert!(all.contains(two), "{all}");
+        assert!(!drawn(&[40.0, 50.0]).contains("dot"));
+    }
 
     #[test]
     fn a_line_has_a_gap_where_nothing_was_measured() {

@@ -11,8 +11,8 @@ use super::settings::{self, save};
 use super::{Page, check_form, csrf_field, done, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::doctor::start;
-use crate::gateway::{Suggestion, Verdict};
+use crate::api::doctor::{BucketUse, collect, start};
+use crate::gateway::{ConnectionRate, Suggestion, Verdict};
 use crate::section::Section;
 
 const PATH: &str = "/console/doctor";
@@ -50,7 +50,7 @@ pub(crate) async fn page(
 
 /// Renders the live part.
 pub(crate) fn live(console: &Console) -> Markup {
-    let run = console.doctor.state();
+    let run = collect(console);
     html! {
         @if run.running { p.verdict { span.dot.warn {} "It measures …" } }
         @if run.running && !run.lines.is_empty() {
@@ -58,27 +58,17 @@ pub(crate) fn live(console: &Console) -> Markup {
         }
         @if let Some(error) = &run.error { div.message.error { p { (error) } } }
         @if let Some(verdict) = &run.verdict {
-            (self::verdict(console, verdict))
+            (self::verdict(verdict, run.efficiency.as_ref()))
             (suggestions(verdict, &run.applied))
         }
     }
 }
 
-fn verdict(console: &Console, verdict: &Verdict) -> Markup {
+fn verdict(verdict: &Verdict, efficiency: Option<&BucketUse>) -> Markup {
     let most = verdict
         .stages
         .iter()
         .map(|one| one.rate)
-        .fold(0.0, f64::max);
-    let narrow = verdict
-        .stages
-        .iter()
-        .find(|one| one.stage == verdict.narrowest);
-    let history = console.sampler.history();
-    let taken = history
-        .hour
-        .iter()
-        .map(|point| point.figures.bytes_per_second)
         .fold(0.0, f64::max);
     html! {
         h2 { "The narrow one: " (verdict.narrowest) }
@@ -90,13 +80,54 @@ fn verdict(console: &Console, verdict: &Verdict) -> Markup {
                 (shares(&words, &[(if is_narrow { "origin" } else { "memory" }, (stage.rate / most.max(1.0)).max(0.004))]))
             }
         }
-        @if let Some(narrow) = narrow && narrow.rate > 0.0 && taken > 0.0 {
-            p {
-                "In the last hour readers took at most " (format::rate(taken)) ", "
-                (format::percent(taken / narrow.rate)) " of what this stage yields."
-            }
-        }
+        (efficiency_words(verdict, efficiency))
+        @for one in &verdict.connections { (connection(one)) }
+        ul.quiet { @for part in &verdict.not_measured { li { "Not measured: " (part) } } }
         details { summary { "The whole report" } pre { (verdict.report) } }
+    }
+}
+
+/// Renders what the buckets sent, against what they can give.
+fn efficiency_words(verdict: &Verdict, efficiency: Option<&BucketUse>) -> Markup {
+    html! {
+        @match efficiency {
+            Some(used) => {
+                @let words = format!("{} of {}", format::rate(used.taken), format::rate(used.possible));
+                div.stage {
+                    p { "Efficiency: " strong { (format::percent(used.share)) } }
+                    (shares(&words, &[("origin", used.share)]))
+                }
+                p {
+                    "In the busiest 10 s of the last hour, which ended at " (format::time(used.time))
+                    " UTC, the buckets sent " (format::rate(used.taken)) " of the "
+                    (format::rate(used.possible)) " that they can give. "
+                    @if used.stalls == 0 { "No reader waited for more than 100 ms in them." }
+                    @else { (waits(used.stalls)) }
+                }
+            }
+            None if verdict.buckets_rate.is_none() => p {
+                "The efficiency is not known: it needs a measurement of each bucket, with an object."
+            },
+            None => p { "The efficiency is not known: the buckets have sent nothing in the last hour." },
+        }
+    }
+}
+
+fn waits(stalls: u64) -> String {
+    let times = if stalls == 1 { "time" } else { "times" };
+    format!(
+        "Readers waited {} {times} in them for more than 100 ms.",
+        format::grouped(stalls)
+    )
+}
+
+fn connection(one: &ConnectionRate) -> Markup {
+    html! {
+        p {
+            "One connection to " (one.origin) " brings " (format::rate(one.one)) ", "
+            (format::percent(one.one / one.best.max(1.0))) " of the " (format::rate(one.best))
+            " that " (one.connections) " or more bring."
+        }
     }
 }
 

@@ -155,8 +155,14 @@ fn fleet(fleet: &Fleet) -> Markup {
         } @else {
             section.card {
                 h3 {
-                    (fleet.peers) " other gateways"
+                    (format::count(fleet.gateways.len() as u64, "other gateway"))
                     @if fleet.connected { span.badge.good { "connected" } } @else { span.badge.bad { "not connected" } }
+                }
+                @for gateway in &fleet.gateways {
+                    p {
+                        (gateway.name.as_deref().unwrap_or("a gateway without a name")) " "
+                        span.quiet { code { (gateway.id) } ", heard " (format::ago(gateway.heard)) }
+                    }
                 }
                 dl.facts {
                     @if let Some(lag) = fleet.lag { div { dt { "Lag" } dd { (format::duration(lag.p50)) } } }

@@ -56,6 +56,20 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// Returns a number of things: `1 connection`, `2 connections`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{s}", grouped(number))
+}
+
+/// Returns the time since something: `12 s ago`.
+pub(crate) fn ago(seconds: f64) -> String {
+    match seconds {
+        few if few < 1.0 => "just now".to_owned(),
+        seconds => format!("{} ago", duration(seconds.round())),
+    }
+}
+
 /// Returns a share in per cent.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -114,6 +128,15 @@ mod tests {
             ],
             ["0", "0.25", "3.2", "1\u{202f}234\u{202f}567"]
         );
+        assert_eq!(
+            [
+                count(0, "stream"),
+                count(1, "stream"),
+                count(1000, "stream")
+            ],
+            ["0 streams", "1 stream", "1\u{202f}000 streams"]
+        );
+        assert_eq!([ago(0.4), ago(12.4)], ["just now", "12 s ago"]);
         assert_eq!(
             [percent(1.0), percent(0.999), percent(0.5), percent(0.001)],
             ["100 %", "99.9 %", "50 %", "0.1 %"]

@@ -46,7 +46,7 @@ pub(crate) fn live(console: &Console) -> Markup {
         (verdict(&now))
         (tiles(&now))
         (tiers(&now.figures))
-        (errors(&now))
+        (failures(&now))
         p.quiet {
             "Tidegate " (now.version) ", up for " (format::duration(now.uptime)) ", "
             (format::bytes(now.memory)) " of memory. Figures are of the last " (format::duration(now.period)) "."
@@ -90,11 +90,18 @@ fn verdict(now: &Now) -> Markup {
             p.verdict { span.dot.good {} "All is well." }
         } @else {
             div.verdict {
-                @if missing.is_none() { p { span.dot {} "It is being looked at …" } }
+                @if missing.is_none() {
+                    p {
+                        span.dot {}
+                        "Whether all is well is being looked at"
+                        @if let Some(age) = now.checked { "; the last check was " (format::ago(age)) }
+                        " …"
+                    }
+                }
                 @for line in missing.into_iter().flatten() { p { span.dot.bad {} (line) } }
                 @for note in &now.notes { p { span.dot.bad {} (note) } }
                 @if now.figures.errors > 0 {
-                    p { span.dot.warn {} (format::grouped(now.figures.errors)) " failures in the last "
+                    p { span.dot.warn {} (format::count(now.figures.errors, "failure")) " in the last "
                         (format::duration(now.period)) "; see below." }
                 }
             }
@@ -118,9 +125,9 @@ fn tiles(now: &Now) -> Markup {
     html! {
         dl.tiles {
             (tile("Requests", &format!("{}/s", format::number(figures.requests_per_second)),
-                &format!("{} under way, {} connections", now.requests_in_flight, now.connections)))
+                &format!("{} under way, {}", now.requests_in_flight, format::count(now.connections, "connection"))))
             (tile("To readers", &format::rate(figures.bytes_per_second),
-                &format!("{} streams, {} open files", now.streams, now.open_files)))
+                &format!("{}, {}", format::count(now.streams, "stream"), format::count(now.open_files, "open file"))))
             (tile("From buckets", &format::rate(figures.fetched_bytes_per_second),
                 &amplification))
             (tile("From the cache", &hits, "of the bytes read"))
@@ -128,6 +135,7 @@ fn tiles(now: &Now) -> Markup {
                 &first.map_or(String::new(), |times| format!("9 of 10 within {}, 99 of 100 within {}",
                     format::duration(times.p90), format::duration(times.p99)))))
             (tile("Stalls", &format::grouped(figures.stalls), "waits over 100 ms"))
+            (tile("Ended by the client", &format::grouped(figures.ended_by_client), "seeks, closed players; no failures"))
         }
     }
 }
@@ -160,15 +168,25 @@ fn tiers(figures: &Figures) -> Markup {
     }
 }
 
-fn errors(now: &Now) -> Markup {
+fn failures(now: &Now) -> Markup {
     html! {
-        @if !now.errors_by_cause.is_empty() {
-            h2 { "Failures" }
+        @if !now.errors_of_last_hour.is_empty() {
+            h2 { "Failures of the last hour" }
             table {
-                thead { tr { th scope="col" { "Cause" } th.number scope="col" { "Number" } } }
+                thead {
+                    tr {
+                        th scope="col" { "Cause" }
+                        th.number scope="col" { "Number" }
+                        th.number scope="col" { "The last one" }
+                    }
+                }
                 tbody {
-                    @for error in now.errors_by_cause.iter().take(20) {
-                        tr { td { (error.cause) } td.number { (format::grouped(error.count)) } }
+                    @for one in now.errors_of_last_hour.iter().take(20) {
+                        tr {
+                            td { (one.cause) }
+                            td.number { (format::grouped(one.count)) }
+                            td.number { (format::ago(now.time - one.last)) }
+                        }
                     }
                 }
             }
@@ -177,7 +195,7 @@ fn errors(now: &Now) -> Markup {
 }
 
 fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
-    if points.len() < 2 {
+    if points.is_empty() {
         return html! { p.quiet { "Nothing has been measured yet." } };
     }
     let line = |name, value: fn(&Figures) -> Option<f64>, words| Line {

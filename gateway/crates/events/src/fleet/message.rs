@@ -10,6 +10,9 @@ pub const MAX_MESSAGE: usize = 16 << 10;
 /// The longest prefix of a purge or a pin, and the longest name of a bucket, in bytes.
 const MAX_NAME: usize = 1024;
 
+/// The longest name of a gateway that is shown, in bytes: that of a host.
+const MAX_HOST: usize = 255;
+
 /// The version of the messages. Gateways read those of their own version only.
 const VERSION: u32 = 1;
 
@@ -59,8 +62,8 @@ pub enum FleetChange {
 /// The content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The sender is there.
-    Heartbeat,
+    /// The sender is there. Its name is for the operator, and need not be unique; `None`: it says none.
+    Heartbeat(Option<String>),
     /// The sender ends in order.
     Bye,
     /// The sender has missed messages: pins are sent again.
@@ -100,7 +103,10 @@ struct Wire {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 enum Body {
-    Heartbeat,
+    Heartbeat {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
     Bye,
     Missed,
     Purge {
@@ -136,7 +142,7 @@ impl Content {
     /// Returns the word for the kind in metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Heartbeat => "heartbeat",
+            Self::Heartbeat(_) => "heartbeat",
             Self::Bye => "bye",
             Self::Missed => "missed",
             Self::Change(FleetChange::Purged { .. }) => "purge",
@@ -179,7 +185,7 @@ impl Message {
 
 fn body(content: &Content) -> Body {
     let change = match content {
-        Content::Heartbeat => return Body::Heartbeat,
+        Content::Heartbeat(name) => return Body::Heartbeat { name: name.clone() },
         Content::Bye => return Body::Bye,
         Content::Missed => return Body::Missed,
         Content::Change(change) => change.clone(),
@@ -226,7 +232,10 @@ fn body(content: &Content) -> Body {
 
 fn content(body: Body) -> Result<Content, Unreadable> {
     let change = match body {
-        Body::Heartbeat => return Ok(Content::Heartbeat),
+        Body::Heartbeat { name } => {
+            let name = name.filter(|name| (1..=MAX_HOST).contains(&name.len()));
+            return Ok(Content::Heartbeat(name));
+        }
         Body::Bye => return Ok(Content::Bye),
         Body::Missed => return Ok(Content::Missed),
         Body::Purge {
@@ -336,7 +345,12 @@ mod tests {
                 limit: None,
             },
         ];
-        let others = [Content::Heartbeat, Content::Bye, Content::Missed];
+        let others = [
+            Content::Heartbeat(None),
+            Content::Heartbeat(Some("a.example".to_owned())),
+            Content::Bye,
+            Content::Missed,
+        ];
         for content in changes.map(Content::Change).into_iter().chain(others) {
             let message = Message {
                 from: u64::MAX,
@@ -346,6 +360,21 @@ mod tests {
             };
             assert_eq!(Message::read(&message.write()), Ok(message));
         }
+    }
+
+    #[test]
+    fn a_heartbeat_is_read_with_a_name_and_without_one() {
+        let read = |body: &str| {
+            let text = format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
+            Message::read(text.as_bytes()).map(|message| message.content)
+        };
+        let without = Ok(Content::Heartbeat(None));
+        assert_eq!(read(r#"{"kind":"heartbeat"}"#), without);
+        let long = format!(r#"{{"kind":"heartbeat","name":"{}"}}"#, "x".repeat(256));
+        assert_eq!(read(&long), without, "too long to be shown");
+        // Gateways from before names had no field in a heartbeat, as there is none in this message.
+        let later = read(r#"{"kind":"bye","name":"a"}"#);
+        assert_eq!(later, Ok(Content::Bye), "they read one with a name");
     }
 
     #[test]

@@ -33,6 +33,18 @@ pub(super) enum Seen {
 struct Peer {
     sequence: u64,
     at: Instant,
+    name: Option<String>,
+}
+
+/// Another gateway of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetGateway {
+    /// Its number, which is random for each process.
+    pub id: u64,
+    /// The name that it gives itself.
+    pub name: Option<String>,
+    /// The time since its last message.
+    pub heard: Duration,
 }
 
 /// The senders that are there.
@@ -44,7 +56,15 @@ impl Peers {
     pub(super) fn seen(&mut self, from: u64, sequence: u64, is_change: bool, now: Instant) -> Seen {
         let Some(peer) = self.0.get_mut(&from) else {
             if self.0.len() < MAX_PEERS {
-                self.0.insert(from, Peer { sequence, at: now });
+                let name = None;
+                self.0.insert(
+                    from,
+                    Peer {
+                        sequence,
+                        at: now,
+                        name,
+                    },
+                );
             }
             return Seen::Joined;
         };
@@ -75,6 +95,25 @@ impl Peers {
     /// Takes that no message could come until now: silence counts from here.
     pub(super) fn restart(&mut self, now: Instant) {
         self.0.values_mut().for_each(|peer| peer.at = now);
+    }
+
+    /// Takes the name that a sender gives itself.
+    pub(super) fn named(&mut self, from: u64, name: Option<String>) {
+        if let Some(peer) = self.0.get_mut(&from) {
+            peer.name = name.or_else(|| peer.name.take());
+        }
+    }
+
+    /// Returns the senders, in the order of their names.
+    pub(super) fn gateways(&self, now: Instant) -> Vec<FleetGateway> {
+        let gateway = |(id, peer): (&u64, &Peer)| FleetGateway {
+            id: *id,
+            name: peer.name.clone(),
+            heard: now.duration_since(peer.at),
+        };
+        let mut all: Vec<_> = self.0.iter().map(gateway).collect();
+        all.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+        all
     }
 
     pub(super) fn len(&self) -> usize {

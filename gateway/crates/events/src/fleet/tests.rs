@@ -38,9 +38,18 @@ struct Member {
 
 impl Member {
     fn new() -> Self {
+        Self::named(None)
+    }
+
+    fn named(name: Option<&str>) -> Self {
         let seen = Arc::new(Seen::default());
         let clock: Clock = Arc::new(|| Timestamp(1000));
-        let made = Fleet::new(seen.clone(), clock, Metrics::default());
+        let made = Fleet::new(
+            name.map(str::to_owned),
+            seen.clone(),
+            clock,
+            Metrics::default(),
+        );
         let (fleet, outgoing) = made.expect("chance");
         fleet.connected();
         let doubts = fleet.clone();
@@ -104,6 +113,27 @@ async fn a_change_is_applied_by_the_others_and_not_by_its_gateway() {
     assert_eq!(*a.seen.applied.lock().recover(), []);
     assert_eq!(*b.seen.applied.lock().recover(), [changed("x")]);
     assert_eq!(b.doubts(), 1, "the sender was not known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn gateways_are_known_by_their_names_until_they_leave() {
+    let b = Member::new();
+    let [mut a, mut c] = ["a.example", "c.example"].map(|name| Member::named(Some(name)));
+    let mut unnamed = Member::new();
+    let said = [c.sent(), unnamed.sent(), a.sent()].concat();
+    b.receive(&said).await;
+    let names = || -> Vec<_> {
+        let gateways = b.fleet.gateways().into_iter();
+        gateways.map(|one| one.name).collect()
+    };
+    let [first, last] = ["a.example", "c.example"].map(|name| Some(name.to_owned()));
+    assert_eq!(names(), [None, first.clone(), last]);
+    let heard = b.fleet.gateways()[1].heard;
+    assert_eq!(heard, DOUBT_PAUSE * 2, "as long as the test has waited");
+    c.fleet.leave();
+    unnamed.fleet.leave();
+    b.receive(&[c.sent(), unnamed.sent()].concat()).await;
+    assert_eq!(names(), [first]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,6 +24,7 @@ use crate::settings::Settings;
 use tidegate_plan::Listen;
 use tidegate_socket::Peer;
 
+mod broken;
 mod control;
 mod slow_client;
 
@@ -272,18 +273,6 @@ async fn listens_on_a_unix_socket() {
     assert!(answer.ends_with(&server.handler.fake.bytes));
     server.end().await;
     assert!(!path.exists());
-}
-
-#[tokio::test]
-async fn a_body_that_breaks_is_seen_to_be_broken() {
-    let server = Running::start(1 << 20, Settings::default()).await;
-    let mut stream = server.ask("/break").await;
-    let head = head(&mut stream).await;
-    assert!(head.contains("content-length: 1048576\r\n"), "{head}");
-    let bytes = rest(&mut stream).await;
-    assert!(bytes.len() <= BREAKS_AT, "closed short of the length");
-    assert!(server.handler.fake.bytes.starts_with(&bytes));
-    server.end().await;
 }
 
 #[tokio::test]

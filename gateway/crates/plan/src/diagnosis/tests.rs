@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod efficiency;
 mod machines;
 mod rules;
 mod words;

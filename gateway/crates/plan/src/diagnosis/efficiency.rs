@@ -1,0 +1,50 @@
+//! The bytes that the buckets sent, against those that they can give.
+
+use super::{MeasuredOrigin, Rate};
+
+/// The parts of the way from the bucket to a reader that the doctor does not measure, in words.
+pub const NOT_MEASURED: &str = "the networks by themselves (the rate of a bucket includes the way to it), and the \
+                                clients: a stream that does not wait for bytes is as fast as its client takes them";
+
+/// The bytes that the buckets sent in a time, against those that they can give in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Efficiency {
+    /// The rate at which they sent.
+    pub taken: Rate,
+    /// The rate that they can give.
+    pub possible: Rate,
+}
+
+impl Efficiency {
+    /// Compares the rate at which the buckets sent with the rate that was measured. A measurement beside readers gets only
+    /// what they leave, and buckets vary; but what a bucket has sent, it can give. So the larger of the two is possible, and
+    /// the share is never above 1. `None` if no byte was sent.
+    #[must_use]
+    pub fn new(taken: Rate, measured: Rate) -> Option<Self> {
+        let possible = Rate(measured.0.max(taken.0));
+        (taken.0 > 0.0).then_some(Self { taken, possible })
+    }
+
+    /// Returns the share that was taken, from 0 to 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        self.taken.0 / self.possible.0
+    }
+}
+
+/// Returns the rate that the buckets of these origins can give together; `None` unless each of them was measured.
+#[must_use]
+pub fn buckets<'a>(
+    origins: impl IntoIterator<Item = &'a str>,
+    measured: &[MeasuredOrigin],
+) -> Option<Rate> {
+    let best = |name| {
+        let found = measured.iter().find(|origin| origin.name == name);
+        found
+            .map(|origin| origin.best().0)
+            .filter(|rate| *rate > 0.0)
+    };
+    let rates: Option<Vec<_>> = origins.into_iter().map(best).collect();
+    let rates = rates.filter(|rates| !rates.is_empty())?;
+    Some(Rate(rates.into_iter().sum()))
+}

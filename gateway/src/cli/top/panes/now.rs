@@ -1,0 +1,142 @@
+//! The pane Now.
+
+use serde_json::Value;
+
+use super::super::super::stat::plain;
+use super::super::figures::{bytes, number, rate, share, since, text, time};
+use super::super::table::{Table, left, word};
+
+/// Returns the table of the present, and of what the doctor says of the last hour.
+pub(super) fn now(now: &Value, doctor: &Value) -> Table {
+    let mut lines = figures(now);
+    lines.extend(diagnosis(doctor));
+    lines.push(("ready", ready(now)));
+    lines.extend(troubles(now));
+    let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
+    Table {
+        title: format!(
+            "Tidegate {}, up {}",
+            text(&now["version"]),
+            time(&now["uptime"])
+        ),
+        columns: vec![left("", 15), left("", 0)],
+        rows: lines.into_iter().map(row).collect(),
+    }
+}
+
+fn figures(now: &Value) -> Vec<(&'static str, String)> {
+    let figures = &now["figures"];
+    let quantiles = |of: &Value| {
+        let times = ["p50", "p90", "p99"].map(|key| time(&of[key]));
+        times.join(" / ")
+    };
+    let shares = &figures["hit_share"];
+    vec![
+        (
+            "requests",
+            format!("{} a second", number(&figures["requests_per_second"])),
+        ),
+        ("to readers", rate(&figures["bytes_per_second"])),
+        ("from buckets", rate(&figures["fetched_bytes_per_second"])),
+        (
+            "bytes from",
+            format!(
+                "memory {}, disk {}, bucket {}",
+                share(&shares["memory"]),
+                share(&shares["disk"]),
+                share(&shares["origin"])
+            ),
+        ),
+        ("amplification", number(&figures["amplification"])),
+        (
+            "first byte",
+            format!("{} (p50, p90, p99)", quantiles(&figures["first_byte"])),
+        ),
+        (
+            "stalls, errors",
+            format!(
+                "{}, {} in {}",
+                number(&figures["stalls"]),
+                number(&figures["errors"]),
+                time(&now["period"])
+            ),
+        ),
+        (
+            "client ended",
+            format!(
+                "{} in {}: seeks, closed players",
+                number(&figures["ended_by_client"]),
+                time(&now["period"])
+            ),
+        ),
+        (
+            "under way",
+            format!(
+                "{} requests, {} connections, {} streams, {} open files",
+                number(&now["requests_in_flight"]),
+                number(&now["connections"]),
+                number(&now["streams"]),
+                number(&now["open_files"])
+            ),
+        ),
+        ("memory", bytes(&now["memory"])),
+    ]
+}
+
+/// Returns the narrow part of the way, and the share of the buckets' rate that was taken, as far as they are known.
+fn diagnosis(doctor: &Value) -> Vec<(&'static str, String)> {
+    let verdict = &doctor["verdict"];
+    if !verdict.is_object() {
+        let why = doctor["error"].as_str().map(plain);
+        let why =
+            why.unwrap_or_else(|| "nothing is measured: begin it on the page Doctor".to_owned());
+        return vec![("narrow", format!("missing ({why})"))];
+    }
+    let used = &doctor["efficiency"];
+    let efficiency = match used.is_object() {
+        true => format!(
+            "{}: {} of {}, in the busiest 10 s of the hour",
+            share(&used["share"]),
+            rate(&used["taken"]),
+            rate(&used["possible"])
+        ),
+        false if verdict["buckets_rate"].is_number() => {
+            "missing (buckets have sent nothing in the last hour)".to_owned()
+        }
+        false => "missing (it needs a measurement of each bucket, with an object)".to_owned(),
+    };
+    vec![
+        ("narrow", text(&verdict["narrowest"])),
+        ("efficiency", efficiency),
+    ]
+}
+
+/// Returns whether each part is there, as far as the last check knows.
+fn ready(now: &Value) -> String {
+    match now["missing"].as_array() {
+        Some(missing) if missing.is_empty() => "yes".to_owned(),
+        Some(missing) => {
+            let missing: Vec<_> = missing.iter().map(text).collect();
+            format!("no: {}", missing.join(", "))
+        }
+        None => format!("missing (the last check was {} ago)", time(&now["checked"])),
+    }
+}
+
+/// Returns a line for each cause of failures in the last hour, and for each note of the gateway.
+fn troubles(now: &Value) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for cause in now["errors_of_last_hour"].as_array().into_iter().flatten() {
+        let words = format!(
+            "{} ({} in the last hour, the last {} ago)",
+            text(&cause["cause"]),
+            number(&cause["count"]),
+            time(&since(&now["time"], &cause["last"]))
+        );
+        lines.push(("failure", words));
+    }
+    for note in now["notes"].as_array().into_iter().flatten() {
+        lines.push(("note", text(note)));
+    }
+    lines
+}
