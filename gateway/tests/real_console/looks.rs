@@ -125,6 +125,7 @@ async fn a_verdict_is_accessible(stage: &Stage) {
     browser.open(&stage.url("/console/doctor")).await;
     browser.click("main form button").await;
     browser.find("main pre").await;
+    browser.click("main details summary").await;
     browser.look(390, "light").await;
     is_accessible(browser, "a verdict").await;
 }

@@ -83,7 +83,8 @@ fn verdict(verdict: &Verdict, efficiency: Option<&BucketUse>) -> Markup {
         (efficiency_words(verdict, efficiency))
         @for one in &verdict.connections { (connection(one)) }
         ul.quiet { @for part in &verdict.not_measured { li { "Not measured: " (part) } } }
-        details { summary { "The whole report" } pre { (verdict.report) } }
+        // The keyboard scrolls what has the focus.
+        details { summary { "The whole report" } pre tabindex="0" role="region" aria-label="The whole report" { (verdict.report) } }
     }
 }
 
