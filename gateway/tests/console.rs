@@ -35,6 +35,8 @@ mod live;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites mount")]
 mod mount;
+#[path = "console/objects.rs"]
+mod objects;
 #[path = "console/pages.rs"]
 mod pages;
 #[path = "support/ports.rs"]

@@ -73,6 +73,8 @@ pub struct Name {
     pub name: String,
     /// The path of the public listener, percent-encoded; a folder's ends with `/`. `null`: no request can get it.
     pub path: Option<String>,
+    /// The path of another route that governs the path of this folder: what is there is that route's.
+    pub route: Option<String>,
     /// Whether it is a folder.
     pub folder: bool,
     /// The size in bytes, of an object.
@@ -246,6 +248,7 @@ async fn position(
 async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> Name {
     let mut shown = Name {
         path: None,
+        route: None,
         folder: kind == NameKind::Folder,
         size: None,
         modified: None,
@@ -257,10 +260,16 @@ async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> 
         shown.size = Some(facts.size);
         shown.modified = facts.modified.map(Timestamp::as_secs_f64);
     }
-    let slash = if shown.folder { "/" } else { "" };
-    let key = format!("{}{}{slash}", below.prefix, shown.name);
-    shown.path = console.admin.locate.path(below, &key);
-    if let (false, Ok(key)) = (shown.folder, ObjectKey::new(&key))
+    let key = format!("{}{}", below.prefix, shown.name);
+    let locate = &console.admin.locate;
+    if shown.folder {
+        if let Some(found) = locate.folder_path(below, &format!("{key}/")) {
+            (shown.path, shown.route) = (Some(found.path), found.governed_by);
+        }
+        return shown;
+    }
+    shown.path = locate.path(below, &key);
+    if let Ok(key) = ObjectKey::new(&key)
         && let Some(Stat::Present(present)) = console.admin.engine.stat(&below.source, &key).await
     {
         shown.size = Some(present.version.size);
@@ -314,6 +323,7 @@ fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first:
             Some(known) => known.draft = stage,
             None if is_first => names.push(Name {
                 path: console.admin.locate.path(below, draft.id.key.as_str()),
+                route: None,
                 name: name.to_owned(),
                 folder: false,
                 size: Some(draft.size),

@@ -202,6 +202,7 @@ impl View<'_> {
                         (Some(path), true) => { a.name href=(self.link(path)) { (name.name) "/" } }
                         _ => { span.name { (name.name) } }
                     }
+                    @if let Some(route) = &name.route { span.badge { "route " (route) } }
                     @if let Some(draft) = &name.draft { span.badge.warn { "draft: " (draft) } }
                     @if let Some(modified) = name.modified { span.quiet { (format::time(modified)) " UTC" } }
                 }
@@ -214,7 +215,8 @@ impl View<'_> {
                         @if cached.pinned > 0 { span.badge { "pinned" } }
                     }
                 }
-                td { @if let Some(path) = &name.path { (self.orders(name, path)) } }
+                // Orders for what another route governs are given there.
+                td { @if let (Some(path), None) = (&name.path, &name.route) { (self.orders(name, path)) } }
             }
         }
     }

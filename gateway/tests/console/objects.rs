@@ -1,0 +1,192 @@
+//! The section Objects by its forms, as a browser without scripts sends them.
+
+use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::admission::log_in;
+use super::{AUTH, LONG, Whole, World, api, ask, page_at, post, sample};
+
+/// A gateway whose route has an index, as that of the demo; another route governs `/books/`.
+async fn start(world: &World) -> Whole {
+    for n in 0..3 {
+        world.put(&format!("o/{n}.png"), &sample(100_000, n)).await;
+    }
+    world.put("books/hidden", b"x").await;
+    world.put("shelf/novel", b"x").await;
+    let config = world.config("ttl = \"1h\"");
+    let gateway = Whole::start(&format!(
+        "{config}[[route]]\npath = \"/\"\norigin = \"media\"\nindex = \"index.html\"\n\
+         [[route]]\npath = \"/books/\"\norigin = \"media\"\nkey_prefix = \"shelf/\"\n"
+    ))
+    .await;
+    gateway.ready().await;
+    gateway
+}
+
+/// A reader of the pages, who has logged in.
+struct Browser<'a> {
+    gateway: &'a Whole,
+    cookie: String,
+}
+
+impl<'a> Browser<'a> {
+    async fn start(gateway: &'a Whole) -> Self {
+        let (cookie, _) = log_in(gateway).await;
+        Self { gateway, cookie }
+    }
+
+    async fn show(&self, path: &str) -> String {
+        page_at(self.gateway.admin, path, &self.cookie).await
+    }
+
+    /// Shows a folder.
+    async fn folder(&self, path: &str) -> String {
+        self.show(&format!("/console/objects?path={path}")).await
+    }
+
+    /// Presses a button of the first form of `part`, and returns the page that follows. `more` has other fields.
+    async fn press(&self, part: &str, order: &str, more: &str) -> String {
+        let button = format!("name=\"order\" value=\"{order}\"");
+        assert!(part.contains(&button), "no button {order}: {part}");
+        let (_, form) = part.split_once("<form").expect("a form");
+        let (form, _) = form.split_once("</form>").expect("its end");
+        let fields = format!("{}order={order}{more}", hidden_fields(form));
+        let got = post(self.gateway, "/console/objects", &self.cookie, &fields).await;
+        match got.status {
+            303 => self.show(got.header("location")).await,
+            status => {
+                assert_eq!(status, 200, "{}", got.text());
+                got.text()
+            }
+        }
+    }
+}
+
+/// Returns the hidden fields of a form, as they are sent.
+fn hidden_fields(form: &str) -> String {
+    let field = |text: &str| {
+        let (name, rest) = text.split_once("\" value=\"")?;
+        let value = utf8_percent_encode(rest.split('"').next()?, NON_ALPHANUMERIC);
+        Some(format!("{name}={value}&"))
+    };
+    let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
+    fields.filter_map(field).collect()
+}
+
+/// Returns the row of a name.
+fn row<'p>(page: &'p str, name: &str) -> &'p str {
+    let named = format!(">{name}<");
+    let mut rows = page.split("<tr>").skip(2);
+    let found = rows.find(|row| row.contains(&named));
+    found.unwrap_or_else(|| panic!("no row {name}: {page}"))
+}
+
+/// Returns what is known of an object.
+async fn cached(gateway: &Whole, name: &str) -> Value {
+    let folder = api(gateway, "/api/v1/objects?path=/o/").await;
+    let names = folder["names"].as_array().expect("names");
+    let found = names.iter().find(|one| one["name"] == name);
+    found.expect("it is listed")["cached"].clone()
+}
+
+/// Waits until no order to fetch objects is under way.
+async fn warmed(gateway: &Whole) {
+    let over = async {
+        loop {
+            let warms = api(gateway, "/api/v1/warms").await;
+            let warms = warms["warms"].as_array().expect("a list");
+            if warms.iter().all(|one| one["is_over"] == true) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, over).await.expect("in time");
+}
+
+/// Returns the pinned prefixes.
+async fn pins(gateway: &Whole) -> Vec<String> {
+    let got = ask(gateway.admin, Method::GET, "/pins", &[AUTH]).await;
+    let pins: Value = serde_json::from_slice(&got.body).expect("JSON");
+    let pins = pins["pins"].as_array().expect("pins").iter();
+    let prefix = |pin: &Value| pin["prefix"].as_str().expect("text").to_owned();
+    pins.map(prefix).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_a_route_with_an_index_is_opened() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    let link = row(&page, "o/").split_once("href=\"");
+    let (_, link) = link.expect("it is a link");
+    let link = link
+        .split('"')
+        .next()
+        .expect("its end")
+        .replace("&amp;", "&");
+    let page = browser.show(&link).await;
+    assert!(row(&page, "1.png").contains("98 KiB"), "{page}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_a_route_with_an_index_is_warmed() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    let page = browser.press(row(&page, "o/"), "warm", "").await;
+    assert!(page.contains("3 objects are being fetched."), "{page}");
+    warmed(&gateway).await;
+    for n in 0..3 {
+        assert_eq!(cached(&gateway, &format!("{n}.png")).await["absent"], 0);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_a_route_with_an_index_is_pinned() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    browser.press(row(&page, "o/"), "pin", "").await;
+    assert_eq!(pins(&gateway).await, ["o/"]);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_a_route_with_an_index_is_purged() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let got = gateway.get("/o/1.png", &[]).await;
+    assert_eq!(got.status, 200);
+    assert_eq!(cached(&gateway, "1.png").await["absent"], 0);
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    let page = browser.press(row(&page, "o/"), "purge", "").await;
+    assert!(page.contains("Purged: o/."), "{page}");
+    assert_eq!(cached(&gateway, "1.png").await, Value::Null);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_another_route_governs_leads_there() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    let books = row(&page, "books/");
+    assert!(books.contains("?path=%2Fbooks%2F&amp;"), "{books}");
+    assert!(
+        books.contains("route /books/") && !books.contains("<form"),
+        "{books}"
+    );
+    let page = browser.folder("/books/").await;
+    assert!(row(&page, "novel").contains("<form"), "{page}");
+    gateway.stop().await;
+}
