@@ -56,6 +56,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// Returns a number of things: `1 object`, `2 objects`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{s}", grouped(number))
+}
+
 /// Returns a share in per cent.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -113,6 +119,14 @@ mod tests {
                 number(1_234_567.0)
             ],
             ["0", "0.25", "3.2", "1\u{202f}234\u{202f}567"]
+        );
+        assert_eq!(
+            [
+                count(0, "object"),
+                count(1, "object"),
+                count(1234, "object")
+            ],
+            ["0 objects", "1 object", "1\u{202f}234 objects"]
         );
         assert_eq!(
             [percent(1.0), percent(0.999), percent(0.5), percent(0.001)],

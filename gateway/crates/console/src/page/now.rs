@@ -94,7 +94,7 @@ fn verdict(now: &Now) -> Markup {
                 @for line in missing.into_iter().flatten() { p { span.dot.bad {} (line) } }
                 @for note in &now.notes { p { span.dot.bad {} (note) } }
                 @if now.figures.errors > 0 {
-                    p { span.dot.warn {} (format::grouped(now.figures.errors)) " failures in the last "
+                    p { span.dot.warn {} (format::count(now.figures.errors, "failure")) " in the last "
                         (format::duration(now.period)) "; see below." }
                 }
             }
@@ -118,9 +118,9 @@ fn tiles(now: &Now) -> Markup {
     html! {
         dl.tiles {
             (tile("Requests", &format!("{}/s", format::number(figures.requests_per_second)),
-                &format!("{} under way, {} connections", now.requests_in_flight, now.connections)))
+                &format!("{} under way, {}", now.requests_in_flight, format::count(now.connections, "connection"))))
             (tile("To readers", &format::rate(figures.bytes_per_second),
-                &format!("{} streams, {} open files", now.streams, now.open_files)))
+                &format!("{}, {}", format::count(now.streams, "stream"), format::count(now.open_files, "open file"))))
             (tile("From buckets", &format::rate(figures.fetched_bytes_per_second),
                 &amplification))
             (tile("From the cache", &hits, "of the bytes read"))
