@@ -75,6 +75,15 @@ fn hidden_fields(form: &str) -> String {
     fields.filter_map(field).collect()
 }
 
+/// Returns the page from its title on: its first form is that of its content.
+fn form(page: &str) -> &str {
+    let (_, content) = page.split_once("</h1>").expect("a title");
+    // The form of the live part has no order.
+    content
+        .split_once("id=\"live\"")
+        .map_or(content, |(_, rest)| rest)
+}
+
 /// Returns the row of a name.
 fn row<'p>(page: &'p str, name: &str) -> &'p str {
     let named = format!(">{name}<");
@@ -106,13 +115,16 @@ async fn warmed(gateway: &Whole) {
     timeout(LONG, over).await.expect("in time");
 }
 
-/// Returns the pinned prefixes.
-async fn pins(gateway: &Whole) -> Vec<String> {
+/// Returns the pinned prefixes and their limits.
+async fn pins(gateway: &Whole) -> Vec<(String, u64)> {
     let got = ask(gateway.admin, Method::GET, "/pins", &[AUTH]).await;
     let pins: Value = serde_json::from_slice(&got.body).expect("JSON");
+    let pin = |pin: &Value| {
+        let prefix = pin["prefix"].as_str().expect("text").to_owned();
+        (prefix, pin["limit"].as_u64().expect("a number"))
+    };
     let pins = pins["pins"].as_array().expect("pins").iter();
-    let prefix = |pin: &Value| pin["prefix"].as_str().expect("text").to_owned();
-    pins.map(prefix).collect()
+    pins.map(pin).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +152,7 @@ async fn a_folder_of_a_route_with_an_index_is_warmed() {
     let browser = Browser::start(&gateway).await;
     let page = browser.folder("/").await;
     let page = browser.press(row(&page, "o/"), "warm", "").await;
-    assert!(page.contains("3 objects are being fetched."), "{page}");
+    assert!(page.contains("Fetching 3 objects."), "{page}");
     warmed(&gateway).await;
     for n in 0..3 {
         assert_eq!(cached(&gateway, &format!("{n}.png")).await["absent"], 0);
@@ -149,26 +161,45 @@ async fn a_folder_of_a_route_with_an_index_is_warmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_a_route_with_an_index_is_pinned() {
+async fn a_folder_of_a_route_with_an_index_is_pinned_and_unpinned() {
     let world = World::new().await;
     let gateway = start(&world).await;
     let browser = Browser::start(&gateway).await;
     let page = browser.folder("/").await;
-    browser.press(row(&page, "o/"), "pin", "").await;
-    assert_eq!(pins(&gateway).await, ["o/"]);
+    assert!(!row(&page, "o/").contains("value=\"unpin\""));
+    let page = browser
+        .press(row(&page, "o/"), "pin", "&limit=1048576")
+        .await;
+    assert!(
+        page.contains("Pinned: at most 1.0 MiB of it stays on disk."),
+        "{page}"
+    );
+    assert_eq!(pins(&gateway).await, [("o/".to_owned(), 1 << 20)]);
+    assert!(row(&page, "o/").contains(">pinned<"), "{page}");
+    let inside = browser.folder("/o/").await;
+    assert!(
+        inside.contains("Pinned: 0 B of at most 1.0 MiB on disk."),
+        "{inside}"
+    );
+    let page = browser.press(row(&page, "o/"), "unpin", "").await;
+    assert!(page.contains("It is pinned no more."), "{page}");
+    assert!(!row(&page, "o/").contains(">pinned<"), "{page}");
+    assert!(pins(&gateway).await.is_empty());
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_a_route_with_an_index_is_purged() {
+async fn a_folder_of_a_route_with_an_index_is_purged_after_a_question() {
     let world = World::new().await;
     let gateway = start(&world).await;
     let got = gateway.get("/o/1.png", &[]).await;
     assert_eq!(got.status, 200);
-    assert_eq!(cached(&gateway, "1.png").await["absent"], 0);
     let browser = Browser::start(&gateway).await;
     let page = browser.folder("/").await;
-    let page = browser.press(row(&page, "o/"), "purge", "").await;
+    let asked = browser.press(row(&page, "o/"), "purge", "").await;
+    assert!(asked.contains("Purge all that is cached below"), "{asked}");
+    assert_eq!(cached(&gateway, "1.png").await["absent"], 0, "not yet");
+    let page = browser.press(form(&asked), "purge", "").await;
     assert!(page.contains("Purged: o/."), "{page}");
     assert_eq!(cached(&gateway, "1.png").await, Value::Null);
     gateway.stop().await;
@@ -188,5 +219,94 @@ async fn a_folder_that_another_route_governs_leads_there() {
     );
     let page = browser.folder("/books/").await;
     assert!(row(&page, "novel").contains("<form"), "{page}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_purged_only_after_a_question() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    gateway.get("/o/1.png", &[]).await;
+    let browser = Browser::start(&gateway).await;
+    let asked = browser
+        .press(form(&browser.folder("/").await), "purge", "")
+        .await;
+    assert!(asked.contains("each route and each host"), "{asked}");
+    assert_eq!(cached(&gateway, "1.png").await["absent"], 0, "not yet");
+    let page = browser.press(form(&asked), "purge", "").await;
+    assert!(page.contains("every object"), "{page}");
+    assert_eq!(cached(&gateway, "1.png").await, Value::Null);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_has_its_version_and_how_fresh_that_is() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let got = gateway.get("/o/1.png", &[]).await;
+    let etag = got.header("etag").replace('"', "&quot;");
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/o/").await;
+    let known = row(&page, "1.png");
+    assert!(known.contains("fresh for another "), "{known}");
+    assert!(
+        known.contains(&format!("ETag <code>{etag}</code>")),
+        "{known}"
+    );
+    assert!(!row(&page, "2.png").contains("fresh for"), "{page}");
+
+    let page = browser.press(row(&page, "1.png"), "stale", "").await;
+    assert!(page.contains("Stale now: o/1.png."), "{page}");
+    let stale = row(&page, "1.png");
+    assert!(stale.contains(">stale: "), "{stale}");
+    assert_eq!(
+        cached(&gateway, "1.png").await["absent"],
+        0,
+        "it keeps its bytes"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_is_pinned_and_unpinned() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/o/").await;
+    let page = browser
+        .press(row(&page, "1.png"), "pin", "&limit=1073741824")
+        .await;
+    let said = "Pinned with a limit of 1.0 GiB, but no more than half of the disks can be pinned in all, which is 64MiB.";
+    assert!(page.contains(said), "{page}");
+    assert_eq!(pins(&gateway).await, [("o/1.png".to_owned(), 1 << 30)]);
+    assert!(row(&page, "1.png").contains(">pinned<"), "{page}");
+    assert!(!row(&page, "2.png").contains(">pinned<"), "{page}");
+    let page = browser.press(row(&page, "1.png"), "pin", "&limit=0").await;
+    assert!(page.contains("A pin keeps more than nothing."), "{page}");
+    let page = browser
+        .press(row(&page, "1.png"), "pin", "&limit=5242880")
+        .await;
+    assert_eq!(pins(&gateway).await, [("o/1.png".to_owned(), 5 << 20)]);
+    let own = "<option value=\"5242880\" selected>5.0 MiB</option>";
+    assert!(row(&page, "1.png").contains(own), "{page}");
+    let page = browser.press(row(&page, "1.png"), "unpin", "").await;
+    assert!(!row(&page, "1.png").contains("value=\"unpin\""), "{page}");
+    assert!(pins(&gateway).await.is_empty());
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_is_offered_for_what_is_not_cached() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    world.put("o/page.html", b"x").await;
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/o/").await;
+    let offered = |name: &str| row(&page, name).contains(">Preview<");
+    assert!(offered("1.png") && !offered("page.html"), "{page}");
+    // Its type is known now, and is no image's.
+    gateway.get("/o/1.png", &[]).await;
+    let page = browser.folder("/o/").await;
+    assert!(!row(&page, "1.png").contains(">Preview<"), "{page}");
     gateway.stop().await;
 }
