@@ -49,6 +49,9 @@ mod serving;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites start it with a profile")]
 mod world;
+#[cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+#[path = "console/writes.rs"]
+mod writes;
 
 use gateway::{Got, Whole, ask, send};
 use world::{World, sample};
