@@ -46,6 +46,8 @@ mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "console/settings.rs"]
+mod settings;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites start it with a profile")]
 mod world;

@@ -65,7 +65,7 @@ impl<'a> Browser<'a> {
 }
 
 /// Returns the hidden fields of a form, as they are sent.
-fn hidden_fields(form: &str) -> String {
+pub(super) fn hidden_fields(form: &str) -> String {
     let field = |text: &str| {
         let (name, rest) = text.split_once("\" value=\"")?;
         let value = utf8_percent_encode(rest.split('"').next()?, NON_ALPHANUMERIC);
@@ -219,6 +219,24 @@ async fn a_folder_that_another_route_governs_leads_there() {
     );
     let page = browser.folder("/books/").await;
     assert!(row(&page, "novel").contains("<form"), "{page}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_marked_stale_without_a_question() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    gateway.get("/o/1.png", &[]).await;
+    assert_eq!(cached(&gateway, "1.png").await["state"], "fresh");
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/").await;
+    let page = browser.press(row(&page, "o/"), "stale", "").await;
+    assert!(page.contains("Stale now: o/."), "{page}");
+    let known = cached(&gateway, "1.png").await;
+    assert_eq!(
+        (&known["state"], &known["absent"]),
+        (&"stale".into(), &0.into())
+    );
     gateway.stop().await;
 }
 
