@@ -167,9 +167,10 @@ async fn a_folder_of_a_route_with_an_index_is_pinned_and_unpinned() {
     let browser = Browser::start(&gateway).await;
     let page = browser.folder("/").await;
     assert!(!row(&page, "o/").contains("value=\"unpin\""));
-    let page = browser
-        .press(row(&page, "o/"), "pin", "&limit=1048576")
-        .await;
+    let asked = browser.press(row(&page, "o/"), "pin", "").await;
+    assert!(asked.contains("begins with <code>o/</code>"), "{asked}");
+    assert!(pins(&gateway).await.is_empty(), "not yet");
+    let page = browser.press(form(&asked), "pin", "&limit=1048576").await;
     assert!(
         page.contains("Pinned: at most 1.0 MiB of it stays on disk."),
         "{page}"
@@ -291,22 +292,26 @@ async fn one_object_is_pinned_and_unpinned() {
     let gateway = start(&world).await;
     let browser = Browser::start(&gateway).await;
     let page = browser.folder("/o/").await;
+    let asked = browser.press(row(&page, "1.png"), "pin", "").await;
     let page = browser
-        .press(row(&page, "1.png"), "pin", "&limit=1073741824")
+        .press(form(&asked), "pin", "&limit=1073741824")
         .await;
     let said = "Pinned with a limit of 1.0 GiB, but no more than half of the disks can be pinned in all, which is 64MiB.";
     assert!(page.contains(said), "{page}");
     assert_eq!(pins(&gateway).await, [("o/1.png".to_owned(), 1 << 30)]);
     assert!(row(&page, "1.png").contains(">pinned<"), "{page}");
     assert!(!row(&page, "2.png").contains(">pinned<"), "{page}");
-    let page = browser.press(row(&page, "1.png"), "pin", "&limit=0").await;
-    assert!(page.contains("A pin keeps more than nothing."), "{page}");
-    let page = browser
-        .press(row(&page, "1.png"), "pin", "&limit=5242880")
-        .await;
+    let asked = browser.press(row(&page, "1.png"), "pin", "").await;
+    let refused = browser.press(form(&asked), "pin", "&limit=0").await;
+    assert!(
+        refused.contains("A pin keeps more than nothing."),
+        "{refused}"
+    );
+    browser.press(form(&asked), "pin", "&limit=5242880").await;
     assert_eq!(pins(&gateway).await, [("o/1.png".to_owned(), 5 << 20)]);
+    let asked = browser.press(row(&page, "1.png"), "pin", "").await;
     let own = "<option value=\"5242880\" selected>5.0 MiB</option>";
-    assert!(row(&page, "1.png").contains(own), "{page}");
+    assert!(asked.contains(own), "{asked}");
     let page = browser.press(row(&page, "1.png"), "unpin", "").await;
     assert!(!row(&page, "1.png").contains("value=\"unpin\""), "{page}");
     assert!(pins(&gateway).await.is_empty());
@@ -326,5 +331,23 @@ async fn a_preview_is_offered_for_what_is_not_cached() {
     gateway.get("/o/1.png", &[]).await;
     let page = browser.folder("/o/").await;
     assert!(!row(&page, "1.png").contains(">Preview<"), "{page}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_page_is_small() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    for n in 0..51 {
+        let name = format!("a-name-of-thirty-characters-{n:02}");
+        world.put(&format!("full/{name}"), b"x").await;
+        gateway.get(&format!("/full/{name}"), &[]).await;
+    }
+    let browser = Browser::start(&gateway).await;
+    let page = browser.folder("/full/").await;
+    assert_eq!(page.matches("value=\"warm\"").count(), 1 + 50);
+    assert!(page.contains("Next page"));
+    // Style and script have 14 kB.
+    assert!(page.len() < 86_000, "{} bytes", page.len());
     gateway.stop().await;
 }

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::address;
-use super::forms::{PIN_LIMIT, ask_first};
+use super::forms::Question;
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::links::{self, LinkOrder};
@@ -17,7 +17,8 @@ use crate::page::{check_form, done, format, say};
 use crate::sampler::unix_time;
 use crate::sessions::Message;
 use crate::warms::WarmUnderWay;
-use tidegate_admin::place::Place;
+use tidegate_admin::pins::Pin;
+use tidegate_admin::place::{Below, Place};
 use tidegate_admin::{Purge, PurgeExtent};
 use tidegate_engine::warm::Warmer;
 use tidegate_engine::{PurgeKind, ReadContext};
@@ -39,7 +40,7 @@ pub(crate) struct OrderForm {
     order: String,
     /// The life of a link, in seconds.
     life: Option<u64>,
-    /// The limit of a pin, in bytes.
+    /// The limit of a pin, in bytes; it is asked for if it is left out.
     limit: Option<u64>,
     /// Sent by the page that asks whether a folder is to be purged.
     sure: Option<String>,
@@ -73,15 +74,23 @@ pub(crate) async fn act(
         path: form.path,
         host,
     };
+    let question = Question {
+        console: &console,
+        admitted: &admitted,
+        place: &place,
+        back: folder,
+    };
     let is_folder = place.path.ends_with('/');
     let result = match form.order.as_str() {
-        "purge" if is_folder && form.sure.is_none() => {
-            return ask_first(&console, &admitted, &place, folder);
-        }
+        "purge" if is_folder && form.sure.is_none() => return question.purge(),
+        "pin" if form.limit.is_none() => match own_pin(&console, &place) {
+            Ok((prefix, limit)) => return question.pin(&prefix, limit),
+            Err(error) => Err(error),
+        },
         "purge" => purge(&console, place, PurgeKind::Hard).await,
         "stale" => purge(&console, place, PurgeKind::Soft).await,
         "warm" => warm(&console, place).await,
-        "pin" => pin(&console, place, form.limit.unwrap_or(PIN_LIMIT)).await,
+        "pin" => pin(&console, place, form.limit.unwrap_or_default()).await,
         "unpin" => unpin(&console, place).await,
         _ => Err("This is not known.".to_owned()),
     };
@@ -140,6 +149,16 @@ async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<Strin
         PurgeKind::Hard => format!("Purged: {names}."),
         PurgeKind::Soft => format!("Stale now: {names}."),
     })
+}
+
+/// Returns the prefix that a pin of a place has, and its limit if there is one.
+fn own_pin(console: &Console, place: &Place) -> Result<(String, Option<u64>), String> {
+    let below = console.admin.locate.below(place);
+    let Below { origin, prefix, .. } = below.map_err(|error| error.to_string())?;
+    let pins = console.admin.pins.list();
+    let is_own = |pin: &&Pin| pin.prefix == prefix && pin.origin.as_ref() == Some(&origin);
+    let limit = pins.iter().find(is_own).map(|pin| pin.limit);
+    Ok((prefix, limit))
 }
 
 async fn pin(console: &Console, place: Place, limit: u64) -> Result<String, String> {
