@@ -37,6 +37,8 @@ mod live;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites mount")]
 mod mount;
+#[path = "console/objects.rs"]
+mod objects;
 #[path = "console/pages.rs"]
 mod pages;
 #[path = "support/ports.rs"]
@@ -46,9 +48,14 @@ mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "console/settings.rs"]
+mod settings;
 #[path = "support/world.rs"]
 #[expect(dead_code, reason = "other suites start it with a profile")]
 mod world;
+#[cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+#[path = "console/writes.rs"]
+mod writes;
 
 use gateway::{Got, Whole, ask, send};
 use world::{World, sample};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::doctor::Origins;
-use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
+use tidegate_admin::place::{Below, FolderPath, Locate, Located, Place, PlaceError};
 use tidegate_admin::profile::{RouteProfile, Routes};
 use tidegate_config::Config;
 use tidegate_engine::ReadContext;
@@ -66,6 +66,10 @@ impl Locate for Locator {
 
     fn path(&self, below: &Below, key: &str) -> Option<String> {
         self.0.load().path(below, key)
+    }
+
+    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+        self.0.load().folder_path(below, prefix)
     }
 
     fn origin(&self, id: OriginId) -> Option<String> {
@@ -207,19 +211,35 @@ impl LocatedRoutes {
     }
 
     fn path(&self, below: &Below, key: &str) -> Option<String> {
-        let settings = &self.routes.get(below.route)?.settings;
-        let rest = key.strip_prefix(&settings.key_prefix)?;
-        let path = format!(
-            "{}/{}",
-            settings.path.trim_end_matches('/'),
-            encode_path(rest)
-        );
+        let path = path_below(&self.routes.get(below.route)?.settings, key)?;
         // A request for it must come to this object: no other route, and no index, may have it.
-        let host = settings.host.as_deref().unwrap_or_default();
-        let (index, rest) = self.table.find(host, &path)?;
-        let back = self.routes.get(index)?.settings.key(rest).ok()?;
+        let (index, rest) = self.find_beside(below, &path)?;
+        let back = self.routes[index].settings.key(rest).ok()?;
         (index == below.route && back.as_str() == key).then_some(path)
     }
+
+    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+        let path = path_below(&self.routes.get(below.route)?.settings, prefix)?;
+        let (index, rest) = self.find_beside(below, &path)?;
+        let settings = &self.routes[index].settings;
+        let back = settings.prefix(rest).ok()?;
+        let governed_by = (index != below.route).then(|| settings.path.clone());
+        let is_right = governed_by.is_some() || back == prefix;
+        is_right.then_some(FolderPath { path, governed_by })
+    }
+
+    /// Returns the route that has a path for the host of `below`'s route, with the rest of the path.
+    fn find_beside<'p>(&self, below: &Below, path: &'p str) -> Option<(usize, &'p str)> {
+        let host = self.routes.get(below.route)?.settings.host.as_deref();
+        self.table.find(host.unwrap_or_default(), path)
+    }
+}
+
+/// Returns the path of a key, or of a prefix of keys, below a route.
+fn path_below(settings: &RouteSettings, key: &str) -> Option<String> {
+    let rest = key.strip_prefix(&settings.key_prefix)?;
+    let route = settings.path.trim_end_matches('/');
+    Some(format!("{route}/{}", encode_path(rest)))
 }
 
 fn bad(error: KeyError) -> PlaceError {
@@ -330,5 +350,27 @@ mod tests {
         let books = locator.below(&place("/books/", Some("b"))).expect("one");
         assert_eq!(locator.path(&books, "p/x").as_deref(), Some("/books/x"));
         assert_eq!(locator.path(&books, "q/x"), None);
+    }
+
+    #[test]
+    fn a_folder_has_its_path_also_where_an_index_answers_for_it() {
+        let locator = locator();
+        let root = locator.below(&place("/", None)).expect("a route");
+        let folder = |prefix: &str| {
+            let found = locator.folder_path(&root, prefix)?;
+            let other = found.governed_by.unwrap_or_default();
+            Some((found.path, other))
+        };
+        let own = |path: &str| Some((path.to_owned(), String::new()));
+        assert_eq!(folder("x/"), own("/x/"));
+        assert_eq!(folder("a b&c/ü/"), own("/a%20b%26c/%C3%BC/"));
+        assert_eq!(folder("x//"), own("/x//"));
+        assert_eq!(folder("x/../y/"), None, "no request can have it");
+        let other = Some(("/books/".to_owned(), "/books/".to_owned()));
+        assert_eq!(folder("books/"), other, "another route governs it");
+        let books = locator.below(&place("/books/", Some("b"))).expect("one");
+        let own = locator.folder_path(&books, "p/new/").expect("a path");
+        assert_eq!((&*own.path, own.governed_by), ("/books/new/", None));
+        assert_eq!(locator.folder_path(&books, "q/"), None);
     }
 }

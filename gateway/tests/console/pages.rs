@@ -128,10 +128,10 @@ async fn a_folder_shows_its_objects_and_their_orders() {
     let got = post(&gateway, "/console/objects", &cookie, &fields).await;
     assert_eq!(got.status, 303);
     let text = show(got.header("location")).await;
-    assert!(text.contains("1 objects are being fetched"), "{text}");
+    assert!(text.contains("Fetching 1 object."), "{text}");
     let text = show("/console/objects?path=/o/").await;
     assert!(
-        !text.contains("are being fetched"),
+        !text.contains("Fetching 1 object."),
         "a message is told once"
     );
     gateway.stop().await;

@@ -46,6 +46,15 @@ pub struct Below {
     pub route: usize,
 }
 
+/// The path of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderPath {
+    /// Percent-encoded, with a `/` at its end.
+    pub path: String,
+    /// The path of another route that governs it: the folder there is that route's.
+    pub governed_by: Option<String>,
+}
+
 /// The reason why a path leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
@@ -85,6 +94,10 @@ pub trait Locate: Send + Sync + 'static {
     /// Returns the path, percent-encoded, by which a request gets the object of this key through that route; `None` if
     /// no request can, because it has no path or another route has it.
     fn path(&self, below: &Below, key: &str) -> Option<String>;
+
+    /// Returns the path of the folder of this prefix, which ends with `/`, below that route; `None` if it has no path. An
+    /// index makes no difference: it is an object in the folder.
+    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath>;
 
     /// Returns the name of an origin.
     fn origin(&self, id: tidegate_plan::OriginId) -> Option<String>;

@@ -138,11 +138,28 @@ pub(crate) fn csrf_field(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
 
+/// Renders a text: what stands between backticks is code.
+pub(crate) fn with_code(text: &str) -> Markup {
+    let pieces: Vec<_> = text.split('`').collect();
+    html! {
+        @for (nth, piece) in pieces.iter().enumerate() {
+            @if nth % 2 == 0 {
+                (piece)
+            } @else if nth + 1 < pieces.len() {
+                code { (piece) }
+            } @else {
+                // Nothing closes it.
+                "`" (piece)
+            }
+        }
+    }
+}
+
 fn message_box(message: &Message) -> Markup {
     let role = if message.is_error { "alert" } else { "status" };
     html! {
         div.message.error[message.is_error] role=(role) {
-            p { (message.text) }
+            p { (with_code(&message.text)) }
             @if let Some(text) = &message.copy {
                 div.copy {
                     input #copied type="text" readonly value=(text) aria-label="Link" spellcheck="false";
@@ -160,7 +177,7 @@ pub(crate) fn failure(
     path: &str,
     error: &ApiError,
 ) -> Response {
-    let content = html! { div.message.error role="alert" { p { (error.error) } } };
+    let content = html! { div.message.error role="alert" { p { (with_code(&error.error)) } } };
     let page = Page {
         path,
         title: "It did not work",
@@ -205,4 +222,21 @@ pub(crate) fn done(
 pub(crate) fn say(console: &Console, session: u64, to: &str, message: Message) -> Response {
     console.sessions.leave_message(session, message);
     Redirect::to(to).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        for (text, html) in [
+            ("plain", "plain"),
+            ("`a<b` is no size", "<code>a&lt;b</code> is no size"),
+            ("say `x` or `y`", "say <code>x</code> or <code>y</code>"),
+            ("one ` alone", "one ` alone"),
+        ] {
+            assert_eq!(with_code(text).into_string(), html);
+        }
+    }
 }

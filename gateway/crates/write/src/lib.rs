@@ -72,7 +72,7 @@ pub use error::WriteError;
 pub use locks::folder_locks::{FolderLock, PathLock};
 pub use path::WritePath;
 pub use publish::queue::{Pending, Stage};
-pub use publish::refused::{RefusedChoice, ResolveError};
+pub use publish::refused::{PossibleChoices, RefusedChoice, ResolveError};
 pub use spool::SpoolError;
 
 use attributes::AttributeChanges;

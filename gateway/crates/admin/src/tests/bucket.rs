@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use crate::place::{Below, Locate, Located, Place, PlaceError};
+use crate::place::{Below, FolderPath, Locate, Located, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
 use tidegate_engine::{Assists, Budget, Engine, Open, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
@@ -138,6 +138,14 @@ impl Locate for Bucket {
 
     fn path(&self, _: &Below, key: &str) -> Option<String> {
         (!key.contains("..")).then(|| format!("/{}", key.replace(' ', "%20")))
+    }
+
+    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+        let path = self.path(below, prefix)?;
+        Some(FolderPath {
+            path,
+            governed_by: None,
+        })
     }
 
     fn origin(&self, id: OriginId) -> Option<String> {

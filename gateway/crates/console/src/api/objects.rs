@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::ApiError;
 use crate::Console;
 use crate::warms::WarmState;
+use tidegate_admin::pins::Pin;
 use tidegate_admin::place::{Below, Place, PlaceError};
 use tidegate_engine::names::{NameKind, PagePosition};
 use tidegate_engine::stat::{Present, Stat};
@@ -58,6 +59,8 @@ pub struct Folder {
     pub origin: String,
     /// The prefix of the keys in the folder.
     pub prefix: String,
+    /// The pin that covers all of the folder: the one with the longest prefix.
+    pub pin: Option<PinState>,
     /// The names on the page.
     pub names: Vec<Name>,
     /// The token of the next page; `null` on the last one.
@@ -73,16 +76,33 @@ pub struct Name {
     pub name: String,
     /// The path of the public listener, percent-encoded; a folder's ends with `/`. `null`: no request can get it.
     pub path: Option<String>,
+    /// The path of another route that governs the path of this folder: what is there is that route's.
+    pub route: Option<String>,
     /// Whether it is a folder.
     pub folder: bool,
     /// The size in bytes, of an object.
     pub size: Option<u64>,
     /// The time of its last change, in seconds since 1970.
     pub modified: Option<f64>,
+    /// The entity tag of the version in the bucket, as the folder was listed.
+    pub etag: Option<String>,
+    /// The pin that covers it: the one with the longest prefix.
+    pub pin: Option<PinState>,
     /// Its cached chunks; `null` if nothing is known of it.
     pub cached: Option<Cached>,
     /// The state of a draft that is not in the bucket yet: see `writes`.
     pub draft: Option<String>,
+}
+
+/// A pin. Sizes are in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PinState {
+    /// The prefix of the keys that it covers.
+    pub prefix: String,
+    /// The bytes that it may keep on disk.
+    pub limit: u64,
+    /// The bytes that it keeps there.
+    pub used: u64,
 }
 
 /// The cached state of an object.
@@ -90,6 +110,8 @@ pub struct Name {
 pub struct Cached {
     /// The entity tag of the version.
     pub etag: String,
+    /// The bucket's own id of the version, if the bucket keeps versions.
+    pub version_id: Option<String>,
     /// The media type.
     pub content_type: Option<String>,
     /// Whether it is fresh: one word.
@@ -201,7 +223,13 @@ pub(crate) async fn collect(console: &Console, query: FolderQuery) -> Result<Fol
         .buffered(AT_ONCE);
     let mut names: Vec<Name> = names.collect().await;
     add_drafts(console, &below, &mut names, query.page.is_none());
+    let pins = console.admin.pins.list();
+    let pin = |key: &str| covering(&pins, &below.origin, key);
+    for name in &mut names {
+        name.pin = pin(&name.key(&below.prefix));
+    }
     Ok(Folder {
+        pin: pin(&below.prefix),
         names,
         next,
         note: console.admin.engine.loaded().err(),
@@ -242,13 +270,36 @@ async fn position(
     })
 }
 
+impl Name {
+    /// Returns its key in the folder of this prefix; that of a folder ends with `/`.
+    pub(crate) fn key(&self, prefix: &str) -> String {
+        let slash = if self.folder { "/" } else { "" };
+        format!("{prefix}{}{slash}", self.name)
+    }
+}
+
+/// Returns the pin of an origin that covers a key, or all keys of a prefix.
+fn covering(pins: &[Pin], origin: &str, key: &str) -> Option<PinState> {
+    let covers = |pin: &&Pin| pin.origin.as_deref() == Some(origin) && key.starts_with(&pin.prefix);
+    let longest = pins.iter().filter(covers);
+    let longest = longest.max_by_key(|pin| pin.prefix.len())?;
+    Some(PinState {
+        prefix: longest.prefix.clone(),
+        limit: longest.limit,
+        used: longest.used,
+    })
+}
+
 /// Describes one name.
 async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> Name {
     let mut shown = Name {
         path: None,
+        route: None,
         folder: kind == NameKind::Folder,
         size: None,
         modified: None,
+        etag: None,
+        pin: None,
         cached: None,
         draft: None,
         name,
@@ -256,11 +307,18 @@ async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> 
     if let NameKind::File(facts) = kind {
         shown.size = Some(facts.size);
         shown.modified = facts.modified.map(Timestamp::as_secs_f64);
+        shown.etag = facts.etag.map(|etag| etag.as_str().to_owned());
     }
-    let slash = if shown.folder { "/" } else { "" };
-    let key = format!("{}{}{slash}", below.prefix, shown.name);
-    shown.path = console.admin.locate.path(below, &key);
-    if let (false, Ok(key)) = (shown.folder, ObjectKey::new(&key))
+    let key = shown.key(&below.prefix);
+    let locate = &console.admin.locate;
+    if shown.folder {
+        if let Some(found) = locate.folder_path(below, &key) {
+            (shown.path, shown.route) = (Some(found.path), found.governed_by);
+        }
+        return shown;
+    }
+    shown.path = locate.path(below, &key);
+    if let Ok(key) = ObjectKey::new(&key)
         && let Some(Stat::Present(present)) = console.admin.engine.stat(&below.source, &key).await
     {
         shown.size = Some(present.version.size);
@@ -281,6 +339,7 @@ fn cached(present: &Present) -> Cached {
     let listed = present.runs.len().min(MAX_RUNS);
     Cached {
         etag: present.version.etag.as_str().to_owned(),
+        version_id: present.version.version_id.clone(),
         content_type: content_type.map(str::to_owned),
         state: present.freshness.name().to_owned(),
         freshness: present.freshness.to_string(),
@@ -314,10 +373,13 @@ fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first:
             Some(known) => known.draft = stage,
             None if is_first => names.push(Name {
                 path: console.admin.locate.path(below, draft.id.key.as_str()),
+                route: None,
                 name: name.to_owned(),
                 folder: false,
                 size: Some(draft.size),
                 modified: Some(draft.modified.as_secs_f64()),
+                etag: None,
+                pin: None,
                 cached: None,
                 draft: stage,
             }),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::Console;
 use crate::sampler::unix_time;
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
-use tidegate_write::{Pending, RefusedChoice, ResolveError, Stage, Writers};
+use tidegate_write::{Pending, PossibleChoices, RefusedChoice, ResolveError, Stage, Writers};
 
 /// The time for which the bucket's version of a refused object is not asked for again.
 const REUSE: Duration = Duration::from_secs(30);
@@ -71,6 +71,8 @@ pub struct Draft {
     pub base: Option<String>,
     /// The version in the bucket, of a refused object; `null` also if the bucket does not answer.
     pub theirs: Option<TheirVersion>,
+    /// The choices that can be carried out on a refused object, as far as it is known; none on another one.
+    pub choices: Vec<Choice>,
 }
 
 /// The version that another writer has brought into the bucket.
@@ -99,14 +101,15 @@ pub struct Decision {
 }
 
 /// The choice between two versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Choice {
-    /// The draft replaces the version in the bucket.
+    /// The draft replaces the version in the bucket. It needs all its bytes.
     Ours,
-    /// The draft is discarded.
+    /// The draft is discarded. This is always possible.
     Theirs,
-    /// The draft becomes a new object beside the one in the bucket.
+    /// The draft becomes a new object beside the one in the bucket. It needs all its bytes, and none may have left the
+    /// spool.
     Aside,
 }
 
@@ -117,21 +120,35 @@ pub struct Decided {
     pub key: Option<String>,
 }
 
-/// The versions that the bucket was asked for lately.
+/// What is known of a refused object.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Refused {
+    theirs: Option<TheirVersion>,
+    possible: Option<PossibleChoices>,
+}
+
+/// What was asked of refused objects lately.
 #[derive(Debug, Default)]
 pub(crate) struct KnownVersions {
-    known: Mutex<HashMap<ObjectId, (Instant, Option<TheirVersion>)>>,
+    known: Mutex<HashMap<ObjectId, (Instant, Refused)>>,
     /// Held while the bucket is asked: a second caller waits for the first, and finds its answers.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl KnownVersions {
-    fn of(&self, id: &ObjectId) -> Option<TheirVersion> {
+    fn of(&self, id: &ObjectId) -> Refused {
         let known = self.known.lock().recover();
-        known.get(id).and_then(|(_, theirs)| theirs.clone())
+        known
+            .get(id)
+            .map_or_else(Refused::default, |(_, known)| known.clone())
     }
 
-    /// Keeps the objects whose version is not known.
+    /// Has an object asked for anew.
+    fn forget(&self, id: &ObjectId) {
+        self.known.lock().recover().remove(id);
+    }
+
+    /// Keeps the objects of which nothing is known.
     fn unknown(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
         let known = self.known.lock().recover();
         let is_known = |id: &ObjectId| {
@@ -142,11 +159,10 @@ impl KnownVersions {
         ids
     }
 
-    /// Asks for the versions that are not known, side by side, within 3 s. One without an answer is left alone for a
-    /// while.
+    /// Asks for what is not known, side by side, within 3 s. One without an answer is left alone for a while.
     async fn ask<F>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> F)
     where
-        F: Future<Output = Option<TheirVersion>>,
+        F: Future<Output = Refused>,
     {
         let asked = self.unknown(ids).into_iter().map(|id| {
             let answer = timeout(ASK_TIMEOUT, ask(id.clone()));
@@ -158,8 +174,25 @@ impl KnownVersions {
         known.extend(
             answers
                 .into_iter()
-                .map(|(id, theirs)| (id, (Instant::now(), theirs))),
+                .map(|(id, known)| (id, (Instant::now(), known))),
         );
+    }
+}
+
+impl Refused {
+    /// Returns the choices to offer: one of which nothing is known is tried.
+    fn choices(&self) -> Vec<Choice> {
+        let possible = self.possible.unwrap_or(PossibleChoices {
+            keep_ours: true,
+            save_aside: true,
+        });
+        let all = [
+            (Choice::Ours, possible.keep_ours),
+            (Choice::Theirs, true),
+            (Choice::Aside, possible.save_aside),
+        ];
+        let offered = all.into_iter().filter(|(_, is_possible)| *is_possible);
+        offered.map(|(choice, _)| choice).collect()
     }
 }
 
@@ -175,14 +208,14 @@ impl TheirVersion {
     }
 }
 
-/// Returns the refused objects whose version in the bucket is shown.
+/// Returns the refused objects that are asked for.
 fn refused(writers: &Writers) -> Vec<ObjectId> {
     let pending = writers.pending().into_iter();
     let refused = pending.filter(|one| one.stage == Stage::Refused);
     refused.map(|one| one.id).take(MAX_ASKED).collect()
 }
 
-/// Asks the bucket for the versions of refused objects that are not known. Waits at most 3 s, and as long again for a caller
+/// Asks the bucket for the versions of refused objects that are not known, and which choices they have. Waits at most 3 s, and as long again for a caller
 /// that asks already.
 pub(crate) async fn ask(console: &Console) {
     if let Some(writers) = &console.admin.writers {
@@ -210,11 +243,16 @@ pub(crate) fn ask_meanwhile(console: &Console) {
 }
 
 async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
-    let theirs = async |id| {
-        let version = writers.theirs(&id).await.ok()?;
-        Some(TheirVersion::of(version.as_ref()))
+    let ask = async |id| {
+        let (theirs, possible) = join(writers.theirs(&id), writers.possible_choices(&id)).await;
+        Refused {
+            theirs: theirs
+                .ok()
+                .map(|version| TheirVersion::of(version.as_ref())),
+            possible: possible.ok(),
+        }
     };
-    console.versions.ask(ids, theirs).await;
+    console.versions.ask(ids, ask).await;
 }
 
 /// Returns the objects that are not in the bucket yet, with the versions in it that are known.
@@ -228,8 +266,8 @@ pub(crate) fn collect(console: &Console) -> Writes {
     let (used, size) = writers.spooled();
     let drafts = writers.pending().into_iter().map(|pending| {
         let is_refused = pending.stage == Stage::Refused;
-        let theirs = is_refused.then(|| console.versions.of(&pending.id));
-        draft(console, pending, theirs.flatten())
+        let known = is_refused.then(|| console.versions.of(&pending.id));
+        draft(console, pending, known)
     });
     Writes {
         spool: Some(SpoolState { used, size }),
@@ -237,7 +275,7 @@ pub(crate) fn collect(console: &Console) -> Writes {
     }
 }
 
-fn draft(console: &Console, pending: Pending, theirs: Option<TheirVersion>) -> Draft {
+fn draft(console: &Console, pending: Pending, refused: Option<Refused>) -> Draft {
     Draft {
         origin: console.admin.locate.origin(pending.id.origin),
         key: pending.id.key.as_str().to_owned(),
@@ -249,7 +287,8 @@ fn draft(console: &Console, pending: Pending, theirs: Option<TheirVersion>) -> D
         next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
         modified: pending.modified.as_secs_f64(),
         base: pending.base.map(|base| base.etag.as_str().to_owned()),
-        theirs,
+        choices: refused.as_ref().map_or_else(Vec::new, Refused::choices),
+        theirs: refused.and_then(|known| known.theirs),
     }
 }
 
@@ -276,7 +315,10 @@ pub(crate) async fn decide(console: &Console, decision: Decision) -> Result<Deci
         }
     };
     tracing::info!(key = found.id.key.as_str(), choice = ?decision.choice, "a decision on a refused draft");
-    match writers.resolve(&found.id, choice).await {
+    let resolved = writers.resolve(&found.id, choice).await;
+    // The next page is to say what is left.
+    console.versions.forget(&found.id);
+    match resolved {
         Ok(()) => Ok(Decided { key }),
         Err(ResolveError::NotRefused) => Err(none()),
         Err(error) => Err(ApiError::new(StatusCode::CONFLICT, error)),
@@ -343,21 +385,40 @@ mod tests {
         let versions = KnownVersions::default();
         let ids = || (0..MAX_ASKED).map(|n| object(&format!("k{n}"))).collect();
         let begun = Instant::now();
-        let gone = async |id: ObjectId| match id.key.as_str() {
-            "k3" => Some(TheirVersion::of(None)),
+        let gone = Refused {
+            theirs: Some(TheirVersion::of(None)),
+            possible: None,
+        };
+        let one_is_gone = async |id: ObjectId| match id.key.as_str() {
+            "k3" => gone.clone(),
             _ => std::future::pending().await,
         };
-        versions.ask(ids(), gone).await;
+        versions.ask(ids(), one_is_gone).await;
         assert_eq!(begun.elapsed(), ASK_TIMEOUT);
-        assert_eq!(versions.of(&object("k3")), Some(TheirVersion::of(None)));
-        assert_eq!(versions.of(&object("k4")), None);
+        assert_eq!(versions.of(&object("k3")), gone);
+        assert_eq!(versions.of(&object("k4")), Refused::default());
         let never = async |_| panic!("it was asked a moment ago");
         versions.ask(ids(), never).await;
         tokio::time::advance(REUSE).await;
-        versions
-            .ask(ids(), async |_| Some(TheirVersion::of(None)))
-            .await;
-        assert!(versions.of(&object("k4")).is_some(), "asked again");
+        versions.ask(ids(), async |_| gone.clone()).await;
+        assert_eq!(versions.of(&object("k4")), gone, "asked again");
+    }
+
+    #[test]
+    fn a_choice_that_must_fail_is_not_offered() {
+        use Choice::{Aside, Ours, Theirs};
+        let choices = |possible: Option<(bool, bool)>| {
+            let possible = possible.map(|(keep_ours, save_aside)| PossibleChoices {
+                keep_ours,
+                save_aside,
+            });
+            let theirs = None;
+            Refused { theirs, possible }.choices()
+        };
+        assert_eq!(choices(None), [Ours, Theirs, Aside]);
+        assert_eq!(choices(Some((true, true))), [Ours, Theirs, Aside]);
+        assert_eq!(choices(Some((true, false))), [Ours, Theirs]);
+        assert_eq!(choices(Some((false, false))), [Theirs]);
     }
 
     #[test]

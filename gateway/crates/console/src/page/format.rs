@@ -56,7 +56,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns a number of things: `1 connection`, `2 connections`.
+/// Returns a number of things: `1 object`, `2 objects`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {thing}{s}", grouped(number))

@@ -7,17 +7,18 @@ use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::chart::{chunks, shares};
-use super::preview::is_shown;
-use super::{Page, csrf_field, failure, format};
+use super::chart::shares;
+use super::{Page, failure, format, with_code};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::objects::{Cached, Folder, FolderQuery, Name, collect};
+use crate::api::objects::{Folder, FolderQuery, collect};
 use crate::gateway::RouteInfo;
 use crate::section::Section;
 use tidegate_plan::route::{RouteRule, RouteTable};
 
+mod forms;
 mod orders;
+mod row;
 
 pub(crate) use orders::act;
 
@@ -88,8 +89,8 @@ pub(crate) fn live(console: &Console) -> Markup {
         @for one in under_way.chain(last) {
             @let share = (one.done + one.failed) as f64 / one.objects.max(1) as f64;
             @let words = format!(
-                "{}: {} of {} objects, {} fetched",
-                one.path, one.done, one.objects, format::bytes(one.fetched)
+                "{}: {} of {}, {} fetched",
+                one.path, one.done, format::count(one.objects, "object"), format::bytes(one.fetched)
             );
             div.stage {
                 p.quiet {
@@ -127,6 +128,11 @@ fn address(path: &str, host: &str) -> String {
     format!("{PATH}?path={}&host={}", encode(path), encode(host))
 }
 
+/// Renders a prefix of keys.
+fn prefix(prefix: &str) -> Markup {
+    html! { code { (if prefix.is_empty() { "/" } else { prefix }) } }
+}
+
 impl View<'_> {
     fn link(&self, path: &str) -> String {
         address(path, self.host)
@@ -136,9 +142,15 @@ impl View<'_> {
         html! {
             @if self.routes.len() > 1 { (self.route_list()) }
             nav aria-label="Folders" { ol.crumbs { (self.crumbs()) } }
-            p.quiet { "Origin " (folder.origin) ", keys below " code { (if folder.prefix.is_empty() { "/" } else { &folder.prefix }) } }
-            @if let Some(note) = &folder.note { p.message { (note) } }
-            @if self.csrf.is_some() { (self.form(self.path, true)) }
+            p.quiet { "Origin " (folder.origin) ", keys below " (prefix(&folder.prefix)) }
+            @if let Some(note) = &folder.note { p.message { (with_code(note)) } }
+            @if let Some(pin) = &folder.pin {
+                p {
+                    "Pinned: " (format::bytes(pin.used)) " of at most " (format::bytes(pin.limit)) " on disk."
+                    @if pin.prefix != folder.prefix { " The pin is that of " (prefix(&pin.prefix)) "." }
+                }
+            }
+            @if self.csrf.is_some() { (self.form(&self.orders_for_folder(folder))) }
             @if folder.names.is_empty() {
                 p.empty { "Nothing is here." }
             } @else {
@@ -148,11 +160,11 @@ impl View<'_> {
                             th scope="col" { "Name" }
                             th.number scope="col" { "Size" }
                             th scope="col" { "Cached" }
-                            th scope="col" { "Freshness" }
+                            th scope="col" { "Version" }
                             th scope="col" { span.hidden { "Orders" } }
                         }
                     }
-                    tbody { @for name in &folder.names { (self.row(name)) } }
+                    tbody { @for name in &folder.names { (self.row(folder, name)) } }
                 }
                 ul.legend {
                     li { span.key.memory {} "Memory" }
@@ -192,124 +204,5 @@ impl View<'_> {
                 li { a href=(self.link(path)) { (if name.is_empty() { "/" } else { name }) } }
             }
         }
-    }
-
-    fn row(&self, name: &Name) -> Markup {
-        html! {
-            tr {
-                th scope="row" data-label="Name" {
-                    @match (&name.path, name.folder) {
-                        (Some(path), true) => { a.name href=(self.link(path)) { (name.name) "/" } }
-                        _ => { span.name { (name.name) } }
-                    }
-                    @if let Some(draft) = &name.draft { span.badge.warn { "draft: " (draft) } }
-                    @if let Some(modified) = name.modified { span.quiet { (format::time(modified)) " UTC" } }
-                }
-                td.number data-label="Size" { @if let Some(size) = name.size { (format::bytes(size)) } }
-                td data-label="Cached" { @if !name.folder { (cached(name)) } }
-                td data-label="Freshness" {
-                    @if let Some(cached) = &name.cached {
-                        (cached.state)
-                        span.quiet { "confirmed " (format::duration(cached.age)) " ago" }
-                        @if cached.pinned > 0 { span.badge { "pinned" } }
-                    }
-                }
-                td { @if let Some(path) = &name.path { (self.orders(name, path)) } }
-            }
-        }
-    }
-
-    fn orders(&self, name: &Name, path: &str) -> Markup {
-        let kind = name
-            .cached
-            .as_ref()
-            .and_then(|cached| cached.content_type.as_deref());
-        html! {
-            @if self.csrf.is_some() {
-                @if !name.folder && is_shown(kind) {
-                    a.button.small href={ "/console/preview?path=" (utf8_percent_encode(path, NON_ALPHANUMERIC))
-                        "&host=" (utf8_percent_encode(self.host, NON_ALPHANUMERIC)) }
-                        aria-label={ "Preview " (name.name) } { "Preview" }
-                }
-                details.orders {
-                    summary aria-label={ "Orders for " (name.name) } { "Orders" }
-                    (self.form(path, name.folder))
-                }
-            }
-        }
-    }
-
-    /// Returns the orders for a path. Pins are for folders.
-    fn form(&self, path: &str, is_folder: bool) -> Markup {
-        html! {
-            form.inline method="post" action=(PATH) {
-                (csrf_field(self.csrf.unwrap_or_default()))
-                input type="hidden" name="path" value=(path);
-                input type="hidden" name="host" value=(self.host);
-                input type="hidden" name="back" value=(self.path);
-                button.small name="order" value="warm" { "Warm" @if is_folder { " this folder" } }
-                button.small name="order" value="stale" { "Mark stale" }
-                button.small name="order" value="purge" { "Purge" }
-                @if is_folder {
-                    button.small name="order" value="pin" { "Pin" }
-                    button.small name="order" value="unpin" { "Unpin" }
-                } @else {
-                    (self.link_buttons(path))
-                }
-            }
-        }
-    }
-
-    /// Returns a button for each link to an object that can be made; none if its route is closed and has no key.
-    fn link_buttons(&self, path: &str) -> Markup {
-        let found = self.table.find(self.host, path);
-        let Some(route) = found.and_then(|(index, _)| self.routes.get(index)) else {
-            return Markup::default();
-        };
-        html! {
-            @if route.access.is_none() {
-                button.small name="order" value="link" { "Make a link" }
-            } @else if !route.keys.is_empty() {
-                label {
-                    "Link for "
-                    select name="life" {
-                        @for (life, words) in orders::LIVES { option value=(life) { (words) } }
-                    }
-                }
-                @for key in &route.keys {
-                    button.small name="order" value={ "link " (key) } {
-                        "Make a signed link" @if route.keys.len() > 1 { " with " (key) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn cached(name: &Name) -> Markup {
-    let none = |words: &str| html! { (chunks(words, 1, &[])) span.quiet { (words) } };
-    let Some(cached) = &name.cached else {
-        return none("nothing is known of it");
-    };
-    let size = name.size.unwrap_or_default();
-    let words = words(cached, size);
-    html! { (chunks(&words, size, &cached.runs)) span.quiet { (words) } }
-}
-
-fn words(cached: &Cached, size: u64) -> String {
-    match (cached.memory, cached.disk, cached.absent) {
-        (_, _, absent) if absent >= size && size > 0 => "not cached".to_owned(),
-        (memory, 0, 0) => format!("whole: {} in memory", format::bytes(memory)),
-        (memory, disk, 0) => format!(
-            "whole: {} in memory, {} on SSD",
-            format::bytes(memory),
-            format::bytes(disk)
-        ),
-        (memory, disk, absent) => format!(
-            "{} in memory, {} on SSD, {} not",
-            format::bytes(memory),
-            format::bytes(disk),
-            format::bytes(absent)
-        ),
     }
 }

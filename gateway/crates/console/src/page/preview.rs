@@ -17,13 +17,15 @@ use maud::html;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::{Page, failure};
+use super::{Page, failure, format};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::ApiError;
+use crate::api::objects::Name;
 use tidegate_admin::place::Place;
 use tidegate_engine::{Object, Open};
 use tidegate_plan::ByteRange;
+use tidegate_plan::media_type::is_uninformative;
 use tidegate_plan::precondition::{Decision, Validators, decide, requested_ranges};
 
 const PATH: &str = "/console/objects";
@@ -49,6 +51,9 @@ const SOUNDS: [&str; 9] = [
     "audio/webm",
 ];
 const FILMS: [&str; 4] = ["video/mp4", "video/webm", "video/ogg", "video/quicktime"];
+
+/// The size of the largest image that is shown, in bytes.
+const MAX_IMAGE: u64 = 64 << 20;
 
 /// The policy of the bytes: nothing runs, nothing is loaded.
 const BYTES_POLICY: &str = "sandbox; default-src 'none'";
@@ -81,9 +86,56 @@ fn element(content_type: Option<&str>) -> Option<(Element, &'static str)> {
         .or_else(|| of(&FILMS, Element::Film))
 }
 
-/// Returns whether an object of this media type has a preview.
-pub(crate) fn is_shown(content_type: Option<&str>) -> bool {
-    element(content_type).is_some()
+/// Returns the element for an object, and the type as it is sent. An object that is stored without a type, or as a mere
+/// sequence of bytes, counts as what its name says.
+fn element_of(name: &str, content_type: Option<&str>) -> Option<(Element, &'static str)> {
+    let plain = content_type.and_then(|kind| kind.split(';').next());
+    match plain.map(str::trim).filter(|kind| !is_uninformative(kind)) {
+        Some(_) => element(content_type),
+        None => element(by_name(name)),
+    }
+}
+
+/// Returns the media type that the end of a name stands for, of those that are shown.
+fn by_name(name: &str) -> Option<&'static str> {
+    let (_, end) = name.rsplit_once('.')?;
+    Some(match end.to_ascii_lowercase().as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "avif" => "image/avif",
+        "bmp" => "image/bmp",
+        "mp3" => "audio/mpeg",
+        "m4a" => "audio/mp4",
+        "aac" => "audio/aac",
+        "ogg" | "oga" => "audio/ogg",
+        "opus" => "audio/opus",
+        "flac" => "audio/flac",
+        "wav" => "audio/wav",
+        "weba" => "audio/webm",
+        "mp4" | "m4v" => "video/mp4",
+        "webm" => "video/webm",
+        "ogv" => "video/ogg",
+        "mov" => "video/quicktime",
+        _ => return None,
+    })
+}
+
+/// Returns whether a browser takes an object of this size: it has an image in memory as a whole, and the others by ranges.
+fn fits(element: Element, size: u64) -> bool {
+    element != Element::Image || size <= MAX_IMAGE
+}
+
+/// Returns whether the page offers a preview of a name. Before its type is known, the name decides.
+pub(crate) fn is_offered(name: &Name) -> bool {
+    let kind = name.cached.as_ref();
+    let kind = kind.and_then(|cached| cached.content_type.as_deref());
+    let found = element_of(&name.name, kind);
+    // A draft is not in the bucket.
+    let is_object = !name.folder && name.draft.is_none();
+    let size = name.size.unwrap_or_default();
+    is_object && found.is_some_and(|(element, _)| fits(element, size))
 }
 
 async fn open(console: &Console, query: &PreviewQuery) -> Result<Object, ApiError> {
@@ -112,6 +164,24 @@ fn content_type(object: &Object) -> Option<&str> {
     object.version().header(&CONTENT_TYPE)
 }
 
+/// Returns the element that shows an object, and the type as it is sent.
+fn shown(object: &Object) -> Result<(Element, &'static str), String> {
+    let kind = content_type(object);
+    let Some((element, sent)) = element_of(object.key().as_str(), kind) else {
+        return Err(format!(
+            "Objects of the type {} are not shown here: only raster images, audio and video are.",
+            kind.unwrap_or("unknown")
+        ));
+    };
+    match fits(element, object.version().size) {
+        true => Ok((element, sent)),
+        false => Err(format!(
+            "Images of more than {} are not shown here.",
+            format::bytes(MAX_IMAGE)
+        )),
+    }
+}
+
 /// Answers `GET /console/preview`.
 pub(crate) async fn page(
     State(console): State<Console>,
@@ -134,16 +204,11 @@ pub(crate) async fn page(
     );
     let content = html! {
         p { code { (query.path) } }
-        @match element(content_type(&object)) {
-            Some((Element::Image, _)) => { img.preview src=(source) alt={ "The image " (query.path) }; }
-            Some((Element::Sound, _)) => { audio.preview src=(source) controls preload="metadata" {} }
-            Some((Element::Film, _)) => { video.preview src=(source) controls preload="metadata" {} }
-            None => {
-                p.empty {
-                    "Objects of the type " (content_type(&object).unwrap_or("unknown")) " are not shown here: "
-                    "only raster images, audio and video are."
-                }
-            }
+        @match shown(&object) {
+            Ok((Element::Image, _)) => { img.preview src=(source) alt={ "The image " (query.path) }; }
+            Ok((Element::Sound, _)) => { audio.preview src=(source) controls preload="metadata" {} }
+            Ok((Element::Film, _)) => { video.preview src=(source) controls preload="metadata" {} }
+            Err(why) => { p.empty { (why) } }
         }
     };
     let page = Page {
@@ -169,9 +234,11 @@ pub(crate) async fn bytes(
         Ok(object) => object,
         Err(error) => return error.into_response(),
     };
-    let Some((_, kind)) = element(content_type(&object)) else {
-        let body = "objects of this type are not shown here\n";
-        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, body).into_response();
+    let kind = match shown(&object) {
+        Ok((_, kind)) => kind,
+        Err(why) => {
+            return (StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("{why}\n")).into_response();
+        }
     };
     let size = object.version().size;
     let current = Validators {
@@ -225,10 +292,22 @@ mod tests {
             ("application/xhtml+xml", false),
             ("application/pdf", false),
             ("text/xml", false),
-            ("", false),
         ] {
-            assert_eq!(is_shown(Some(kind)), shown, "{kind}");
+            let found = element_of("a.png", Some(kind));
+            assert_eq!(found.is_some(), shown, "{kind}");
         }
-        assert!(!is_shown(None));
+        for (name, kind, sent) in [
+            ("a.png", None, Some("image/png")),
+            ("a/b.JPG", Some(""), Some("image/jpeg")),
+            ("a.mp4", Some("binary/octet-stream; x=1"), Some("video/mp4")),
+            ("a.svg", None, None),
+            ("a.html", Some("application/octet-stream"), None),
+            ("png", None, None),
+        ] {
+            let found = element_of(name, kind).map(|(_, sent)| sent);
+            assert_eq!(found, sent, "{name} {kind:?}");
+        }
+        assert!(fits(Element::Film, MAX_IMAGE + 1) && fits(Element::Image, MAX_IMAGE));
+        assert!(!fits(Element::Image, MAX_IMAGE + 1));
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::{Page, check_form, csrf_field, done};
+use super::{Page, check_form, csrf_field, done, with_code};
 use crate::Console;
 use crate::access::Admitted;
 use crate::gateway::{ChangeNeeds, Setting, SettingSource};
@@ -117,7 +117,7 @@ fn row(setting: &Setting, may_edit: bool) -> Markup {
         tr data-key=(setting.key) {
             th scope="row" data-label="Key" {
                 code { (setting.key) }
-                span.quiet { (help(&setting.help)) }
+                span.quiet { (with_code(&setting.help)) }
             }
             td data-label="Value" { (value(setting)) }
             td data-label="From" {
@@ -132,15 +132,6 @@ fn row(setting: &Setting, may_edit: bool) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Renders a description: what stands between backticks is code.
-fn help(text: &str) -> Markup {
-    html! {
-        @for (nth, piece) in text.split('`').enumerate() {
-            @if nth % 2 == 1 { code { (piece) } } @else { (piece) }
         }
     }
 }
@@ -170,7 +161,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
         section.card #edit {
             h2 { "Change " code { (setting.key) } }
             p #edit-help {
-                (help(&setting.help)) " " span.quiet {
+                (with_code(&setting.help)) " " span.quiet {
                     "Kind of value: " (setting.kind)
                     @if let Some(default) = &setting.default { ", by default " code { (default) } } "."
                 }
@@ -192,7 +183,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                 }
                 @if let Some(refused) = refused {
                     div #edit-errors role="alert" {
-                        ul.errors { @for line in refused.errors.lines() { li { (line) } } }
+                        ul.errors { @for line in refused.errors.lines() { li { (with_code(line)) } } }
                     }
                 }
                 div.choices {

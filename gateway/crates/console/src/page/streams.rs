@@ -95,7 +95,7 @@ fn row(stream: &Stream) -> Markup {
             td.number data-label="Rate" { (format::rate(stream.rate)) }
             td.number data-label="Ahead" {
                 (format::bytes(stream.ahead))
-                span.quiet { "window " (format::bytes(stream.window)) ", " (stream.in_flight) " requests" }
+                span.quiet { "window " (format::bytes(stream.window)) ", " (format::count(stream.in_flight as u64, "request")) }
             }
             td data-label="Fed from" {
                 (tier)

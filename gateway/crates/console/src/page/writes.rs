@@ -20,6 +20,13 @@ const PATH: &str = "/console/writes";
 /// Drafts that are shown; the API has all.
 const MAX_SHOWN: usize = 200;
 
+/// The choices, with their words in the form and on the page.
+const BUTTONS: [(Choice, &str, &str); 3] = [
+    (Choice::Ours, "ours", "Keep ours"),
+    (Choice::Theirs, "theirs", "Keep theirs"),
+    (Choice::Aside, "aside", "Save ours aside"),
+];
+
 /// Answers `GET /console/writes`.
 pub(crate) async fn page(
     State(console): State<Console>,
@@ -61,8 +68,8 @@ fn show(writes: Writes) -> Markup {
         @if !refused.is_empty() {
             h2 { "Refused" }
             p {
-                "Another writer changed these objects in the bucket while they were changed here. "
-                "Both versions are kept until you decide."
+                "The bucket did not take these objects, most often because another writer changed them meanwhile. "
+                "What was written here stays in the spool until you decide."
             }
             @for draft in &refused { (self::refused(draft)) }
         }
@@ -133,17 +140,29 @@ fn refused(draft: &Draft) -> Markup {
                     (theirs(draft.theirs.as_ref()))
                 }
             }
+            (missing(draft))
             div.choices {
-                button form="act" name="decide" value=(value("ours")) aria-label=(label("Keep our version")) {
-                    "Keep ours"
-                }
-                button form="act" name="decide" value=(value("theirs")) aria-label=(label("Keep their version")) {
-                    "Keep theirs"
-                }
-                button form="act" name="decide" value=(value("aside")) aria-label=(label("Save our version aside")) {
-                    "Save ours aside"
+                @for (choice, name, words) in BUTTONS {
+                    @if draft.choices.contains(&choice) {
+                        button form="act" name="decide" value=(value(name)) aria-label=(label(words)) { (words) }
+                    }
                 }
             }
+        }
+    }
+}
+
+/// Says why a choice is not offered.
+fn missing(draft: &Draft) -> Markup {
+    let has = |choice| draft.choices.contains(&choice);
+    html! {
+        @if !has(Choice::Ours) {
+            p {
+                "Bytes of ours are nowhere any more: not in the spool, in no cache, and not in the bucket. "
+                "It can only be discarded."
+            }
+        } @else if !has(Choice::Aside) {
+            p { "Parts of ours are in the bucket already, and not in the spool: they can become this object, and no other." }
         }
     }
 }
@@ -174,12 +193,8 @@ pub(crate) struct DecideForm {
 
 fn read(text: &str) -> Option<Decision> {
     let mut parts = text.splitn(3, ' ');
-    let choice = match parts.next()? {
-        "ours" => Choice::Ours,
-        "theirs" => Choice::Theirs,
-        "aside" => Choice::Aside,
-        _ => return None,
-    };
+    let named = parts.next()?;
+    let (choice, ..) = BUTTONS.into_iter().find(|(_, name, _)| *name == named)?;
     Some(Decision {
         choice,
         origin: parts.next()?.to_owned(),

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crate::draft::shared_draft::SharedDraft;
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
-use tidegate_engine::Error;
+use tidegate_engine::{Coverage, Error};
 use tidegate_origin::{Guard, OriginError};
+use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
 
 /// The bytes that are copied at a time.
@@ -24,6 +25,15 @@ pub enum RefusedChoice {
     KeepTheirs,
     /// The draft becomes a new object of this key, and the version in the bucket stays.
     SaveAside(ObjectKey),
+}
+
+/// The choices for which a refused draft has all bytes that they need. Its own version can be discarded in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PossibleChoices {
+    /// It can replace the version in the bucket.
+    pub keep_ours: bool,
+    /// It can be saved under another key.
+    pub save_aside: bool,
 }
 
 /// The reason why a decision was not carried out.
@@ -83,6 +93,26 @@ impl Writers {
         }
     }
 
+    /// Returns the choices for which a refused draft has the bytes. A draft has the bytes that were written, and takes the
+    /// rest from the version that it began with: from the cache, else from the bucket, of which at most 1 MiB is asked
+    /// for. The cache may lose bytes at any time.
+    ///
+    /// # Errors
+    /// If no draft of the object was refused, or the bucket does not answer.
+    pub async fn possible_choices(&self, id: &ObjectId) -> Result<PossibleChoices, ResolveError> {
+        let writing = self.refused(id)?;
+        let (is_lost, has_gone) = {
+            let state = writing.state();
+            let has_gone = state.draft.has_gone_bytes() && !state.staged;
+            (state.phase.is_lost(), has_gone)
+        };
+        let keep_ours = !is_lost && writing.has_its_base().await?;
+        Ok(PossibleChoices {
+            keep_ours,
+            save_aside: keep_ours && !has_gone,
+        })
+    }
+
     async fn discard_aside(&self, aside: &Writer) {
         let id = aside.writing.id();
         if let Some(hold) = self.0.hold_publishing(&id).await {
@@ -111,12 +141,48 @@ impl Writers {
         hold.discard().await;
         // The bucket's version is another one than the readers of this process know.
         let scope = tidegate_engine::Scope::Key(id.key.clone());
-        let soft = tidegate_engine::PurgeKind::Soft;
-        if let Err(error) = self.0.engine.purge(&source, &scope, soft).await {
+        // A stale version would be served once more, while it is confirmed.
+        let hard = tidegate_engine::PurgeKind::Hard;
+        if let Err(error) = self.0.engine.purge(&source, &scope, hard).await {
             tracing::warn!(%error, key = id.key.as_str(), "a key may be read as before until its ttl");
         }
         Ok(())
     }
+}
+
+impl SharedDraft {
+    /// Returns whether the bytes that only its base has can be read. The first ones that are not cached stand for all that
+    /// are not: the bucket has the version, or has it not.
+    async fn has_its_base(&self) -> Result<bool, WriteError> {
+        let (base, sources) = {
+            let state = self.state();
+            let all = ByteRange::new(0, u64::MAX);
+            (state.base.clone(), state.draft.sources(all))
+        };
+        let is_of_base = |(_, from): &(ByteRange, ByteSource)| *from == ByteSource::Base;
+        let ranges = sources.into_iter().filter(is_of_base);
+        let Some(base) = base else {
+            return Ok(ranges.count() == 0);
+        };
+        let object = self.object(&base).await;
+        for range in ranges.flat_map(|(range, _)| pieces(range)) {
+            if !matches!(object.locate(range), Coverage::All(_)) {
+                return match self.bytes_of(Some(&base), range).await {
+                    Ok(bytes) => Ok(bytes.len() as u64 == range.len()),
+                    Err(WriteError::Changed) => Ok(false),
+                    Err(error) => Err(error),
+                };
+            }
+            tokio::task::consume_budget().await;
+        }
+        Ok(true)
+    }
+}
+
+/// Returns a range in pieces.
+fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let begins = (range.start..range.end).step_by(PIECE as usize);
+    begins.map(move |start| ByteRange::new(start, range.end.min(start + PIECE)))
 }
 
 impl Writer {

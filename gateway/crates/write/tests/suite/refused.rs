@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::{Attributes, UnixTime};
-use tidegate_write::{RefusedChoice, ResolveError, Stage, WriteError, Writer};
+use tidegate_write::{PossibleChoices, RefusedChoice, ResolveError, Stage, WriteError, Writer};
 
 use crate::support::engine::{pass, same, sample, secs, valid};
 use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
@@ -45,6 +45,16 @@ async fn is_refused(desk: &Desk) {
     .await;
 }
 
+/// Returns the choices that are said to be possible.
+async fn possible(desk: &Desk) -> (bool, bool) {
+    let choices = desk.writers.possible_choices(&id(desk)).await;
+    let PossibleChoices {
+        keep_ours,
+        save_aside,
+    } = choices.expect("it answers");
+    (keep_ours, save_aside)
+}
+
 async fn nothing_is_left(desk: &Desk) {
     until(|| desk.writers.pending().is_empty()).await;
     until(|| desk.writers.spooled().0 == 0).await;
@@ -58,6 +68,7 @@ fn joined(desk: &Desk) -> Option<Writer> {
 #[tokio::test(start_paused = true)]
 async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
     let (desk, ours, theirs) = refused(true).await;
+    assert_eq!(possible(&desk).await, (true, true));
     let seen = desk.writers.theirs(&id(&desk)).await.expect("it answers");
     assert_eq!(seen.map(|version| version.size), Some(theirs.len() as u64));
     let done = desk
@@ -78,6 +89,7 @@ async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
 #[tokio::test(start_paused = true)]
 async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
     let (desk, _, theirs) = refused(false).await;
+    assert_eq!(possible(&desk).await, (false, false));
     for choice in [
         RefusedChoice::KeepOurs,
         RefusedChoice::SaveAside(valid(ASIDE)),
@@ -160,6 +172,61 @@ async fn a_draft_is_saved_aside_only_where_no_object_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_base_that_the_bucket_has_again_gives_the_choices_back() {
+    let (desk, ours, _) = refused(false).await;
+    assert_eq!(possible(&desk).await, (false, false));
+    desk.bucket().put(KEY, sample(1, 3 * PART));
+    assert_eq!(possible(&desk).await, (true, true));
+    let choice = RefusedChoice::SaveAside(valid(ASIDE));
+    assert_eq!(desk.writers.resolve(&id(&desk), choice).await, Ok(()));
+    same(&desk.object(ASIDE).expect("there"), &ours);
+}
+
+/// A draft that was written as a whole needs no base.
+#[tokio::test(start_paused = true)]
+async fn a_whole_draft_has_each_choice_also_if_its_base_is_gone() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, sample(1, 3 * PART));
+    let writer = desk.change(KEY).await;
+    let ours = sample(2, 3 * PART);
+    put(&writer, 0, &ours).await;
+    desk.bucket().put(KEY, "theirs");
+    writer.commit(desk.commit).await.expect("promised");
+    drop(writer);
+    is_refused(&desk).await;
+    assert_eq!(possible(&desk).await, (true, true));
+    let choice = RefusedChoice::SaveAside(valid(ASIDE));
+    assert_eq!(desk.writers.resolve(&id(&desk), choice).await, Ok(()));
+    same(&desk.object(ASIDE).expect("there"), &ours);
+}
+
+/// Sent parts that have left the spool can become the object, but cannot be read for another one.
+#[tokio::test(start_paused = true)]
+async fn a_draft_whose_parts_have_left_the_spool_is_not_saved_aside() {
+    let terms = Terms {
+        size: 6 * PART,
+        ..Terms::background()
+    };
+    let desk = Desk::new(terms);
+    desk.bucket().put(KEY, sample(1, PART));
+    let writer = desk.change(KEY).await;
+    let ours = sample(2, 20 * PART);
+    put(&writer, 0, &ours).await;
+    desk.bucket().put(KEY, "theirs");
+    writer.commit(desk.commit).await.expect("promised");
+    drop(writer);
+    is_refused(&desk).await;
+    assert_eq!(possible(&desk).await, (true, false));
+    let aside = RefusedChoice::SaveAside(valid(ASIDE));
+    let done = desk.writers.resolve(&id(&desk), aside).await;
+    assert!(matches!(done, Err(ResolveError::Failed(_))), "{done:?}");
+    let ours_stays = RefusedChoice::KeepOurs;
+    assert_eq!(desk.writers.resolve(&id(&desk), ours_stays).await, Ok(()));
+    same(&desk.object(KEY).expect("there"), &ours);
+    nothing_is_left(&desk).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_refused_draft_is_decided_on() {
     let desk = Desk::plain();
     let writer = desk.create(KEY).await;
@@ -169,6 +236,8 @@ async fn only_a_refused_draft_is_decided_on() {
         assert_eq!(done, Err(ResolveError::NotRefused));
     }
     assert!(desk.writers.theirs(&id(&desk)).await.is_err());
+    let choices = desk.writers.possible_choices(&id(&desk)).await;
+    assert_eq!(choices, Err(ResolveError::NotRefused));
     writer.commit(desk.commit).await.expect("committed");
     assert_eq!(desk.object(KEY), Some("mine".into()));
 }

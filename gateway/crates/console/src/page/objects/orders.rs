@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::address;
+use super::forms::Question;
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::links::{self, LinkOrder};
@@ -16,7 +17,8 @@ use crate::page::{check_form, done, format, say};
 use crate::sampler::unix_time;
 use crate::sessions::Message;
 use crate::warms::WarmUnderWay;
-use tidegate_admin::place::Place;
+use tidegate_admin::pins::Pin;
+use tidegate_admin::place::{Below, Place};
 use tidegate_admin::{Purge, PurgeExtent};
 use tidegate_engine::warm::Warmer;
 use tidegate_engine::{PurgeKind, ReadContext};
@@ -28,17 +30,6 @@ const WARM_AT_ONCE: usize = 4;
 /// Objects that one order of the page warms; the command `tidegate warm` has no such bound.
 const MAX_WARMED: usize = 1000;
 
-/// The bytes that a pin of the page keeps at most.
-const PIN_LIMIT: u64 = 10 << 30;
-
-/// The lives of links to choose from, in seconds and in words.
-pub(super) const LIVES: [(u64, &str); 4] = [
-    (86_400, "a day"),
-    (3_600, "an hour"),
-    (604_800, "a week"),
-    (2_592_000, "30 days"),
-];
-
 /// The form of the section.
 #[derive(Deserialize)]
 pub(crate) struct OrderForm {
@@ -49,6 +40,10 @@ pub(crate) struct OrderForm {
     order: String,
     /// The life of a link, in seconds.
     life: Option<u64>,
+    /// The limit of a pin, in bytes; it is asked for if it is left out.
+    limit: Option<u64>,
+    /// Sent by the page that asks whether a folder is to be purged.
+    sure: Option<String>,
 }
 
 /// Answers `POST /console/objects`.
@@ -62,10 +57,8 @@ pub(crate) async fn act(
         Err(refusal) => return *refusal,
     };
     let host = form.host.filter(|host| !host.is_empty());
-    let back = address(
-        form.back.as_deref().unwrap_or("/"),
-        host.as_deref().unwrap_or_default(),
-    );
+    let folder = form.back.as_deref().unwrap_or("/");
+    let back = address(folder, host.as_deref().unwrap_or_default());
     if let Some(key) = form.order.strip_prefix("link") {
         let key = Some(key.trim_start().to_owned()).filter(|key| !key.is_empty());
         let wanted = LinkOrder {
@@ -81,12 +74,24 @@ pub(crate) async fn act(
         path: form.path,
         host,
     };
+    let question = Question {
+        console: &console,
+        admitted: &admitted,
+        place: &place,
+        back: folder,
+    };
+    let is_folder = place.path.ends_with('/');
     let result = match form.order.as_str() {
+        "purge" if is_folder && form.sure.is_none() => return question.purge(),
+        "pin" if form.limit.is_none() => match own_pin(&console, &place) {
+            Ok((prefix, limit)) => return question.pin(&prefix, limit),
+            Err(error) => Err(error),
+        },
         "purge" => purge(&console, place, PurgeKind::Hard).await,
         "stale" => purge(&console, place, PurgeKind::Soft).await,
         "warm" => warm(&console, place).await,
-        "pin" => pin(&console, place, true).await,
-        "unpin" => pin(&console, place, false).await,
+        "pin" => pin(&console, place, form.limit.unwrap_or_default()).await,
+        "unpin" => unpin(&console, place).await,
         _ => Err("This is not known.".to_owned()),
     };
     done(&console, own, &back, result)
@@ -134,37 +139,60 @@ async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<Strin
     };
     let purged = console.admin.purge(&purge).await;
     let purged = purged.map_err(|error| error.to_string())?;
-    let names = purged.names.join(", ");
+    let name = |name: &String| match name.as_str() {
+        "" => "every object".to_owned(),
+        name => name.to_owned(),
+    };
+    let names: Vec<_> = purged.names.iter().map(name).collect();
+    let names = names.join(", ");
     Ok(match kind {
         PurgeKind::Hard => format!("Purged: {names}."),
         PurgeKind::Soft => format!("Stale now: {names}."),
     })
 }
 
-async fn pin(console: &Console, place: Place, keep: bool) -> Result<String, String> {
-    let below = console
-        .admin
-        .locate
-        .below(&place)
-        .map_err(|error| error.to_string())?;
-    if !keep {
-        let unpinned = console.admin.unpin(&below).await;
-        unpinned.map_err(|error| error.to_string())?;
-        return Ok("It is pinned no more.".to_owned());
+/// Returns the prefix that a pin of a place has, and its limit if there is one.
+fn own_pin(console: &Console, place: &Place) -> Result<(String, Option<u64>), String> {
+    let below = console.admin.locate.below(place);
+    let Below { origin, prefix, .. } = below.map_err(|error| error.to_string())?;
+    let pins = console.admin.pins.list();
+    let is_own = |pin: &&Pin| pin.prefix == prefix && pin.origin.as_ref() == Some(&origin);
+    let limit = pins.iter().find(is_own).map(|pin| pin.limit);
+    Ok((prefix, limit))
+}
+
+async fn pin(console: &Console, place: Place, limit: u64) -> Result<String, String> {
+    if limit == 0 {
+        return Err("A pin keeps more than nothing.".to_owned());
     }
-    let note = console.admin.pin(&below, PIN_LIMIT).await;
+    let below = console.admin.locate.below(&place);
+    let below = below.map_err(|error| error.to_string())?;
+    let note = console.admin.pin(&below, limit).await;
     let note = note.map_err(|error| error.to_string())?;
-    let words = format!("Up to {} of it stay on disk.", format::bytes(PIN_LIMIT));
+    let (limit, object) = (format::bytes(limit), !place.path.ends_with('/'));
+    let others = if object {
+        ", and of objects whose key begins the same,"
+    } else {
+        ""
+    };
     Ok(match note {
-        Some(note) => format!("{words} {note}"),
-        None => words,
+        Some(note) => format!("Pinned with a limit of {limit}, but {note}."),
+        None => format!("Pinned: at most {limit} of it{others} stays on disk."),
     })
+}
+
+async fn unpin(console: &Console, place: Place) -> Result<String, String> {
+    let below = console.admin.locate.below(&place);
+    let below = below.map_err(|error| error.to_string())?;
+    let unpinned = console.admin.unpin(&below).await;
+    unpinned.map_err(|error| error.to_string())?;
+    Ok("It is pinned no more.".to_owned())
 }
 
 /// Warms an object, or the first objects below a folder, in the background.
 async fn warm(console: &Console, place: Place) -> Result<String, String> {
     let admin = console.admin.clone();
-    let mut objects = Vec::new();
+    let (mut objects, mut has_more) = (Vec::new(), false);
     if place.path.ends_with('/') {
         let below = admin
             .locate
@@ -175,6 +203,7 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
             .keys(&below.source, &below.prefix, None, MAX_WARMED as u16)
             .await;
         let listed = listed.map_err(|error| error.to_string())?;
+        has_more = listed.after.is_some();
         let keys = listed
             .objects
             .iter()
@@ -199,7 +228,11 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
         let warm = futures_util::stream::iter(objects).for_each_concurrent(WARM_AT_ONCE, one);
         let _ = admin.draining.run_until_cancelled(warm).await;
     });
-    Ok(format!("{count} objects are being fetched."))
+    let count = format::count(count as u64, "object");
+    Ok(match has_more {
+        true => format!("Fetching the first {count}; the command `tidegate warm` fetches all."),
+        false => format!("Fetching {count}."),
+    })
 }
 
 async fn warm_one(

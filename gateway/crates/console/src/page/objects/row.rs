@@ -1,0 +1,175 @@
+//! The row of a name in a folder.
+
+use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::View;
+use crate::api::objects::{Cached, Folder, Name};
+use crate::page::chart::chunks;
+use crate::page::format;
+use crate::page::preview::is_offered;
+
+impl View<'_> {
+    pub(super) fn row(&self, folder: &Folder, name: &Name) -> Markup {
+        html! {
+            tr {
+                th scope="row" data-label="Name" { (self.name(folder, name)) }
+                td.number data-label="Size" { @if let Some(size) = name.size { (format::bytes(size)) } }
+                td data-label="Cached" { @if !name.folder { (cached(name)) } }
+                td data-label="Version" { (version(name)) }
+                // Orders for what another route governs are given there.
+                td { @if let (Some(path), None) = (&name.path, &name.route) { (self.orders(folder, name, path)) } }
+            }
+        }
+    }
+
+    fn name(&self, folder: &Folder, name: &Name) -> Markup {
+        html! {
+            @match (&name.path, name.folder) {
+                (Some(path), true) => { a.name href=(self.link(path)) { (name.name) "/" } }
+                _ => { span.name { (name.name) } }
+            }
+            @if let Some(route) = &name.route { span.badge { "route " (route) } }
+            // A pin of the whole folder is told above.
+            @if name.pin.is_some() && name.pin != folder.pin { span.badge.accent { "pinned" } }
+            @if let Some(draft) = &name.draft { span.badge.warn { "draft: " (draft) } }
+            @if let Some(modified) = name.modified { span.quiet { (format::time(modified)) " UTC" } }
+        }
+    }
+
+    fn orders(&self, folder: &Folder, name: &Name, path: &str) -> Markup {
+        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        html! {
+            @if self.csrf.is_some() {
+                @if is_offered(name) {
+                    a.button.small href={ "/console/preview?path=" (encode(path)) "&host=" (encode(self.host)) }
+                        aria-label={ "Preview " (name.name) } { "Preview" }
+                }
+                details.orders {
+                    summary aria-label={ "Orders for " (name.name) } { "Orders" }
+                    (self.form(&self.orders_for_name(folder, name, path)))
+                }
+            }
+        }
+    }
+}
+
+/// Renders the version: that of the cache, else that of the bucket.
+fn version(name: &Name) -> Markup {
+    let of_cache = name.cached.as_ref().map(|cached| &cached.etag);
+    let of_bucket = name.etag.as_ref();
+    let is_other = of_cache.is_some() && of_bucket.is_some() && of_cache != of_bucket;
+    html! {
+        @if let Some(cached) = &name.cached {
+            (cached.freshness)
+            span.quiet { "confirmed " (format::duration(cached.age)) " ago" }
+        }
+        @if let Some(etag) = of_cache.or(of_bucket) { span.quiet { "ETag " code { (etag) } } }
+        @if let Some(id) = name.cached.as_ref().and_then(|cached| cached.version_id.as_ref()) {
+            span.quiet { "id " code { (id) } }
+        }
+        @if is_other { span.badge.warn { "the bucket has another version" } }
+    }
+}
+
+fn cached(name: &Name) -> Markup {
+    let none = |words: &str| html! { (chunks(words, 1, &[])) span.quiet { (words) } };
+    let Some(cached) = &name.cached else {
+        return none("nothing is known of it");
+    };
+    let size = name.size.unwrap_or_default();
+    let words = words(cached, size);
+    html! { (chunks(&words, size, &cached.runs)) span.quiet { (words) } }
+}
+
+fn words(cached: &Cached, size: u64) -> String {
+    if size == 0 {
+        return "it is empty".to_owned();
+    }
+    if cached.memory == 0 && cached.disk == 0 {
+        return "not cached".to_owned();
+    }
+    let pieces = [
+        (cached.memory, "in memory"),
+        (cached.disk, "on SSD"),
+        (cached.absent, "not cached"),
+        (cached.pinned, "pinned"),
+    ];
+    let pieces = pieces.iter().filter(|(bytes, _)| *bytes > 0);
+    let pieces = pieces.map(|(bytes, place)| format!("{} {place}", format::bytes(*bytes)));
+    let begin = if cached.absent == 0 { "whole: " } else { "" };
+    format!("{begin}{}", pieces.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cached(memory: u64, disk: u64, absent: u64, pinned: u64) -> Cached {
+        Cached {
+            etag: "\"a\"".to_owned(),
+            version_id: None,
+            content_type: None,
+            state: "fresh".to_owned(),
+            freshness: "fresh for another 1h".to_owned(),
+            age: 1.0,
+            memory,
+            disk,
+            absent,
+            pinned,
+            runs: Vec::new(),
+            runs_left_off: 0,
+        }
+    }
+
+    #[test]
+    fn a_tier_that_has_nothing_is_not_named() {
+        for (state, size, said) in [
+            (cached(0, 0, 0, 0), 0, "it is empty"),
+            (cached(0, 0, 500, 0), 500, "not cached"),
+            (cached(0, 0, 400, 0), 500, "not cached"),
+            (cached(500, 0, 0, 0), 500, "whole: 500 B in memory"),
+            (
+                cached(0, 500, 0, 500),
+                500,
+                "whole: 500 B on SSD, 500 B pinned",
+            ),
+            (
+                cached(100, 200, 200, 0),
+                500,
+                "100 B in memory, 200 B on SSD, 200 B not cached",
+            ),
+        ] {
+            assert_eq!(words(&state, size), said);
+        }
+    }
+
+    #[test]
+    fn a_version_is_that_of_the_cache_and_another_one_is_told() {
+        let name = |of_cache: bool, of_bucket: Option<&str>| Name {
+            name: "a".to_owned(),
+            path: None,
+            route: None,
+            folder: false,
+            size: Some(500),
+            modified: None,
+            etag: of_bucket.map(str::to_owned),
+            pin: None,
+            cached: of_cache.then(|| cached(500, 0, 0, 0)),
+            draft: None,
+        };
+        let shown = |of_cache, of_bucket| version(&name(of_cache, of_bucket)).into_string();
+        let (old, new) = ("<code>&quot;a&quot;</code>", "<code>&quot;b&quot;</code>");
+        for (text, tag, is_other) in [
+            (shown(true, None), old, false),
+            (shown(true, Some("\"a\"")), old, false),
+            (shown(true, Some("\"b\"")), old, true),
+            (shown(false, Some("\"b\"")), new, false),
+        ] {
+            assert!(text.contains(tag), "{text}");
+            assert_eq!(text.contains("fresh for another 1h"), tag == old, "{text}");
+            assert_eq!(text.contains("another version"), is_other, "{text}");
+        }
+        assert_eq!(shown(false, None), "");
+    }
+}
