@@ -86,9 +86,9 @@ fn quoted_path(path: &Path) -> anyhow::Result<String> {
     quoted(text.with_context(|| format!("{} is not UTF-8: name another folder", path.display()))?)
 }
 
-/// Quotes a text: what JSON escapes, TOML reads alike.
+/// Quotes a text: what JSON escapes, TOML reads alike. TOML wants one character more to be escaped.
 fn quoted(text: &str) -> anyhow::Result<String> {
-    Ok(serde_json::to_string(text)?)
+    Ok(serde_json::to_string(text)?.replace('\u{7f}', "\\u007f"))
 }
 
 impl demo::Running for Gateway {

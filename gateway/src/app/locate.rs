@@ -148,7 +148,7 @@ impl LocatedRoutes {
     }
 
     /// Returns the prefixes in buckets for paths below routes.
-    fn places(&self, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
+    fn places(&self, place: &Place, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
         let mut all: Vec<Below> = Vec::new();
         for (index, rest) in found {
             let LocatedRoute {
@@ -167,6 +167,7 @@ impl LocatedRoutes {
                     source: source.clone(),
                     prefix,
                     route: index,
+                    host: place.host.clone(),
                 });
             }
         }
@@ -197,7 +198,7 @@ impl LocatedRoutes {
     }
 
     fn below(&self, place: &Place) -> Result<Below, PlaceError> {
-        let mut all = self.places(self.find(place)?)?;
+        let mut all = self.places(place, self.find(place)?)?;
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
             (Some(_), false) => Err(PlaceError::Several),
@@ -207,7 +208,7 @@ impl LocatedRoutes {
 
     fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
         let found = self.of_hosts(place, |host| self.table.routes_under(host, &place.path));
-        self.places(found?)
+        self.places(place, found?)
     }
 
     fn path(&self, below: &Below, key: &str) -> Option<String> {
@@ -228,9 +229,10 @@ impl LocatedRoutes {
         is_right.then_some(FolderPath { path, governed_by })
     }
 
-    /// Returns the route that has a path for the host of `below`'s route, with the rest of the path.
+    /// Returns the route that has a path for the host that was asked for, with the rest of the path.
     fn find_beside<'p>(&self, below: &Below, path: &'p str) -> Option<(usize, &'p str)> {
-        let host = self.routes.get(below.route)?.settings.host.as_deref();
+        let own = self.routes.get(below.route)?.settings.host.as_deref();
+        let host = below.host.as_deref().or(own);
         self.table.find(host.unwrap_or_default(), path)
     }
 }
@@ -259,6 +261,7 @@ mod tests {
                     [[route]]\npath = \"/books/\"\norigin = \"o\"\nkey_prefix = \"p/\"\n\
                     [[route]]\npath = \"/books\"\nhost = \"A.example\"\norigin = \"o\"\n\
                     [[route]]\npath = \"/\"\norigin = \"o\"\nindex = \"index.html\"\n\
+                    [[route]]\npath = \"/only/\"\nhost = \"h\"\norigin = \"o\"\n\
                     [[route]]\npath = \"/\"\nhost = \"zipped\"\norigin = \"o\"\nindex = \"index.html\"\nprecompressed = [\"br\", \"gzip\"]\n";
         let loaded = parse("t.toml", text, &Environment::default());
         let config = loaded.expect("it is right").config;
@@ -350,6 +353,19 @@ mod tests {
         let books = locator.below(&place("/books/", Some("b"))).expect("one");
         assert_eq!(locator.path(&books, "p/x").as_deref(), Some("/books/x"));
         assert_eq!(locator.path(&books, "q/x"), None);
+    }
+
+    #[test]
+    fn what_lies_below_is_judged_for_the_host_that_was_asked_for() {
+        let locator = locator();
+        let paths = |host: Option<&str>| {
+            let below = locator.below(&place("/", host)).expect("one");
+            let folder = locator.folder_path(&below, "only/");
+            let governed_by = folder.expect("there").governed_by;
+            (locator.path(&below, "only/x"), governed_by)
+        };
+        assert_eq!(paths(None), (Some("/only/x".to_owned()), None));
+        assert_eq!(paths(Some("h")), (None, Some("/only/".to_owned())));
     }
 
     #[test]

@@ -208,7 +208,8 @@ async fn each_kind_of_failure_has_its_reason_as_json() {
     ] {
         let of = format!("{method} {path}");
         let method = method.parse().expect("a method");
-        let got = ask(gateway.admin, method, path, headers).await;
+        let headers = [headers, &[("accept-encoding", "gzip")]].concat();
+        let got = ask(gateway.admin, method, path, &headers).await;
         assert_eq!(got.status, status, "{of}: {}", got.text());
         has_a_reason(&of, &got);
         match status {

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -43,6 +43,7 @@ use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use tidegate_engine::Engine;
@@ -190,23 +191,51 @@ impl Admin {
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))
             .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-            .layer(CompressionLayer::new().compress_when(is_long_text))
     }
 }
 
-/// The length of an answer from which on it is compressed, if it is known.
+/// Compresses long texts of all answers of `router`. It goes around every layer that reads or changes a body.
+pub fn compressed(router: Router) -> Router {
+    let long = SizeAbove::new(MIN_COMPRESSED).and(is_text);
+    router
+        .layer(CompressionLayer::new().compress_when(long))
+        .layer(middleware::map_request(ignore_refusals))
+}
+
+/// Drops an `Accept-Encoding` that refuses something: it may refuse what is sent uncompressed, and the request would be
+/// carried out and answered with 406. RFC 9110 (12.5.3) lets a server answer uncompressed then.
+async fn ignore_refusals(mut request: Request) -> Request {
+    let values = request.headers().get_all(header::ACCEPT_ENCODING);
+    let is_zero = |weight: &str| {
+        weight
+            .trim()
+            .trim_start_matches("0.")
+            .trim_matches('0')
+            .is_empty()
+    };
+    let refuses = |value: &HeaderValue| {
+        let text = value.to_str().unwrap_or("q=0").to_ascii_lowercase();
+        let mut weights = text
+            .split([';', ','])
+            .filter_map(|one| one.trim().strip_prefix("q="));
+        weights.any(is_zero)
+    };
+    if values.iter().any(refuses) {
+        request.headers_mut().remove(header::ACCEPT_ENCODING);
+    }
+    request
+}
+
+/// The length of an answer above which it is compressed, if it is known.
 const MIN_COMPRESSED: u64 = 1024;
 
-/// Returns whether an answer is text that is worth compressing: pages, JSON and metrics, no stream of events. A secret of
-/// a page cannot be guessed by its compressed length (BREACH): no other origin can have a page with a session fetched, as
-/// the session's cookie is `SameSite=Strict`.
-fn is_long_text(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
-    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let kind = header(header::CONTENT_TYPE).unwrap_or_default();
+/// Returns whether an answer is text: pages, JSON and metrics, no stream of events. The secret of a page differs each time
+/// it is shown, so that its compressed length does not tell it (BREACH).
+fn is_text(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_text = kind.starts_with("text/") && !kind.starts_with("text/event-stream");
-    let length = header(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    (is_text || kind.starts_with("application/json") || kind.starts_with("application/openmetrics"))
-        && length.is_none_or(|length| length >= MIN_COMPRESSED)
+    is_text || kind.starts_with("application/json") || kind.starts_with("application/openmetrics")
 }
 
 /// Adds a header to every answer that has none of its name.

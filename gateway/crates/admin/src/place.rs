@@ -44,6 +44,8 @@ pub struct Below {
     pub prefix: String,
     /// The route, for [`Locate::path`].
     pub route: usize,
+    /// The host that was asked for; paths are those of it, else of the route's own.
+    pub host: Option<String>,
 }
 
 /// The path of a folder.

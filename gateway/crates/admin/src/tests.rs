@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 
 use axum::body::Body;
+use axum::extract::Path;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -267,27 +268,39 @@ async fn health_readiness_and_metrics() {
     assert!(answer.ends_with("\r\n\r\ntidegate_up 1\n# eof\n"));
 }
 
-#[test]
-fn long_texts_are_compressed_and_streams_are_not() {
-    let judged = |kind: &str, length: Option<&str>| {
-        let mut headers = HeaderMap::new();
-        let mut set = |name, value: &str| headers.insert(name, value.parse().expect("a value"));
-        set(header::CONTENT_TYPE, kind);
-        if let Some(length) = length {
-            set(header::CONTENT_LENGTH, length);
-        }
-        is_long_text(
-            StatusCode::OK,
-            Version::HTTP_11,
-            &headers,
-            &Extensions::new(),
-        )
+#[tokio::test]
+async fn long_texts_are_compressed_and_streams_are_not() {
+    let answer = async |Path((length, kind)): Path<(usize, String)>| {
+        ([(header::CONTENT_TYPE, kind)], "x".repeat(length))
     };
-    assert!(judged("text/html; charset=utf-8", Some("50000")));
-    assert!(judged("application/json", None));
-    assert!(!judged("application/json", Some("80")), "it would grow");
-    assert!(!judged("text/event-stream", None), "it would be held back");
-    assert!(!judged("image/webp", Some("50000")), "it is compressed");
+    let router = compressed(Router::new().route("/{length}/{kind}", get(answer)));
+    let coding = async |length: usize, kind: &str, accepted: &str| {
+        let uri = format!("/{length}/{}", kind.replace('/', "%2F"));
+        let request = Request::get(uri).header(header::ACCEPT_ENCODING, accepted);
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = router.clone().oneshot(request).await.expect("answered");
+        assert_eq!(answer.status(), 200, "{kind} for {accepted}");
+        let coding = answer.headers().get(header::CONTENT_ENCODING);
+        let coding = coding.map(|coding| coding.to_str().expect("text").to_owned());
+        let body = answer.into_body().collect().await.expect("whole");
+        assert_eq!(coding.is_some(), body.to_bytes().len() != length);
+        coding.unwrap_or_default()
+    };
+    assert_eq!(coding(50_000, "text/html", "gzip, br").await, "gzip");
+    assert_eq!(
+        coding(50_000, "application/json", "gzip;q=0.5").await,
+        "gzip"
+    );
+    for (length, kind, why) in [
+        (80, "application/json", "it would grow"),
+        (50_000, "text/event-stream", "it would be held back"),
+        (50_000, "image/webp", "it is compressed"),
+    ] {
+        assert_eq!(coding(length, kind, "gzip").await, "", "{why}");
+    }
+    for refusal in ["*;q=0", "identity;q=0, br", "br, *; q=0.0", "GZIP;Q=0"] {
+        assert_eq!(coding(50_000, "text/html", refusal).await, "", "{refusal}");
+    }
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ impl Console {
     pub fn endpoints(self) -> Endpoints {
         let (admin, guesses) = (self.admin.clone(), self.guesses.clone());
         let all = admin.router_with(guesses, self.router());
-        all.layer(middleware::from_fn(api::errors::as_json))
+        tidegate_admin::compressed(all.layer(middleware::from_fn(api::errors::as_json)))
     }
 
     fn router(self) -> Router {

@@ -23,6 +23,8 @@ use tidegate_telemetry::locks::Recover as _;
 /// The name of the cookie.
 pub(crate) const COOKIE_NAME: &str = "tidegate-session";
 
+/// Bytes of a cookie, and of a CSRF token.
+const SECRET_BYTES: usize = 32;
 /// The most sessions at once; the one that was idle longest makes room.
 const MAX_SESSIONS: usize = 32;
 
@@ -58,7 +60,7 @@ struct Table {
 struct Session {
     id: u64,
     hash: Vec<u8>,
-    csrf: String,
+    csrf: CsrfToken,
     browser: String,
     began: Instant,
     began_at: f64,
@@ -82,7 +84,43 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnSession {
     pub(crate) id: u64,
+    /// The CSRF token, for one page.
     pub(crate) csrf: String,
+    token: CsrfToken,
+}
+
+/// The CSRF token of a session. Each page shows it in another form, so that the length of a compressed page does not tell
+/// it (BREACH): random bytes, and the token combined with them (XOR).
+#[derive(Clone, PartialEq, Eq)]
+struct CsrfToken([u8; SECRET_BYTES]);
+
+impl CsrfToken {
+    fn masked(&self) -> String {
+        // A system without random numbers has no sessions.
+        let mask = random().unwrap_or([0; SECRET_BYTES]);
+        hex(&mask) + &hex(&self.combined(&mask))
+    }
+
+    /// Returns whether a text is one of its forms.
+    fn is_shown(&self, text: &str) -> bool {
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.unwrap_or_default();
+        let Some((mask, combined)) = bytes.split_first_chunk::<SECRET_BYTES>() else {
+            return false;
+        };
+        self.combined(mask).ct_eq(combined).into()
+    }
+
+    fn combined(&self, mask: &[u8; SECRET_BYTES]) -> [u8; SECRET_BYTES] {
+        std::array::from_fn(|nth| self.0[nth] ^ mask[nth])
+    }
+}
+
+impl std::fmt::Debug for CsrfToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CsrfToken")
+    }
 }
 
 impl std::fmt::Debug for Session {
@@ -105,7 +143,8 @@ impl Session {
     fn own(&self) -> OwnSession {
         OwnSession {
             id: self.id,
-            csrf: self.csrf.clone(),
+            csrf: self.csrf.masked(),
+            token: self.csrf.clone(),
         }
     }
 }
@@ -120,7 +159,7 @@ impl Sessions {
 
     /// Begins a session; returns the value of its cookie. `None`: the system has no random numbers.
     pub(crate) fn begin(&self, browser: &str) -> Option<String> {
-        let (cookie, csrf) = (random()?, random()?);
+        let (cookie, csrf) = (hex(&random()?), CsrfToken(random()?));
         let mut table = self.table();
         table.last += 1;
         if table.all.len() >= MAX_SESSIONS {
@@ -211,7 +250,7 @@ impl Sessions {
 impl OwnSession {
     /// Returns whether a change shows the session's CSRF token.
     pub(crate) fn is_shown(&self, csrf: &str) -> bool {
-        self.csrf.as_bytes().ct_eq(csrf.as_bytes()).into()
+        self.token.is_shown(csrf)
     }
 }
 
@@ -237,15 +276,19 @@ fn hash(cookie: &str) -> Vec<u8> {
     digest(&SHA256, cookie.as_bytes()).as_ref().to_vec()
 }
 
-/// Returns 256 random bits as text.
-fn random() -> Option<String> {
-    let mut bytes = [0; 32];
+/// Returns random bytes.
+fn random() -> Option<[u8; SECRET_BYTES]> {
+    let mut bytes = [0; SECRET_BYTES];
     SystemRandom::new().fill(&mut bytes).ok()?;
-    let mut text = String::with_capacity(64);
+    Some(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         let _ = write!(text, "{byte:02x}");
     }
-    Some(text)
+    text
 }
 
 #[cfg(test)]
@@ -263,13 +306,23 @@ mod tests {
         let cookie = sessions.begin("Firefox\n").expect("random numbers");
         let own = sessions.find(&shows(&cookie)).expect("it is there");
         assert!(own.is_shown(&own.csrf) && !own.is_shown("") && !own.is_shown(&cookie));
+        let other = sessions.find(&shows(&cookie)).expect("it is there");
+        assert!(own.csrf != other.csrf && own.is_shown(&other.csrf) && other.is_shown(&own.csrf));
+        for wrong in [
+            "0".repeat(128),
+            other.csrf[2..].to_owned(),
+            format!("{}00", own.csrf),
+            "é".repeat(64),
+        ] {
+            assert!(!own.is_shown(&wrong), "{wrong}");
+        }
         assert!(sessions.find(&shows("other")).is_none());
         assert!(sessions.find(&HeaderMap::new()).is_none());
         assert_eq!(sessions.list(Some(own.id))[0].browser, "Firefox");
         for round in 1..=21 {
             tokio::time::advance(MAX_IDLE - Duration::from_secs(1)).await;
             let found = sessions.find(&shows(&cookie));
-            assert_eq!(found.as_ref(), Some(&own), "{round}");
+            assert_eq!(found.map(|found| found.id), Some(own.id), "{round}");
             assert_eq!(sessions.list(None).len(), 1);
         }
         tokio::time::advance(Duration::from_secs(60)).await;

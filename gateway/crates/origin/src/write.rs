@@ -187,6 +187,18 @@ pub enum Guard {
     Same(ETag),
 }
 
+impl Guard {
+    /// Returns whether a write may replace the version with this tag.
+    #[must_use]
+    pub fn holds_for(&self, present: &ETag) -> bool {
+        match self {
+            Self::None => true,
+            Self::Absent => false,
+            Self::Same(wanted) => wanted.weak_eq(present),
+        }
+    }
+}
+
 /// The result of a [`Write`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteOutcome {

@@ -61,7 +61,7 @@ impl InheritedSockets {
         let kind = match self.0.swap_remove(at) {
             (_, SupervisorSocket::Tcp(listener)) => {
                 listener.set_nonblocking(true)?;
-                ListenerKind::Tcp(tokio::net::TcpListener::from_std(listener)?)
+                super::tcp(tokio::net::TcpListener::from_std(listener)?)
             }
             (address, SupervisorSocket::Unix(listener)) => {
                 listener.set_nonblocking(true)?;

@@ -63,7 +63,7 @@ impl Listener {
     /// Those of the system; `AddrInUse` if another process listens there.
     pub async fn bind(address: &Listen, mode: u32) -> io::Result<Self> {
         let kind = match address {
-            Listen::Tcp(address) => tcp(TcpListener::bind(address).await?)?,
+            Listen::Tcp(address) => tcp(TcpListener::bind(address).await?),
             Listen::Unix(path) => {
                 clear_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
@@ -116,7 +116,7 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
-        tcp(TcpListener::from_std(listener)?).map(Self::plain)
+        Ok(Self::plain(tcp(TcpListener::from_std(listener)?)))
     }
 
     /// Returns the address that it listens on, with the chosen port if port 0 was requested.
@@ -215,9 +215,10 @@ impl Peer {
 }
 
 /// Bounds what the kernel keeps of each connection that the listener accepts: they inherit the option.
-fn tcp(listener: TcpListener) -> io::Result<ListenerKind> {
-    SockRef::from(&listener).set_tcp_notsent_lowat(MAX_UNSENT)?;
-    Ok(ListenerKind::Tcp(listener))
+fn tcp(listener: TcpListener) -> ListenerKind {
+    // A kernel that does not know the option keeps more, and serves as well.
+    let _ = SockRef::from(&listener).set_tcp_notsent_lowat(MAX_UNSENT);
+    ListenerKind::Tcp(listener)
 }
 
 async fn clear_stale(path: &Path) -> io::Result<()> {
@@ -242,6 +243,27 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_keeps_little_of_each_connection() {
+        let address = Listen::Tcp(([127, 0, 0, 1], 0).into());
+        let bound = Listener::bind(&address, 0o600).await.expect("free");
+        let handed = std::net::TcpListener::bind("127.0.0.1:0").expect("free");
+        handed.set_nonblocking(true).expect("possible");
+        let handed = Listener::from_std(handed).expect("it listens");
+        for listener in [bound, handed] {
+            let ListenerKind::Tcp(socket) = &listener.kind else {
+                unreachable!()
+            };
+            let address = socket.local_addr().expect("bound");
+            let _client = tokio::net::TcpStream::connect(address)
+                .await
+                .expect("listening");
+            let (accepted, _) = socket.accept().await.expect("a connection");
+            let kept = SockRef::from(&accepted).tcp_notsent_lowat();
+            assert_eq!(kept.expect("known"), MAX_UNSENT);
+        }
+    }
 
     #[tokio::test]
     async fn replaces_a_stale_socket_only() {

@@ -129,6 +129,7 @@ impl Locate for Bucket {
             source: self.source.clone(),
             prefix: place.path[1..].to_owned(),
             route: 0,
+            host: place.host.clone(),
         })
     }
 

@@ -159,14 +159,24 @@ impl KnownVersions {
         ids
     }
 
-    /// Asks for what is not known, side by side, within 3 s. One without an answer is left alone for a while.
-    async fn ask<F>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> F)
+    /// Asks for what is not known, side by side, within 3 s; a slow answer makes no other less known. One without an answer
+    /// is left alone for a while.
+    async fn ask<T, P>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> (T, P))
     where
-        F: Future<Output = Refused>,
+        T: Future<Output = Option<TheirVersion>>,
+        P: Future<Output = Option<PossibleChoices>>,
     {
         let asked = self.unknown(ids).into_iter().map(|id| {
-            let answer = timeout(ASK_TIMEOUT, ask(id.clone()));
-            async { (id, answer.await.unwrap_or_default()) }
+            let (theirs, possible) = ask(id.clone());
+            let answers = join(timeout(ASK_TIMEOUT, theirs), timeout(ASK_TIMEOUT, possible));
+            async {
+                let (theirs, possible) = answers.await;
+                let known = Refused {
+                    theirs: theirs.ok().flatten(),
+                    possible: possible.ok().flatten(),
+                };
+                (id, known)
+            }
         });
         let answers = join_all(asked).await;
         let mut known = self.known.lock().recover();
@@ -243,14 +253,14 @@ pub(crate) fn ask_meanwhile(console: &Console) {
 }
 
 async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
-    let ask = async |id| {
-        let (theirs, possible) = join(writers.theirs(&id), writers.possible_choices(&id)).await;
-        Refused {
-            theirs: theirs
-                .ok()
-                .map(|version| TheirVersion::of(version.as_ref())),
-            possible: possible.ok(),
-        }
+    let ask = |id: ObjectId| {
+        let other = id.clone();
+        let theirs = async move {
+            let version = writers.theirs(&id).await.ok()?;
+            Some(TheirVersion::of(version.as_ref()))
+        };
+        let possible = async move { writers.possible_choices(&other).await.ok() };
+        (theirs, possible)
     };
     console.versions.ask(ids, ask).await;
 }
@@ -389,18 +399,22 @@ mod tests {
             theirs: Some(TheirVersion::of(None)),
             possible: None,
         };
-        let one_is_gone = async |id: ObjectId| match id.key.as_str() {
-            "k3" => gone.clone(),
+        let theirs = async |id: ObjectId| match id.key.as_str() {
+            "k3" => Some(TheirVersion::of(None)),
             _ => std::future::pending().await,
         };
-        versions.ask(ids(), one_is_gone).await;
+        let hangs = std::future::pending;
+        versions.ask(ids(), |id| (theirs(id), hangs())).await;
         assert_eq!(begun.elapsed(), ASK_TIMEOUT);
-        assert_eq!(versions.of(&object("k3")), gone);
+        assert_eq!(versions.of(&object("k3")), gone, "the other answer is late");
         assert_eq!(versions.of(&object("k4")), Refused::default());
-        let never = async |_| panic!("it was asked a moment ago");
-        versions.ask(ids(), never).await;
+        let again = |_| -> (std::future::Ready<_>, std::future::Ready<_>) {
+            panic!("it was asked a moment ago")
+        };
+        versions.ask(ids(), again).await;
         tokio::time::advance(REUSE).await;
-        versions.ask(ids(), async |_| gone.clone()).await;
+        let told = async || Some(TheirVersion::of(None));
+        versions.ask(ids(), |_| (told(), async { None })).await;
         assert_eq!(versions.of(&object("k4")), gone, "asked again");
     }
 

@@ -36,6 +36,14 @@ impl Engine {
         let ids = self.core.everywhere(&id);
         join_all(ids.iter().map(|id| apply(&self.core, id, change))).await;
     }
+
+    /// Gives up what is known of a key whose object is another one in the bucket, as [`Engine::apply_change`] does. Bytes of
+    /// versions that are cached stay, for those who began with them.
+    pub async fn doubt_key(&self, id: &ObjectId) {
+        // Origins are known by their id here.
+        let change = KeyChange::of("", &id.key, ChangeKind::Created);
+        self.apply_change(id.origin, &change).await;
+    }
 }
 
 async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {

@@ -230,10 +230,16 @@ fn body(content: &Content) -> Body {
     }
 }
 
+/// Returns whether a name may be shown: that of a machine has letters, digits, `-`, `.` and `_` (hostname(7)).
+fn is_host_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    (1..=MAX_HOST).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
 fn content(body: Body) -> Result<Content, Unreadable> {
     let change = match body {
         Body::Heartbeat { name } => {
-            let name = name.filter(|name| (1..=MAX_HOST).contains(&name.len()));
+            let name = name.filter(|name| is_host_name(name));
             return Ok(Content::Heartbeat(name));
         }
         Body::Bye => return Ok(Content::Bye),

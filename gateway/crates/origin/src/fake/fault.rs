@@ -43,6 +43,8 @@ pub enum Fault {
     IgnoreConditions,
     /// A write is carried out, and its answer is lost.
     LoseAnswer,
+    /// A write that the store refuses is not told so: the connection is lost.
+    LoseRefusal,
     /// A payload arrives damaged, and a completed object lacks its last byte.
     Damage,
 }

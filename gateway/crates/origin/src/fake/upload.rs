@@ -139,11 +139,15 @@ impl FakeOrigin {
         let _running = RunningRequest::new(self.0.counts.running.clone());
         self.came_in(write.kind());
         let faults = self.apply().await?;
-        let outcome = self.apply_write(write, &faults).await?;
-        if faults.contains(&Fault::LoseAnswer) {
+        let outcome = self.apply_write(write, &faults).await;
+        let lost = match outcome {
+            Ok(_) => Fault::LoseAnswer,
+            Err(_) => Fault::LoseRefusal,
+        };
+        if faults.contains(&lost) {
             return Err(OriginError::Unavailable("connection lost"));
         }
-        Ok(outcome)
+        outcome
     }
 
     async fn apply_write(

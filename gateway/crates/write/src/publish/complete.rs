@@ -128,18 +128,28 @@ impl SharedDraft {
         expected: Option<&ETag>,
         parts: usize,
     ) -> Result<Option<Version>, OriginError> {
-        let version = match self.source.origin.head(key).await {
-            Err(OriginError::NotFound) => return Ok(None),
-            found => found?,
-        };
-        let alike = match expected {
-            Some(expected) => version.etag.weak_eq(expected),
-            None => {
-                let was_there = self.state().before.as_ref() == Some(&version.etag);
-                !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
-            }
-        };
-        Ok((alike && version.size == size).then_some(version))
+        let found = self.find_version(key).await?;
+        Ok(found.filter(|version| {
+            let alike = match expected {
+                Some(expected) => version.etag.weak_eq(expected),
+                None => {
+                    let was_there = self.state().before.as_ref() == Some(&version.etag);
+                    !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
+                }
+            };
+            alike && version.size == size
+        }))
+    }
+
+    /// Returns the version that the bucket has of a key.
+    pub(crate) async fn find_version(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<Version>, OriginError> {
+        match self.source.origin.head(key).await {
+            Err(OriginError::NotFound) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     /// Copies the object onto itself with its new headers, if nothing but headers was changed.

@@ -45,6 +45,11 @@ pub enum ResolveError {
     /// The draft is unchanged.
     #[error("the draft stays as it is: {0}")]
     Failed(#[from] WriteError),
+    /// The draft was saved under the other key, and stays, as a program has written to it since.
+    #[error(
+        "a program wrote to the draft while it was saved: it stays, and what was saved lacks that"
+    )]
+    WrittenMeanwhile,
 }
 
 impl Writers {
@@ -55,14 +60,17 @@ impl Writers {
     pub async fn resolve(&self, id: &ObjectId, choice: RefusedChoice) -> Result<(), ResolveError> {
         let writing = self.refused(id)?;
         match choice {
-            RefusedChoice::KeepTheirs => self.keep_theirs(id).await,
+            RefusedChoice::KeepTheirs => self.keep_theirs(id, None).await,
             RefusedChoice::KeepOurs => {
                 let writer = self.join(writing)?;
                 writer.own_all().await?;
                 Ok(writer.publish().await?)
             }
             RefusedChoice::SaveAside(key) => {
-                let headers = writing.state().headers.clone();
+                let (headers, revision) = {
+                    let state = writing.state();
+                    (state.headers.clone(), state.revision)
+                };
                 let source = writing.source.clone();
                 let writer = self.join(writing)?;
                 let aside = self.open(&source, &key, OpenMode::CreateNew, headers);
@@ -73,7 +81,7 @@ impl Writers {
                     return Err(error.into());
                 }
                 // A handle that goes would have the queue try the draft once more.
-                let discarded = self.keep_theirs(id).await;
+                let discarded = self.keep_theirs(id, Some(revision)).await;
                 drop(writer);
                 discarded
             }
@@ -130,22 +138,22 @@ impl Writers {
         Writer::join(&self.0, writing).ok_or(ResolveError::NotRefused)
     }
 
-    /// Discards the draft. The caches forget the object, for the bucket has another version.
-    async fn keep_theirs(&self, id: &ObjectId) -> Result<(), ResolveError> {
+    /// Discards the draft, if it still has this revision. The bucket has another version than the readers of this process
+    /// know, so the next of them asks for it. What is cached stays: other drafts may have nothing else of their base.
+    async fn keep_theirs(&self, id: &ObjectId, revision: Option<u64>) -> Result<(), ResolveError> {
         let hold = self.0.hold_publishing(id).await;
         let hold = hold.ok_or(ResolveError::NotRefused)?;
-        if hold.writing.state().stage() != Stage::Refused {
-            return Err(ResolveError::NotRefused);
+        {
+            let state = hold.writing.state();
+            if state.stage() != Stage::Refused {
+                return Err(ResolveError::NotRefused);
+            }
+            if revision.is_some_and(|revision| revision != state.revision) {
+                return Err(ResolveError::WrittenMeanwhile);
+            }
         }
-        let source = hold.writing.source.clone();
         hold.discard().await;
-        // The bucket's version is another one than the readers of this process know.
-        let scope = tidegate_engine::Scope::Key(id.key.clone());
-        // A stale version would be served once more, while it is confirmed.
-        let hard = tidegate_engine::PurgeKind::Hard;
-        if let Err(error) = self.0.engine.purge(&source, &scope, hard).await {
-            tracing::warn!(%error, key = id.key.as_str(), "a key may be read as before until its ttl");
-        }
+        self.0.engine.doubt_key(id).await;
         Ok(())
     }
 }
@@ -167,6 +175,10 @@ impl SharedDraft {
         let object = self.object(&base).await;
         for range in ranges.flat_map(|(range, _)| pieces(range)) {
             if !matches!(object.locate(range), Coverage::All(_)) {
+                // Bytes on a disk that is being read in are not found yet, and are not lost.
+                if self.inner.engine.loaded().is_err() {
+                    return Err(Error::Unavailable.into());
+                }
                 return match self.bytes_of(Some(&base), range).await {
                     Ok(bytes) => Ok(bytes.len() as u64 == range.len()),
                     Err(WriteError::Changed) => Ok(false),

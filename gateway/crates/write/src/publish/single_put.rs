@@ -77,14 +77,23 @@ impl SharedDraft {
             }
             Err(error) => {
                 let (ours, asked) = (tag(&pieces), core.now());
-                let found = self.find_completed(&key, size, Some(&ours), 1).await;
-                if let Ok(Some(version)) = found {
-                    return Ok(PublishedVersion::found(version, asked));
-                }
+                let found = self.find_version(&key).await.ok().flatten();
+                let found = match found {
+                    Some(version) if version.etag.weak_eq(&ours) && version.size == size => {
+                        return Ok(PublishedVersion::found(version, asked));
+                    }
+                    found => found,
+                };
                 if !error.proves_undone() {
                     self.state().add_uncertain(ours);
                 }
-                Err(error.into())
+                // A store that refuses a large body may close before its answer is heard, each time.
+                let is_refused = found.is_some_and(|version| !guard.holds_for(&version.etag));
+                Err(if is_refused {
+                    WriteError::Changed
+                } else {
+                    error.into()
+                })
             }
         }
     }

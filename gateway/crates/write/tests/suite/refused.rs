@@ -1,6 +1,7 @@
 //! An operator's decision on a draft that another writer's change has made impossible.
 
 use bytes::Bytes;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::{Attributes, UnixTime};
@@ -85,6 +86,22 @@ async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
     assert_eq!(again, Err(ResolveError::NotRefused));
 }
 
+/// A store may refuse a body and close before its answer is heard. The version that it has tells that it was refused.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_never_heard_is_a_refusal() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, "before");
+    let writer = desk.change(KEY).await;
+    put(&writer, 0, &"mine, whole".into()).await;
+    let theirs: Bytes = "theirs".into();
+    desk.bucket().put(KEY, theirs.clone());
+    desk.bucket().set_faults([Fault::LoseRefusal]);
+    writer.commit(desk.commit).await.expect("promised");
+    drop(writer);
+    is_refused(&desk).await;
+    same(&desk.object(KEY).expect("there"), &theirs);
+}
+
 /// Bytes of the version before are in no cache and no bucket any more: nothing of another version takes their place.
 #[tokio::test(start_paused = true)]
 async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
@@ -100,6 +117,21 @@ async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
         assert_eq!(desk.object(ASIDE), None);
         is_refused(&desk).await;
     }
+}
+
+/// While the index of a disk is being read in, its chunks are not found. They are not lost.
+#[tokio::test(start_paused = true)]
+async fn what_a_disk_may_still_have_is_not_called_lost() {
+    let (desk, _, _) = refused(false).await;
+    desk.world.store.set(Faults {
+        loading: true,
+        ..Faults::default()
+    });
+    let possible = desk.writers.possible_choices(&id(&desk)).await;
+    assert!(
+        matches!(possible, Err(ResolveError::Failed(_))),
+        "{possible:?}"
+    );
 }
 
 /// The bytes of the base are read from a slow bucket, which has that version again.
@@ -145,6 +177,14 @@ async fn theirs_stays_and_the_draft_goes() {
     same(&desk.object(KEY).expect("there"), &theirs);
     nothing_is_left(&desk).await;
     assert!(joined(&desk).is_none());
+    // The next reader asks the bucket, and finds what is cached of a version: other drafts may have nothing else of it.
+    let before = sample(1, 3 * PART);
+    desk.bucket().put(KEY, before.clone());
+    let gets = desk.bucket().gets();
+    let reader = desk.change(KEY).await;
+    same(&all(&reader).await, &before);
+    assert_eq!(desk.bucket().gets(), gets, "its bytes are still cached");
+    drop(reader);
     let desk = desk.switched_off([], &Terms::background()).await;
     assert!(desk.writers.pending().is_empty(), "nothing of it returns");
 }

@@ -119,6 +119,7 @@ fn ready(now: &Value) -> String {
             let missing: Vec<_> = missing.iter().map(text).collect();
             format!("no: {}", missing.join(", "))
         }
+        None if now["checked"].is_null() => "missing (not checked yet)".to_owned(),
         None => format!("missing (the last check was {} ago)", time(&now["checked"])),
     }
 }
