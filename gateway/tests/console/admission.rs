@@ -65,7 +65,7 @@ pub(super) async fn log_in_at(admin: SocketAddr) -> (String, String) {
     let text = page.text();
     let (_, after) = text.split_once("name=\"csrf\" value=\"").expect("a form");
     let csrf = after.split('"').next().expect("a value").to_owned();
-    assert_eq!(csrf.len(), 64);
+    assert_eq!(csrf.len(), 128);
     (cookie, csrf)
 }
 
@@ -140,6 +140,7 @@ async fn a_session_changes_things_by_its_own_forms_alone() {
     for (cookie, fields) in [
         (&cookie, format!("{purge}&csrf=")),
         (&cookie, format!("{purge}&csrf={}", "0".repeat(64))),
+        (&cookie, format!("{purge}&csrf={}", "0".repeat(128))),
         (&other, format!("{purge}&csrf={csrf}")),
     ] {
         let got = post(&gateway, "/console/objects", cookie, &fields).await;

@@ -76,26 +76,38 @@ impl SharedDraft {
                 Err(WriteError::Changed)
             }
             Err(error) => {
-                let (ours, asked) = (tag(&pieces), core.now());
-                let found = self.find_version(&key).await.ok().flatten();
-                let found = match found {
-                    Some(version) if version.etag.weak_eq(&ours) && version.size == size => {
-                        return Ok(PublishedVersion::found(version, asked));
-                    }
-                    found => found,
-                };
-                if !error.proves_undone() {
-                    self.state().add_uncertain(ours);
-                }
-                // A store that refuses a large body may close before its answer is heard, each time.
-                let is_refused = found.is_some_and(|version| !guard.holds_for(&version.etag));
-                Err(if is_refused {
-                    WriteError::Changed
-                } else {
-                    error.into()
-                })
+                self.after_failed_put(size, &guard, tag(&pieces), error)
+                    .await
             }
         }
+    }
+
+    /// Finds out what became of a guarded put whose answer says it not: `error` may have come after the object was there,
+    /// or in place of a refusal.
+    async fn after_failed_put(
+        &self,
+        size: u64,
+        guard: &Guard,
+        ours: ETag,
+        error: OriginError,
+    ) -> Result<PublishedVersion, WriteError> {
+        let (key, asked) = (self.id().key, self.inner.core.now());
+        let found = self.find_version(&key).await.ok().flatten();
+        let is_ours = |version: &Version| version.etag.weak_eq(&ours) && version.size == size;
+        let found = match found {
+            Some(version) if is_ours(&version) => {
+                return Ok(PublishedVersion::found(version, asked));
+            }
+            found => found,
+        };
+        if !error.proves_undone() {
+            self.state().add_uncertain(ours);
+        }
+        // A store that refuses a large body may close before its answer is heard, each time.
+        if found.is_some_and(|version| !guard.holds_for(&version.etag)) {
+            return Err(WriteError::Changed);
+        }
+        Err(error.into())
     }
 
     /// Reads the whole object, once it is sure that the spool has it.
