@@ -35,7 +35,7 @@ pub(crate) enum Break {
     Client,
     /// The origin or the gateway failed.
     Error,
-    /// An operator stopped it.
+    /// An operator stopped it, or the gateway ended before it was sent.
     Stopped,
 }
 

@@ -184,7 +184,10 @@ impl Drop for RequestRecord {
             self.status,
             self.cache,
             self.sent,
-            (!self.complete).then_some(self.broken_by),
+            (!self.complete).then(|| match self.broken_by {
+                Break::Client if self.activity.is_cut_off() => Break::Stopped,
+                broken_by => broken_by,
+            }),
         );
         if let Some(span) = self.trace.take() {
             self.end_trace(*span);

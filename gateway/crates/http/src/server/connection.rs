@@ -112,7 +112,7 @@ pub(crate) async fn run<H: Handler, S>(
             }
         }
         match event {
-            Event::Shutdown if draining => return,
+            Event::Shutdown if draining => return activity.cut_off(),
             Event::Shutdown => {
                 draining = true;
                 connection.as_mut().graceful_shutdown();

@@ -35,6 +35,8 @@ pub(crate) struct ConnectionActivity {
     head_begun: AtomicBool,
     /// Whether a write that waits asks the kernel for room.
     retries: AtomicBool,
+    /// Whether the gateway ends the connection, for it ends itself.
+    cut_off: AtomicBool,
     /// Requests in flight over HTTP/1.
     requests: AtomicU32,
     /// The part of them that waits for the server, not for the client.
@@ -77,6 +79,7 @@ impl ConnectionActivity {
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
             retries: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             waiting_requests: AtomicU32::new(0),
             multiplexed: AtomicBool::new(false),
@@ -98,6 +101,16 @@ impl ConnectionActivity {
     /// Records bytes written to the socket.
     pub(crate) fn record_write(&self) {
         self.wrote.store(true, Relaxed);
+    }
+
+    /// Records that the gateway ends the connection, for it ends itself.
+    pub(crate) fn cut_off(&self) {
+        self.cut_off.store(true, Relaxed);
+    }
+
+    /// Returns whether the gateway ends the connection, for it ends itself.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Relaxed)
     }
 
     /// Sets whether a write that waits asks the kernel for room.

@@ -20,6 +20,24 @@ async fn a_body_that_breaks_is_seen_to_be_broken() {
 }
 
 #[tokio::test]
+async fn an_answer_that_outlasts_the_drain_was_not_ended_by_its_client() {
+    let settings = Settings {
+        drain: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(64 << 20, settings).await;
+    let mut stream = server.ask("/").await;
+    head(&mut stream).await;
+    let metrics = server.handler.metrics.clone();
+    server.end().await;
+    assert_eq!(
+        metrics.broken.each_ref().map(|count| count.get()),
+        [0, 0, 1]
+    );
+    drop(stream);
+}
+
+#[tokio::test]
 async fn an_answer_that_its_client_leaves_is_counted_apart() {
     let server = Running::start(64 << 20, Settings::default()).await;
     let mut stream = server.ask("/").await;
