@@ -216,13 +216,18 @@ fn write_token(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    write_private(path, &random_hex::<16>()?)
+}
+
+/// Writes a new file, readable by its owner only.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    file.write_all(random_hex::<16>()?.as_bytes())
+    file.write_all(text.as_bytes())
 }
 
 /// Listens on loopback: on the given port, or else on any that is free.

@@ -30,6 +30,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use bucket::Bucket;
 use tidegate_origin::{Settings, settings};
+use tidegate_plan::hex;
 
 /// The time that connections have to end after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -165,7 +166,7 @@ impl fmt::Debug for Credentials {
 pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 fn service(bucket: Arc<Bucket>, credentials: &Credentials) -> S3Service {

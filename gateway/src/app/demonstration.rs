@@ -1,8 +1,6 @@
 //! The gateway of the demo.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 
@@ -20,7 +18,9 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
     // The origin's address changes with each start, so an earlier cache is useless.
     std::fs::remove_dir_all(&launch.folder)?;
     std::fs::create_dir_all(&launch.folder)?;
-    let file = write_configuration(&launch)?;
+    // The origin's secret stands in it.
+    let file = launch.folder.join("tidegate.toml");
+    demo::write_private(&file, &configuration(&launch)?)?;
     // The variables of a gateway on the same machine are not meant for the demo.
     let env = Environment::default();
     let loaded = tidegate_config::load(Some(&file), &env)?;
@@ -29,19 +29,6 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         admin: Listener::from_std(launch.admin)?,
     };
     Gateway::start(loaded, &env, sockets).await
-}
-
-/// Writes the configuration beside the gateway's own files, for its user alone: the origin's secret stands in it.
-fn write_configuration(launch: &demo::Launch) -> anyhow::Result<PathBuf> {
-    let path = launch.folder.join("tidegate.toml");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
-    file.write_all(configuration(launch)?.as_bytes())?;
-    Ok(path)
 }
 
 fn configuration(launch: &demo::Launch) -> anyhow::Result<String> {

@@ -18,6 +18,7 @@ use super::operator::console::{self, KeptHistory};
 use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
+use super::process::machine::machine_name;
 use super::reload::Reloader;
 use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
@@ -323,8 +324,7 @@ fn announce(sockets: &Sockets) -> anyhow::Result<()> {
 
 /// Returns the hosts that the admin listener answers to.
 fn hosts(listed: &[String]) -> tidegate_admin::hosts::Hosts {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    tidegate_admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
+    tidegate_admin::hosts::Hosts::new(machine_name().as_deref(), listed)
 }
 
 /// Returns the token that a change through the admin listener must show.

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::process::machine::machine_name;
 use client::HttpCollector;
 use tidegate_config::{Environment, Trace};
 use tidegate_telemetry::trace::Tracer;
@@ -120,8 +121,8 @@ fn headers(trace: &Trace, env: &Environment) -> anyhow::Result<HeaderMap> {
 
 /// Returns the name of this process: the machine's name, and the process id.
 fn instance() -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}-{}", machine.trim(), std::process::id())
+    let machine = machine_name().unwrap_or_default();
+    format!("{machine}-{}", std::process::id())
 }
 
 #[cfg(test)]

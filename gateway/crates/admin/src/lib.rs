@@ -47,7 +47,7 @@ use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use tidegate_engine::Engine;
-use tidegate_plan::Token;
+use tidegate_plan::{AcceptedCodings, Coding, Token};
 use tidegate_write::Writers;
 
 mod ask;
@@ -199,30 +199,18 @@ pub fn compressed(router: Router) -> Router {
     let long = SizeAbove::new(MIN_COMPRESSED).and(is_text);
     router
         .layer(CompressionLayer::new().compress_when(long))
-        .layer(middleware::map_request(ignore_refusals))
+        .layer(middleware::map_request(offer_gzip))
 }
 
-/// Drops an `Accept-Encoding` that refuses something: it may refuse what is sent uncompressed, and the request would be
-/// carried out and answered with 406. RFC 9110 (12.5.3) lets a server answer uncompressed then.
-async fn ignore_refusals(mut request: Request) -> Request {
-    let values = request.headers().get_all(header::ACCEPT_ENCODING);
-    let is_zero = |weight: &str| {
-        weight
-            .trim()
-            .trim_start_matches("0.")
-            .trim_matches('0')
-            .is_empty()
+/// Leaves `gzip` of an `Accept-Encoding`, or nothing. The layer within would answer 406 to a request that refuses
+/// everything, once it was carried out; RFC 9110 (12.5.3) lets a server answer uncompressed.
+async fn offer_gzip(mut request: Request) -> Request {
+    let accepted = AcceptedCodings::from_headers(request.headers());
+    let headers = request.headers_mut();
+    match accepted.preferred(&[Coding::Gzip]).next() {
+        Some(_) => headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip")),
+        None => headers.remove(header::ACCEPT_ENCODING),
     };
-    let refuses = |value: &HeaderValue| {
-        let text = value.to_str().unwrap_or("q=0").to_ascii_lowercase();
-        let mut weights = text
-            .split([';', ','])
-            .filter_map(|one| one.trim().strip_prefix("q="));
-        weights.any(is_zero)
-    };
-    if values.iter().any(refuses) {
-        request.headers_mut().remove(header::ACCEPT_ENCODING);
-    }
     request
 }
 

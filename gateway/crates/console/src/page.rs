@@ -13,7 +13,7 @@ use crate::Console;
 use crate::access::Admitted;
 use crate::api::ApiError;
 use crate::section::Section;
-use crate::sessions::Message;
+use crate::sessions::{Message, OwnSession};
 
 pub(crate) mod assets;
 pub(crate) mod chart;
@@ -62,7 +62,7 @@ impl Page<'_> {
     pub(crate) fn render(self, console: &Console, admitted: &Admitted) -> Response {
         let own = admitted.session();
         let message = own.and_then(|own| console.sessions.take_message(own.id));
-        let csrf = own.map_or("", |own| own.csrf.as_str());
+        let csrf = own.map(OwnSession::csrf).unwrap_or_default();
         let nav = html! {
             nav aria-label="Sections" {
                 ul {
@@ -73,7 +73,7 @@ impl Page<'_> {
             }
             @if own.is_some() {
                 form.session method="post" action="/console/logout" {
-                    (csrf_field(csrf))
+                    (csrf_field(&csrf))
                     a href="/console/sessions" { "Sessions" }
                     button type="submit" { "Log out" }
                 }
@@ -86,7 +86,7 @@ impl Page<'_> {
             @if let Some(message) = message { (message_box(&message)) }
             h1 { (self.title) }
             @if self.live.is_some() {
-                form #act method="post" action=(self.path) { (csrf_field(csrf)) }
+                form #act method="post" action=(self.path) { (csrf_field(&csrf)) }
             }
             (self.content)
         };

@@ -3,7 +3,6 @@
 //! A session's cookie is a random value of which only a hash is kept. Each session has a CSRF token of its own, which
 //! every change has to show. A restart ends all sessions.
 
-use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
 use crate::sampler::unix_time;
+use tidegate_plan::hex;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The name of the cookie.
@@ -84,8 +84,6 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnSession {
     pub(crate) id: u64,
-    /// The CSRF token, for one page.
-    pub(crate) csrf: String,
     token: CsrfToken,
 }
 
@@ -143,7 +141,6 @@ impl Session {
     fn own(&self) -> OwnSession {
         OwnSession {
             id: self.id,
-            csrf: self.csrf.masked(),
             token: self.csrf.clone(),
         }
     }
@@ -248,6 +245,11 @@ impl Sessions {
 }
 
 impl OwnSession {
+    /// Returns the session's CSRF token, for one page.
+    pub(crate) fn csrf(&self) -> String {
+        self.token.masked()
+    }
+
     /// Returns whether a change shows the session's CSRF token.
     pub(crate) fn is_shown(&self, csrf: &str) -> bool {
         self.token.is_shown(csrf)
@@ -283,14 +285,6 @@ fn random() -> Option<[u8; SECRET_BYTES]> {
     Some(bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,13 +299,15 @@ mod tests {
         let sessions = Sessions::default();
         let cookie = sessions.begin("Firefox\n").expect("random numbers");
         let own = sessions.find(&shows(&cookie)).expect("it is there");
-        assert!(own.is_shown(&own.csrf) && !own.is_shown("") && !own.is_shown(&cookie));
+        let csrf = own.csrf();
+        assert!(own.is_shown(&csrf) && !own.is_shown("") && !own.is_shown(&cookie));
         let other = sessions.find(&shows(&cookie)).expect("it is there");
-        assert!(own.csrf != other.csrf && own.is_shown(&other.csrf) && other.is_shown(&own.csrf));
+        let again = other.csrf();
+        assert!(csrf != again && own.is_shown(&again) && other.is_shown(&csrf));
         for wrong in [
             "0".repeat(128),
-            other.csrf[2..].to_owned(),
-            format!("{}00", own.csrf),
+            again[2..].to_owned(),
+            format!("{csrf}00"),
             "é".repeat(64),
         ] {
             assert!(!own.is_shown(&wrong), "{wrong}");

@@ -5,7 +5,6 @@
 //! like one that takes none. [`Connection::retry_write`] tells the two apart.
 
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -24,112 +23,58 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin {
 
 /// A connection that a [`Listener`](crate::Listener) has accepted.
 #[derive(Debug)]
-pub struct Stream(Kind);
+pub struct Stream {
+    kind: Kind,
+    /// Whether a write that would wait asks the kernel once more.
+    retries: bool,
+}
 
 #[derive(Debug)]
 enum Kind {
-    Tcp(Socket<TcpStream>),
-    Unix(Socket<UnixStream>),
+    Tcp(TcpStream),
+    Unix(UnixStream),
     /// Encrypted, over one of the others.
     Tls(Box<TlsStream<Stream>>),
 }
 
+impl From<Kind> for Stream {
+    fn from(kind: Kind) -> Self {
+        Self {
+            kind,
+            retries: false,
+        }
+    }
+}
+
 impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Self {
-        Self(Kind::Tcp(Socket::new(stream)))
+        Kind::Tcp(stream).into()
     }
 }
 
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Self {
-        Self(Kind::Unix(Socket::new(stream)))
+        Kind::Unix(stream).into()
     }
 }
 
 impl From<TlsStream<Self>> for Stream {
     fn from(stream: TlsStream<Self>) -> Self {
-        Self(Kind::Tls(Box::new(stream)))
+        Kind::Tls(Box::new(stream)).into()
     }
 }
 
 impl Connection for Stream {
     fn retry_write(&mut self) {
-        match &mut self.0 {
-            Kind::Tcp(socket) => socket.retries = true,
-            Kind::Unix(socket) => socket.retries = true,
+        match &mut self.kind {
+            Kind::Tcp(_) | Kind::Unix(_) => self.retries = true,
             Kind::Tls(stream) => stream.get_mut().0.get_mut().retry_write(),
         }
     }
 }
 
-/// Calls the same method on any kind of stream.
-macro_rules! on_any {
-    ($self:ident, $method:ident ( $($argument:expr),* )) => {
-        match &mut $self.get_mut().0 {
-            Kind::Tcp(stream) => Pin::new(stream).$method($($argument),*),
-            Kind::Unix(stream) => Pin::new(stream).$method($($argument),*),
-            Kind::Tls(stream) => Pin::new(&mut **stream).$method($($argument),*),
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        on_any!(self, poll_read(cx, buf))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        on_any!(self, poll_write(cx, buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        on_any!(self, poll_write_vectored(cx, bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_any!(self, poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_any!(self, poll_shutdown(cx))
-    }
-}
-
-/// A socket of the kernel.
-#[derive(Debug)]
-struct Socket<S> {
-    stream: S,
-    /// Whether a write that would wait asks the kernel once more.
-    retries: bool,
-}
-
-impl<S: AsFd> Socket<S> {
-    fn new(stream: S) -> Self {
-        Self {
-            stream,
-            retries: false,
-        }
-    }
-
-    /// Sends past a write that waits. That write has left its waker, so the caller may wait on.
+impl Stream {
+    /// Sends past a write that waits, if it is to retry. That write has left its waker, so the caller may wait on.
     fn or_retry(
         &mut self,
         polled: Poll<io::Result<usize>>,
@@ -138,7 +83,13 @@ impl<S: AsFd> Socket<S> {
         if polled.is_ready() || !std::mem::take(&mut self.retries) {
             return polled;
         }
-        match send(SockRef::from(&self.stream)) {
+        let sent = match &self.kind {
+            Kind::Tcp(stream) => send(SockRef::from(stream)),
+            Kind::Unix(stream) => send(SockRef::from(stream)),
+            // The connection below it retries.
+            Kind::Tls(_) => return polled,
+        };
+        match sent {
             Err(error) if is_no_room(&error) => Poll::Pending,
             sent => Poll::Ready(sent),
         }
@@ -152,23 +103,34 @@ fn is_no_room(error: &io::Error) -> bool {
     )
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+/// Calls the same method on any kind of stream.
+macro_rules! on_any {
+    ($self:ident, $method:ident ( $($argument:expr),* )) => {
+        match &mut $self.kind {
+            Kind::Tcp(stream) => Pin::new(stream).$method($($argument),*),
+            Kind::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            Kind::Tls(stream) => Pin::new(&mut **stream).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        on_any!(self, poll_read(cx, buf))
     }
 }
 
-impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Socket<S> {
+impl AsyncWrite for Stream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let polled = on_any!(self, poll_write(cx, buf));
         self.or_retry(polled, |socket| socket.send(buf))
     }
 
@@ -177,20 +139,20 @@ impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let polled = on_any!(self, poll_write_vectored(cx, bufs));
         self.or_retry(polled, |socket| socket.send_vectored(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        on_any!(self, poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        on_any!(self, poll_shutdown(cx))
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::nats_auth;
+use crate::app::process::machine::machine_name;
 use crate::doctor::Origins;
 use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
@@ -134,13 +135,6 @@ impl FleetMember {
             tracing::warn!("the fleet's connection has not ended in time");
         }
     }
-}
-
-/// Returns the name of this machine, by which the other gateways know this one.
-fn machine_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let name = name.trim();
-    (!name.is_empty()).then(|| name.to_owned())
 }
 
 impl FleetLink {

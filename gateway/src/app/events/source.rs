@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::nats_auth;
 use super::sink::{ChangeReceivers, ChangeSink, HeartbeatBucket};
 use super::webhook::Webhook;
+use crate::app::process::machine::machine_name;
 use crate::doctor::Origins;
 use tidegate_config::{Config, Environment, Events, EventsKind};
 use tidegate_engine::SubscriptionProof;
@@ -209,11 +210,11 @@ fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSetti
 
 /// Returns the name of this gateway's consumer, of the characters that NATS allows.
 fn consumer(events: &Events) -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let fits = |c: char| match c {
         c if c.is_ascii_alphanumeric() || c == '-' => c,
         _ => '_',
     };
-    let machine: String = machine.trim().chars().map(fits).collect();
+    let machine = machine_name().unwrap_or_default();
+    let machine: String = machine.chars().map(fits).collect();
     format!("tidegate-{machine}-{}", events.name)
 }

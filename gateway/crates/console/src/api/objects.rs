@@ -70,7 +70,7 @@ pub struct Folder {
 }
 
 /// A name in a folder.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct Name {
     /// The name, without the folder.
     pub name: String,
@@ -293,16 +293,9 @@ fn covering(pins: &[Pin], origin: &str, key: &str) -> Option<PinState> {
 /// Describes one name.
 async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> Name {
     let mut shown = Name {
-        path: None,
-        route: None,
         folder: kind == NameKind::Folder,
-        size: None,
-        modified: None,
-        etag: None,
-        pin: None,
-        cached: None,
-        draft: None,
         name,
+        ..Name::default()
     };
     if let NameKind::File(facts) = kind {
         shown.size = Some(facts.size);
@@ -373,15 +366,11 @@ fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first:
             Some(known) => known.draft = stage,
             None if is_first => names.push(Name {
                 path: console.admin.locate.path(below, draft.id.key.as_str()),
-                route: None,
                 name: name.to_owned(),
-                folder: false,
                 size: Some(draft.size),
                 modified: Some(draft.modified.as_secs_f64()),
-                etag: None,
-                pin: None,
-                cached: None,
                 draft: stage,
+                ..Name::default()
             }),
             None => {}
         }

@@ -120,14 +120,14 @@ pub struct Decided {
     pub key: Option<String>,
 }
 
-/// What is known of a refused object.
+/// The answers about a refused object: `None` where the bucket or the draft gave none in time.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Refused {
     theirs: Option<TheirVersion>,
     possible: Option<PossibleChoices>,
 }
 
-/// What was asked of refused objects lately.
+/// The answers about refused objects that the console has asked for lately.
 #[derive(Debug, Default)]
 pub(crate) struct KnownVersions {
     known: Mutex<HashMap<ObjectId, (Instant, Refused)>>,

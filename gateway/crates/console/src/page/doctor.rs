@@ -31,7 +31,7 @@ pub(crate) async fn page(
         }
         @if let Some(own) = admitted.session() {
             form method="post" action=(PATH) {
-                (csrf_field(&own.csrf))
+                (csrf_field(&own.csrf()))
                 label for="object" { "Path of an object to measure with" }
                 input #object type="text" name="object" placeholder="/films/a.mkv" autocomplete="off";
                 button { "Start" }

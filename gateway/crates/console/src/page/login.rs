@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{Page, check_form, csrf_field, document, done, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::sessions::COOKIE_NAME;
+use crate::sessions::{COOKIE_NAME, OwnSession};
 
 const SESSIONS: &str = "/console/sessions";
 
@@ -125,7 +125,7 @@ pub(crate) async fn sessions(
     Extension(admitted): Extension<Admitted>,
 ) -> Response {
     let own = admitted.session();
-    let csrf = own.map_or("", |own| own.csrf.as_str());
+    let csrf = own.map(OwnSession::csrf).unwrap_or_default();
     let list = console.sessions.list(own.map(|own| own.id));
     let row = |one: &crate::sessions::SessionInfo| -> Markup {
         html! {
@@ -135,7 +135,7 @@ pub(crate) async fn sessions(
                 td data-label="Idle" { (format::duration(one.idle)) }
                 td {
                     form method="post" action=(SESSIONS) {
-                        (csrf_field(csrf))
+                        (csrf_field(&csrf))
                         button.small name="end" value=(one.id) aria-label={ "End the session of " (one.browser) } {
                             "End"
                         }

@@ -14,6 +14,7 @@ use crate::access::Admitted;
 use crate::api::objects::{Folder, FolderQuery, collect};
 use crate::gateway::RouteInfo;
 use crate::section::Section;
+use crate::sessions::OwnSession;
 use tidegate_plan::route::{RouteRule, RouteTable};
 
 mod forms;
@@ -56,7 +57,7 @@ pub(crate) async fn page(
         Ok(folder) => folder,
         Err(error) => return failure(&console, &admitted, PATH, &error),
     };
-    let csrf = admitted.session().map(|own| own.csrf.as_str());
+    let csrf = admitted.session().map(OwnSession::csrf);
     let rules = routes.iter().map(|route| RouteRule {
         host: route.host.clone(),
         path: route.path.clone(),
@@ -64,7 +65,7 @@ pub(crate) async fn page(
     let view = View {
         path: &path,
         host: host.as_deref().unwrap_or_default(),
-        csrf,
+        csrf: csrf.as_deref(),
         table: &RouteTable::new(rules),
         routes: &routes,
     };

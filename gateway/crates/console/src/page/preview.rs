@@ -39,9 +39,10 @@ const IMAGES: [&str; 6] = [
     "image/avif",
     "image/bmp",
 ];
-const SOUNDS: [&str; 9] = [
+const SOUNDS: [&str; 10] = [
     "audio/mpeg",
     "audio/mp4",
+    "audio/m4a",
     "audio/aac",
     "audio/ogg",
     "audio/opus",
@@ -50,7 +51,13 @@ const SOUNDS: [&str; 9] = [
     "audio/x-wav",
     "audio/webm",
 ];
-const FILMS: [&str; 4] = ["video/mp4", "video/webm", "video/ogg", "video/quicktime"];
+const FILMS: [&str; 5] = [
+    "video/mp4",
+    "video/x-m4v",
+    "video/webm",
+    "video/ogg",
+    "video/quicktime",
+];
 
 /// The size of the largest image that is shown, in bytes.
 const MAX_IMAGE: u64 = 64 << 20;
@@ -92,34 +99,8 @@ fn element_of(name: &str, content_type: Option<&str>) -> Option<(Element, &'stat
     let plain = content_type.and_then(|kind| kind.split(';').next());
     match plain.map(str::trim).filter(|kind| !is_uninformative(kind)) {
         Some(_) => element(content_type),
-        None => element(by_name(name)),
+        None => element(mime_guess::from_path(name).first_raw()),
     }
-}
-
-/// Returns the media type that the end of a name stands for, of those that are shown.
-fn by_name(name: &str) -> Option<&'static str> {
-    let (_, end) = name.rsplit_once('.')?;
-    Some(match end.to_ascii_lowercase().as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "avif" => "image/avif",
-        "bmp" => "image/bmp",
-        "mp3" => "audio/mpeg",
-        "m4a" => "audio/mp4",
-        "aac" => "audio/aac",
-        "ogg" | "oga" => "audio/ogg",
-        "opus" => "audio/opus",
-        "flac" => "audio/flac",
-        "wav" => "audio/wav",
-        "weba" => "audio/webm",
-        "mp4" | "m4v" => "video/mp4",
-        "webm" => "video/webm",
-        "ogv" => "video/ogg",
-        "mov" => "video/quicktime",
-        _ => return None,
-    })
 }
 
 /// Returns whether a browser takes an object of this size: it has an image in memory as a whole, and the others by ranges.

@@ -11,6 +11,7 @@ use super::{Page, check_form, csrf_field, done, with_code};
 use crate::Console;
 use crate::access::Admitted;
 use crate::gateway::{ChangeNeeds, Setting, SettingSource};
+use crate::sessions::OwnSession;
 use tidegate_admin::reload::{OverrideChange, ReloadError, ReloadReport};
 
 const PATH: &str = "/console/settings";
@@ -44,7 +45,8 @@ async fn show(
     refused: Option<Refused<'_>>,
 ) -> Response {
     let settings = console.gateway.settings();
-    let csrf = admitted.session().map(|own| own.csrf.as_str());
+    let csrf = admitted.session().map(OwnSession::csrf);
+    let csrf = csrf.as_deref();
     let edited = edit.and_then(|key| settings.iter().find(|one| one.key == key));
     let content = html! {
         p.quiet {

@@ -158,8 +158,8 @@ fn missing(draft: &Draft) -> Markup {
     html! {
         @if !has(Choice::Ours) {
             p {
-                "Bytes of ours are nowhere any more: not in the spool, in no cache, and not in the bucket. "
-                "It can only be discarded."
+                "Bytes of ours cannot be read now: the spool, the caches and the bucket do not have them. "
+                "It can only be discarded. If the bucket has the earlier version again, the other choices come back."
             }
         } @else if !has(Choice::Aside) {
             p { "Parts of ours are in the bucket already, and not in the spool: they can become this object, and no other." }

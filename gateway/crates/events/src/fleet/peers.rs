@@ -56,15 +56,12 @@ impl Peers {
     pub(super) fn seen(&mut self, from: u64, sequence: u64, is_change: bool, now: Instant) -> Seen {
         let Some(peer) = self.0.get_mut(&from) else {
             if self.0.len() < MAX_PEERS {
-                let name = None;
-                self.0.insert(
-                    from,
-                    Peer {
-                        sequence,
-                        at: now,
-                        name,
-                    },
-                );
+                let peer = Peer {
+                    sequence,
+                    at: now,
+                    name: None,
+                };
+                self.0.insert(from, peer);
             }
             return Seen::Joined;
         };

@@ -86,11 +86,8 @@ impl SharedDraft {
         if is_told || upload.key != self.id().key {
             return Ok(None);
         }
-        match self.source.origin.head(&upload.key).await {
-            Ok(version) => Ok(Some(version.etag)),
-            Err(OriginError::NotFound) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.find_version(&upload.key).await?;
+        Ok(found.map(|version| version.etag))
     }
 
     /// Returns the completed version, as far as the bucket reports it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::draft::shared_draft::SharedDraft;
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
-use tidegate_origin::{Guard, OriginError};
+use tidegate_origin::Guard;
 use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
 
@@ -94,11 +94,8 @@ impl Writers {
     /// If no draft of the object was refused, or the bucket does not answer.
     pub async fn theirs(&self, id: &ObjectId) -> Result<Option<Version>, ResolveError> {
         let writing = self.refused(id)?;
-        match writing.source.origin.head(&id.key).await {
-            Ok(version) => Ok(Some(version)),
-            Err(OriginError::NotFound) => Ok(None),
-            Err(error) => Err(WriteError::from(error).into()),
-        }
+        let found = writing.find_version(&id.key).await;
+        Ok(found.map_err(WriteError::from)?)
     }
 
     /// Returns the choices for which a refused draft has the bytes. A draft has the bytes that were written, and takes the

@@ -36,6 +36,16 @@ async fn refused(known: bool) -> (Desk, Bytes, Bytes) {
     (desk, patched(&before, PART, b"mine"), theirs)
 }
 
+/// Writes an object as a whole, which another writer changes before it is published.
+async fn write_and_be_refused(desk: &Desk, ours: &Bytes) {
+    let writer = desk.change(KEY).await;
+    put(&writer, 0, ours).await;
+    desk.bucket().put(KEY, "theirs");
+    writer.commit(desk.commit).await.expect("promised");
+    drop(writer);
+    is_refused(desk).await;
+}
+
 async fn is_refused(desk: &Desk) {
     until(|| {
         let pending = desk.writers.pending();
@@ -91,15 +101,9 @@ async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
 async fn a_refusal_that_is_never_heard_is_a_refusal() {
     let desk = Desk::new(Terms::background());
     desk.bucket().put(KEY, "before");
-    let writer = desk.change(KEY).await;
-    put(&writer, 0, &"mine, whole".into()).await;
-    let theirs: Bytes = "theirs".into();
-    desk.bucket().put(KEY, theirs.clone());
     desk.bucket().set_faults([Fault::LoseRefusal]);
-    writer.commit(desk.commit).await.expect("promised");
-    drop(writer);
-    is_refused(&desk).await;
-    same(&desk.object(KEY).expect("there"), &theirs);
+    write_and_be_refused(&desk, &"mine, whole".into()).await;
+    same(&desk.object(KEY).expect("there"), &"theirs".into());
 }
 
 /// Bytes of the version before are in no cache and no bucket any more: nothing of another version takes their place.
@@ -227,13 +231,8 @@ async fn a_base_that_the_bucket_has_again_gives_the_choices_back() {
 async fn a_whole_draft_has_each_choice_also_if_its_base_is_gone() {
     let desk = Desk::new(Terms::background());
     desk.bucket().put(KEY, sample(1, 3 * PART));
-    let writer = desk.change(KEY).await;
     let ours = sample(2, 3 * PART);
-    put(&writer, 0, &ours).await;
-    desk.bucket().put(KEY, "theirs");
-    writer.commit(desk.commit).await.expect("promised");
-    drop(writer);
-    is_refused(&desk).await;
+    write_and_be_refused(&desk, &ours).await;
     assert_eq!(possible(&desk).await, (true, true));
     let choice = RefusedChoice::SaveAside(valid(ASIDE));
     assert_eq!(desk.writers.resolve(&id(&desk), choice).await, Ok(()));
@@ -249,13 +248,8 @@ async fn a_draft_whose_parts_have_left_the_spool_is_not_saved_aside() {
     };
     let desk = Desk::new(terms);
     desk.bucket().put(KEY, sample(1, PART));
-    let writer = desk.change(KEY).await;
     let ours = sample(2, 20 * PART);
-    put(&writer, 0, &ours).await;
-    desk.bucket().put(KEY, "theirs");
-    writer.commit(desk.commit).await.expect("promised");
-    drop(writer);
-    is_refused(&desk).await;
+    write_and_be_refused(&desk, &ours).await;
     assert_eq!(possible(&desk).await, (true, false));
     let aside = RefusedChoice::SaveAside(valid(ASIDE));
     let done = desk.writers.resolve(&id(&desk), aside).await;

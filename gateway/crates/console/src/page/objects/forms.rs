@@ -8,6 +8,7 @@ use crate::Console;
 use crate::access::Admitted;
 use crate::api::objects::{Folder, Name, PinState};
 use crate::page::{Page, csrf_field, format};
+use crate::sessions::OwnSession;
 use tidegate_admin::place::Place;
 
 /// The limits of pins to choose from, in bytes.
@@ -63,9 +64,7 @@ impl View<'_> {
         html! {
             form.inline method="post" action=(PATH) {
                 (csrf_field(self.csrf.unwrap_or_default()))
-                input type="hidden" name="path" value=(target.path);
-                input type="hidden" name="host" value=(self.host);
-                input type="hidden" name="back" value=(self.path);
+                (place_fields(target.path, self.host, self.path))
                 button.small name="order" value="warm" { "Warm" @if target.is_folder { " this folder" } }
                 button.small name="order" value="stale" { "Mark stale" }
                 button.small name="order" value="purge" { "Purge" }
@@ -99,6 +98,15 @@ impl View<'_> {
                 }
             }
         }
+    }
+}
+
+/// Returns the fields that name an order's target, and the folder that is shown again.
+fn place_fields(path: &str, host: &str, back: &str) -> Markup {
+    html! {
+        input type="hidden" name="path" value=(path);
+        input type="hidden" name="host" value=(host);
+        input type="hidden" name="back" value=(back);
     }
 }
 
@@ -166,14 +174,12 @@ impl Question<'_> {
             back,
         } = self;
         let host = place.host.as_deref().unwrap_or_default();
-        let csrf = admitted.session().map(|own| own.csrf.as_str());
+        let csrf = admitted.session().map(OwnSession::csrf);
         let content = html! {
             (words)
             form.inline method="post" action=(PATH) {
-                (csrf_field(csrf.unwrap_or_default()))
-                input type="hidden" name="path" value=(place.path);
-                input type="hidden" name="host" value=(host);
-                input type="hidden" name="back" value=(back);
+                (csrf_field(&csrf.unwrap_or_default()))
+                (place_fields(&place.path, host, back))
                 (fields)
                 a.button href=(address(back, host)) { "Leave it" }
             }

@@ -151,10 +151,15 @@ async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<Strin
     })
 }
 
+/// Returns the keys below a place.
+fn below(console: &Console, place: &Place) -> Result<Below, String> {
+    let below = console.admin.locate.below(place);
+    below.map_err(|error| error.to_string())
+}
+
 /// Returns the prefix that a pin of a place has, and its limit if there is one.
 fn own_pin(console: &Console, place: &Place) -> Result<(String, Option<u64>), String> {
-    let below = console.admin.locate.below(place);
-    let Below { origin, prefix, .. } = below.map_err(|error| error.to_string())?;
+    let Below { origin, prefix, .. } = below(console, place)?;
     let pins = console.admin.pins.list();
     let is_own = |pin: &&Pin| pin.prefix == prefix && pin.origin.as_ref() == Some(&origin);
     let limit = pins.iter().find(is_own).map(|pin| pin.limit);
@@ -165,9 +170,7 @@ async fn pin(console: &Console, place: Place, limit: u64) -> Result<String, Stri
     if limit == 0 {
         return Err("A pin keeps more than nothing.".to_owned());
     }
-    let below = console.admin.locate.below(&place);
-    let below = below.map_err(|error| error.to_string())?;
-    let note = console.admin.pin(&below, limit).await;
+    let note = console.admin.pin(&below(console, &place)?, limit).await;
     let note = note.map_err(|error| error.to_string())?;
     let (limit, object) = (format::bytes(limit), !place.path.ends_with('/'));
     let others = if object {
@@ -182,9 +185,7 @@ async fn pin(console: &Console, place: Place, limit: u64) -> Result<String, Stri
 }
 
 async fn unpin(console: &Console, place: Place) -> Result<String, String> {
-    let below = console.admin.locate.below(&place);
-    let below = below.map_err(|error| error.to_string())?;
-    let unpinned = console.admin.unpin(&below).await;
+    let unpinned = console.admin.unpin(&below(console, &place)?).await;
     unpinned.map_err(|error| error.to_string())?;
     Ok("It is pinned no more.".to_owned())
 }
@@ -194,10 +195,7 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
     let admin = console.admin.clone();
     let (mut objects, mut has_more) = (Vec::new(), false);
     if place.path.ends_with('/') {
-        let below = admin
-            .locate
-            .below(&place)
-            .map_err(|error| error.to_string())?;
+        let below = below(console, &place)?;
         let listed = admin
             .engine
             .keys(&below.source, &below.prefix, None, MAX_WARMED as u16)

@@ -148,15 +148,10 @@ mod tests {
     fn a_version_is_that_of_the_cache_and_another_one_is_told() {
         let name = |of_cache: bool, of_bucket: Option<&str>| Name {
             name: "a".to_owned(),
-            path: None,
-            route: None,
-            folder: false,
             size: Some(500),
-            modified: None,
             etag: of_bucket.map(str::to_owned),
-            pin: None,
             cached: of_cache.then(|| cached(500, 0, 0, 0)),
-            draft: None,
+            ..Name::default()
         };
         let shown = |of_cache, of_bucket| version(&name(of_cache, of_bucket)).into_string();
         let (old, new) = ("<code>&quot;a&quot;</code>", "<code>&quot;b&quot;</code>");
