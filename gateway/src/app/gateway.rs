@@ -69,11 +69,12 @@ impl Sockets {
             };
             listener.with_context(|| format!("cannot listen on {address}"))
         };
+        // First, so that a program that finds a public address open finds this one as well.
+        let admin = bind(&config.admin.listen.address, settings::ADMIN_SOCKET_MODE).await?;
         let mut http = Vec::new();
         for one in &config.http.listen.0 {
             http.push(bind(&one.address, settings::PUBLIC_SOCKET_MODE).await?);
         }
-        let admin = bind(&config.admin.listen.address, settings::ADMIN_SOCKET_MODE).await?;
         if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"

@@ -1,9 +1,10 @@
 //! MinIO: the bucket.
 
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -40,7 +41,9 @@ impl Minio {
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_UPDATE", "off")
             .env("MINIO_BROWSER", "off");
-        let server = Server::start(command, &dir.join("minio.log"), addr)?;
+        let server = Server::start_when(command, &dir.join("minio.log"), || {
+            is_ready(addr).unwrap_or(false)
+        })?;
         Ok(Self {
             addr,
             drive,
@@ -80,4 +83,19 @@ impl Minio {
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
+}
+
+/// Asks a server whether it can serve. It listens before it can: for as long as its disks are not ready, it refuses
+/// every request.
+fn is_ready(addr: SocketAddr) -> io::Result<bool> {
+    let patience = Duration::from_secs(2);
+    let mut stream = TcpStream::connect_timeout(&addr, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    write!(
+        stream,
+        "GET /minio/health/cluster HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.starts_with("HTTP/1.1 200"))
 }
