@@ -247,7 +247,8 @@ fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion
         .map(|disk| (Stage::Disk(disk.path.clone()), disk.read.0));
     let memory = (Stage::Memory, measured.memory.0);
     let stages = origins.chain(disks).chain([memory]);
-    let names = config.origin.iter().map(|origin| origin.name.as_str());
+    let configured = config.origin.iter();
+    let configured = configured.map(|origin| (origin.name.as_str(), origin.endpoint.as_deref()));
     let connections = measured.origins.iter().map(|origin| ConnectionRate {
         origin: origin.name.clone(),
         one: origin.single().0,
@@ -263,7 +264,7 @@ fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion
                 rate,
             })
             .collect(),
-        buckets_rate: diagnosis::buckets(names, &measured.origins).map(|rate| rate.0),
+        buckets_rate: diagnosis::buckets(configured, &measured.origins).map(|rate| rate.0),
         connections: connections.collect(),
         not_measured: not_measured.chain([NOT_MEASURED.to_owned()]).collect(),
         report: report.to_string(),

@@ -1,5 +1,7 @@
 //! The bytes that the buckets sent, against those that they can give.
 
+use std::collections::BTreeMap;
+
 use super::{MeasuredOrigin, Rate};
 
 /// The parts of the way from the bucket to a reader that the doctor does not measure, in words.
@@ -33,18 +35,23 @@ impl Efficiency {
 }
 
 /// Returns the rate that the buckets of these origins can give together; `None` unless each of them was measured.
+///
+/// Each origin comes with its endpoint. Those of one endpoint share it and the way to it, and were measured one after the
+/// other: together they give what the fastest of them gave alone.
 #[must_use]
 pub fn buckets<'a>(
-    origins: impl IntoIterator<Item = &'a str>,
+    origins: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
     measured: &[MeasuredOrigin],
 ) -> Option<Rate> {
-    let best = |name| {
-        let found = measured.iter().find(|origin| origin.name == name);
-        found
-            .map(|origin| origin.best().0)
-            .filter(|rate| *rate > 0.0)
-    };
-    let rates: Option<Vec<_>> = origins.into_iter().map(best).collect();
-    let rates = rates.filter(|rates| !rates.is_empty())?;
-    Some(Rate(rates.into_iter().sum()))
+    let mut endpoints = BTreeMap::<_, f64>::new();
+    for (name, endpoint) in origins {
+        let found = measured.iter().find(|origin| origin.name == name)?;
+        let rate = found.best().0;
+        if rate <= 0.0 {
+            return None;
+        }
+        let best = endpoints.entry(endpoint).or_default();
+        *best = best.max(rate);
+    }
+    (!endpoints.is_empty()).then(|| Rate(endpoints.into_values().sum()))
 }

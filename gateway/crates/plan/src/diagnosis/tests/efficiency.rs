@@ -28,11 +28,19 @@ fn the_rate_of_all_buckets_needs_that_of_each() {
         origin("b", 3, &[(1, 100.0)]),
         origin("dead", 3, &[(1, 0.0)]),
     ];
-    assert_eq!(buckets(["a"], &measured), Some(mb(56.0)));
-    assert_eq!(buckets(["a", "b"], &measured), Some(mb(156.0)));
-    assert_eq!(buckets(["a", "c"], &measured), None);
-    assert_eq!(buckets(["dead"], &measured), None);
-    assert_eq!(buckets([], &measured), None);
+    let together = |origins: &[_]| buckets(origins.iter().copied(), &measured);
+    let (near, far) = (Some("http://near"), Some("http://far"));
+    assert_eq!(together(&[("a", near)]), Some(mb(56.0)));
+    assert_eq!(together(&[("a", near), ("b", far)]), Some(mb(156.0)));
+    for same in [None, near] {
+        let two = [("b", same), ("a", same)];
+        assert_eq!(together(&two), Some(mb(100.0)), "one way to both");
+    }
+    for missing in ["c", "dead"] {
+        assert_eq!(together(&[("a", near), (missing, near)]), None);
+        assert_eq!(together(&[(missing, far), ("a", near)]), None);
+    }
+    assert_eq!(together(&[]), None);
 }
 
 proptest! {
