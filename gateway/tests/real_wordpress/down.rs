@@ -15,6 +15,10 @@ async fn an_upload_outlives_a_bucket_that_is_down() -> Result<()> {
     let mut world = World::start().await;
     let editor = world.site.log_in()?;
     editor.upload(&world.photo("first.jpg", 1))?;
+    // From now on the month's folder was there before the gateway, which has listed it once.
+    world.gateway.kill()?;
+    world.gateway.restart()?;
+    editor.upload(&world.photo("before.jpg", 3))?;
     let photo = world.photo("second.jpg", 2);
     world.door.shut();
     let media = editor.upload(&photo)?;

@@ -161,13 +161,21 @@ impl Engine {
             }
             answer => return answer,
         };
-        match self.core.names.stale_meaning(&asked, path) {
-            Some(Meaning::Folder) => Ok(answer_for(NameKind::Folder, STALE_ANSWER_TTL)),
-            Some(Meaning::File(facts)) if !headers => {
-                Ok(answer_for(NameKind::File(facts), STALE_ANSWER_TTL))
-            }
-            _ => Err(error),
-        }
+        self.last_known(source, path, headers).ok_or(error)
+    }
+
+    /// Returns what [`Engine::look_up`] answers while the origin fails: the last meaning of `path`, for the profile's
+    /// `stale_if_error`. Sends no request.
+    #[must_use]
+    pub fn last_known(&self, source: &ReadContext, path: &str, headers: bool) -> Option<Answer> {
+        let asked = self.name_request(source);
+        let entry = match self.core.names.stale_meaning(&asked, path)? {
+            Meaning::Folder => NameKind::Folder,
+            Meaning::File(facts) if !headers => NameKind::File(facts),
+            Meaning::Missing => NameKind::Missing,
+            Meaning::File(_) | Meaning::Unknown => return None,
+        };
+        Some(answer_for(entry, STALE_ANSWER_TTL))
     }
 
     /// Returns the meaning of `path` if it is known and fresh; sends no request.

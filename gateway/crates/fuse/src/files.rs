@@ -192,8 +192,8 @@ impl Files {
                 }
             },
             () = self.lookup_backoff.refused() => {
-                lookup.settle();
-                return Err(Errno::EIO);
+                let known = self.engine.last_known(&self.source, path, headers);
+                known.ok_or(Errno::EIO)?
             }
         };
         lookup.settle();

@@ -68,14 +68,10 @@ impl Folder {
         }
     }
 
-    /// Starts reading from the beginning; if it was read before, with a fresh listing. `drafts`: names that the bucket
-    /// may not have yet.
+    /// Starts reading from the beginning, as a program that opens the folder now. `drafts`: names that the bucket may not
+    /// have yet.
     pub(crate) async fn begin(&self, drafts: Vec<(String, NameKind)>) {
-        let mut stream = self.stream.lock().await;
-        if stream.page.is_some() {
-            self.engine.list_anew(&self.source, &self.node.key());
-        }
-        *stream = ListingState {
+        *self.stream.lock().await = ListingState {
             drafts,
             ..ListingState::default()
         };

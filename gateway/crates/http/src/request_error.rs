@@ -194,8 +194,11 @@ fn write_row(error: &WriteError) -> (StatusCode, &'static str) {
     }
 }
 
-/// Returns status, headers and text for an error. A missing object may be cached as missing for
-/// `negative_ttl`; other errors are not cacheable.
+/// The longest time that a client may remember a 404. No client hears that the object has come.
+const MAX_MISSING_AGE: Duration = Duration::from_secs(5);
+
+/// Returns status, headers and text for an error. A missing object may be cached as missing for `negative_ttl`, for
+/// [`MAX_MISSING_AGE`] at most; other errors are not cacheable.
 pub(crate) fn answer(
     error: &RequestError,
     negative_ttl: Duration,
@@ -211,7 +214,8 @@ pub(crate) fn answer(
     headers.insert(CONTENT_LENGTH, text.len().into());
     let cache = match error {
         RequestError::Engine(Error::NotFound) if negative_ttl.as_secs() > 0 => {
-            let value = format!("max-age={}", negative_ttl.as_secs());
+            let age = negative_ttl.min(MAX_MISSING_AGE);
+            let value = format!("max-age={}", age.as_secs());
             HeaderValue::try_from(value).expect("a number is a valid header value")
         }
         _ => HeaderValue::from_static("no-store"),
@@ -419,7 +423,10 @@ mod tests {
         assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS");
         let (_, headers, _) = answer(&RequestError::Method { writable: true }, Duration::ZERO);
         assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS, PUT, DELETE");
-        let (_, headers, _) = answer(&Error::NotFound.into(), Duration::ZERO);
-        assert_eq!(headers[CACHE_CONTROL], "no-store");
+        for (negative_ttl, cache) in [(0, "no-store"), (2, "max-age=2"), (600, "max-age=5")] {
+            let negative_ttl = Duration::from_secs(negative_ttl);
+            let (_, headers, _) = answer(&Error::NotFound.into(), negative_ttl);
+            assert_eq!(headers[CACHE_CONTROL], cache);
+        }
     }
 }

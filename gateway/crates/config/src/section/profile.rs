@@ -39,7 +39,7 @@ pub struct Overlay {
     /// The time in which a stale answer is given while the origin fails.
     #[schemars(extend("examples" = ["24h"]))]
     pub stale_if_error: Option<Period>,
-    /// The time that a missing object or name is remembered as missing; also the `max-age` of a 404.
+    /// The time that a missing object or name is remembered as missing; also the `max-age` of a 404, up to 5 s.
     #[schemars(extend("examples" = ["5s"]))]
     pub negative_ttl: Option<Period>,
     /// Most pages of 1,000 names that a mount lists of a folder to find names in it; 0: none.

@@ -78,12 +78,6 @@ impl Engine {
         Ok(NamePage { names, next })
     }
 
-    /// Makes the next listing of this prefix's folder ask the bucket, whatever is known.
-    pub fn list_anew(&self, source: &ReadContext, prefix: &str) {
-        let folder = prefix.trim_end_matches('/');
-        self.core.names.list_anew(source.origin.id(), folder);
-    }
-
     /// Returns whether another reader has listed more than this position.
     fn is_known_behind(&self, source: &ReadContext, prefix: &str, cursor: &ListingCursor) -> bool {
         let (asked, folder) = (self.name_request(source), prefix.trim_end_matches('/'));
@@ -158,8 +152,9 @@ impl Engine {
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {
-                    names.stop_listing(&asked, folder);
-                    return match error.excuses_stale() {
+                    let excuses = error.excuses_stale();
+                    names.stop_listing(&asked, folder, excuses);
+                    return match excuses {
                         true => Err(error),
                         // A request for the name itself may still succeed.
                         false => Ok(false),

@@ -120,11 +120,22 @@ impl Table {
         }
     }
 
-    /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
+    /// Returns the last meaning of a path, by itself or through its whole folder, if it is recent enough to be served
+    /// while the origin fails.
     pub(super) fn stale_meaning(&self, asked: &NameRequest, path: &str) -> Option<Meaning> {
-        let KnownName { meaning, since, .. } = self.lock().current(asked.origin, path)?;
-        let most = asked.ttl + asked.stale_if_error;
-        (asked.age(since) < most).then_some(meaning)
+        let mut names = self.lock();
+        let (meaning, since) = match names.current(asked.origin, path) {
+            Some(known) => (known.meaning, known.since),
+            None => {
+                let passed = names.folders.passed_at(asked.origin, path)?;
+                (Meaning::Missing, passed)
+            }
+        };
+        let fresh = match meaning {
+            Meaning::Missing => asked.negative_ttl,
+            _ => asked.ttl,
+        };
+        (asked.age(since) < fresh + asked.stale_if_error).then_some(meaning)
     }
 
     /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it

@@ -238,10 +238,68 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
         .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
     assert_eq!(world.entry("f").await, NameKind::Folder);
     assert!(is_file(&world.entry("f/k").await, 1));
-    assert_eq!(world.look("f/l").await, Err(Error::Unavailable));
-    assert_eq!(world.look("none").await, Err(Error::Unavailable));
+    assert_eq!(world.entry("none").await, NameKind::Missing);
+    for unknown in ["f/l", "f/none", "other"] {
+        assert_eq!(world.look(unknown).await, Err(Error::Unavailable));
+    }
     pass(secs(3600)).await;
-    assert_eq!(world.look("f").await, Err(Error::Unavailable));
+    for old in ["f", "f/k", "none"] {
+        assert_eq!(world.look(old).await, Err(Error::Unavailable));
+    }
+}
+
+/// Of the recipe for WordPress: only this gateway writes, and a month has thousands of pictures.
+#[tokio::test(start_paused = true)]
+async fn a_large_folder_tells_free_names_for_as_long_as_the_profile_says() {
+    let mut setup = Setup::default();
+    setup.profile.ttl = secs(600);
+    setup.profile.negative_ttl = secs(600);
+    let world = setup.build();
+    for n in 0..2500 {
+        world.bucket.put(&format!("f/{n:04}"), "x");
+    }
+    assert_eq!(world.entry("f").await, NameKind::Folder);
+    // Two names by themselves, then three pages.
+    for (after, cost) in [(0, 7), (60, 0), (420, 0), (180, 7)] {
+        pass(secs(after)).await;
+        let mut before = 0;
+        world.requests(&mut before);
+        for size in 0..10 {
+            let name = format!("f/photo-{after}-{size}");
+            assert_eq!(world.entry(&name).await, NameKind::Missing, "{name}");
+        }
+        assert_eq!(world.requests(&mut before), cost, "after {after} s");
+    }
+}
+
+/// A program that makes a file asks first whether the name is free.
+#[tokio::test(start_paused = true)]
+async fn a_listed_folder_tells_free_names_while_the_origin_fails() {
+    let mut setup = Setup::default();
+    setup.origin.retry.retries = 0;
+    setup.profile.stale_if_error = secs(3600);
+    let world = setup.build();
+    world.bucket.put("f/k", "x");
+    world.bucket.put("f/l", "x");
+    let listed = world.engine.list(&world.source, "f/", None).await;
+    assert_eq!(listed.expect("a page").names.len(), 2);
+    pass(secs(120)).await;
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    // The first answer comes from a listing that fails: it takes nothing of what is known.
+    for free in ["f/m", "f/n", "f/m"] {
+        assert_eq!(world.entry(free).await, NameKind::Missing, "{free}");
+    }
+    assert!(is_file(&world.entry("f/l").await, 1));
+    world.bucket.set_faults([]);
+    world.bucket.put("f/m", "123");
+    assert!(is_file(&world.entry("f/m").await, 3), "the bucket is asked");
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    pass(secs(3700)).await;
+    assert_eq!(world.look("f/n").await, Err(Error::Unavailable));
 }
 
 /// A subscriber that keeps names hears of a purge once, and may not know this name yet.

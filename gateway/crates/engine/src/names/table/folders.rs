@@ -277,16 +277,6 @@ impl Table {
         self.begin_epoch()
     }
 
-    /// Invalidates a folder's knowledge and the pages under way.
-    pub(in crate::names) fn list_anew(&self, origin: OriginId, folder: &str) {
-        let mut names = self.lock();
-        let epoch = self.begin_epoch();
-        if let Some(folder) = names.folders.get_mut(origin, folder) {
-            folder.extent = Extent::Nothing;
-            folder.changed = epoch;
-        }
-    }
-
     /// Returns whether this process has changed a name in the folder since that epoch, or may have.
     pub(in crate::names) fn is_changed_since(
         &self,
@@ -342,11 +332,14 @@ impl Table {
         }
     }
 
-    /// Gives up listing the folder, which failed: names in it are requested singly.
-    pub(in crate::names) fn stop_listing(&self, asked: &NameRequest, folder: &str) {
+    /// Gives up listing the folder, which failed: names in it are requested singly. `keeps`: what was listed before still
+    /// tells names while the origin fails.
+    pub(in crate::names) fn stop_listing(&self, asked: &NameRequest, folder: &str, keeps: bool) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
-            folder.extent = Extent::Nothing;
             folder.asked = 0;
+            if !keeps {
+                folder.extent = Extent::Nothing;
+            }
         }
     }
 
