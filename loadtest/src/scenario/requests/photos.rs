@@ -25,8 +25,8 @@ const SIZES: [(&str, u64); 9] = [
 ];
 /// The step with the targets; the step before it has listed the folder once since the mount's start.
 const UPLOADING: &str = "upload";
-/// The number of other photos.
-const THERE: u64 = 40;
+/// The number of other files: more than two pages of a listing have.
+const THERE: u64 = 2_400;
 
 pub(super) const UPLOAD: Play = Play {
     title: "photos uploaded to WordPress, 10 files each",
@@ -50,6 +50,7 @@ pub(super) const UPLOAD: Play = Play {
             |run| run.of(UPLOADING).list as f64 / run.count as f64,
             1.0,
         ),
+        most("COPY", |run| run.of(UPLOADING).copy as f64, 0.0),
         most(
             "PUT a file",
             |run| run.of(UPLOADING).put as f64 / (run.count * 10) as f64,
@@ -61,7 +62,7 @@ pub(super) const UPLOAD: Play = Play {
 fn there(_: u64) -> Vec<(String, Pattern)> {
     let one = |seed| {
         let pattern = Pattern { seed, len: 30_000 };
-        (format!("uploads/{MONTH}/other-{seed:03}.jpg"), pattern)
+        (format!("uploads/{MONTH}/other-{seed:04}.jpg"), pattern)
     };
     (0..THERE).map(one).collect()
 }

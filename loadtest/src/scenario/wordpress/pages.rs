@@ -36,11 +36,32 @@ struct Place {
     addr: SocketAddr,
 }
 
-/// The ways to load a page, in turn: the row's name, and a user's connections.
-const WAYS: [(&str, usize); 3] = [
-    ("cold", BROWSER),
-    ("warm", BROWSER),
-    ("warm, one connection", 1),
+/// A way to load the pages.
+struct Way {
+    name: &'static str,
+    /// The connections of a user.
+    connections: usize,
+    /// The number of pages: one for each load, so that none was seen before; or one for all.
+    pages: u64,
+}
+
+/// The ways, in turn.
+const WAYS: [Way; 3] = [
+    Way {
+        name: "cold",
+        connections: BROWSER,
+        pages: USERS * LOADS,
+    },
+    Way {
+        name: "warm",
+        connections: BROWSER,
+        pages: 1,
+    },
+    Way {
+        name: "warm, one connection",
+        connections: 1,
+        pages: 1,
+    },
 ];
 
 /// Loads both pages, cold and warm, from each site, and from rclone behind nginx.
@@ -70,15 +91,15 @@ pub(super) async fn run(
         let mut warm = vec![];
         for place in &places {
             progress(format!("pages of {} images, {}", images.len(), place.name));
-            for (how, connections) in WAYS {
-                let loads = load(place.addr, images, connections).await;
+            for way in &WAYS {
+                let loads = load(place.addr, images, way).await;
                 let found = loads.context(place.name)?.percentiles();
                 let figures = [found.avg, found.p50, found.p90, found.p99, found.p100];
-                let mut row = vec![place.name.to_owned(), how.to_owned()];
+                let mut row = vec![place.name.to_owned(), way.name.to_owned()];
                 row.extend(figures.map(figure));
                 rows.push(row);
                 // The targets are about the last way, in which images of a page do not compete.
-                if connections == 1 {
+                if way.connections == 1 {
                     warm.push((place.kind, found));
                 }
             }
@@ -110,11 +131,11 @@ pub(super) async fn run(
     Ok(())
 }
 
-fn object(image: usize, images: &Images) -> (String, Pattern) {
+fn object(page: u64, image: usize, images: &Images) -> (String, Pattern) {
     let (name, len) = images[image];
-    let seed = (images.len() as u64) << 8 | image as u64;
+    let seed = page << 16 | (images.len() as u64) << 8 | image as u64;
     (
-        format!("2019/{}/{name}", images.len()),
+        format!("2019/{}/{page}/{name}", images.len()),
         Pattern { seed, len },
     )
 }
@@ -136,23 +157,24 @@ pub(super) fn write(uploads: &Path) -> Result<()> {
 }
 
 fn all() -> impl Iterator<Item = (String, Pattern)> {
-    [THREE, FOURTEEN]
-        .into_iter()
-        .flat_map(|images| (0..images.len()).map(move |image| object(image, images)))
+    let pages = [THREE, FOURTEEN].into_iter();
+    let pages = pages.flat_map(|images| (0..USERS * LOADS).map(move |page| (page, images)));
+    pages.flat_map(|(page, images)| (0..images.len()).map(move |image| object(page, image, images)))
 }
 
 /// Returns latencies of the images. Each connection of a user takes the page's next image from a common list.
-async fn load(addr: SocketAddr, images: &'static Images, connections: usize) -> Result<Latency> {
+async fn load(addr: SocketAddr, images: &'static Images, way: &Way) -> Result<Latency> {
     let users = (0..USERS).map(|user| async move {
         let mut latency = Latency::default();
-        let opened = (0..connections).map(|_| Connection::open(addr));
+        let opened = (0..way.connections).map(|_| Connection::open(addr));
         let mut browser = try_join_all(opened).await?;
         tokio::time::sleep(READS * u32::try_from(user)? / u32::try_from(USERS)?).await;
-        for _ in 0..LOADS {
+        for load in 0..LOADS {
+            let page = (user * LOADS + load) % way.pages;
             let next = AtomicUsize::new(0);
             let loading = browser
                 .iter_mut()
-                .map(|connection| fetch(connection, &next, images));
+                .map(|connection| fetch(connection, &next, (page, images)));
             for took in try_join_all(loading).await?.into_iter().flatten() {
                 latency.record(took);
             }
@@ -171,7 +193,7 @@ async fn load(addr: SocketAddr, images: &'static Images, connections: usize) -> 
 async fn fetch(
     connection: &mut Connection,
     next: &AtomicUsize,
-    images: &Images,
+    (page, images): (u64, &Images),
 ) -> Result<Vec<Duration>> {
     connection.revive().await?;
     let mut took = vec![];
@@ -180,7 +202,7 @@ async fn fetch(
         if image >= images.len() {
             return Ok(took);
         }
-        let (key, pattern) = object(image, images);
+        let (key, pattern) = object(page, image, images);
         let path = format!("/wp-content/uploads/{key}");
         took.push(connection.verify(&path, pattern).await?.total);
     }

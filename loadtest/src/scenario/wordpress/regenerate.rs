@@ -18,15 +18,18 @@ pub(super) fn run(
     report: &mut Report,
 ) -> Result<()> {
     let mut rows = vec![];
-    let mut local = None;
+    let (mut local, mut ours, mut rclone) = (None, None, None);
     for stage in stages {
         progress(format!("{count} photos anew, {}", stage.kind.name()));
         stage.site.fill(&photos[0].files[0], count)?;
         let since = Instant::now();
         stage.site.regenerate(count, 4, None)?;
         let seconds = since.elapsed().as_secs_f64();
-        if stage.kind == Kind::Local {
-            local = Some(seconds);
+        match stage.kind {
+            Kind::Local => local = Some(seconds),
+            Kind::Background => ours = Some(seconds),
+            Kind::Rclone => rclone = Some(seconds),
+            Kind::Close => {}
         }
         let over = local.map_or(f64::NAN, |local| seconds / local);
         rows.push(vec![
@@ -38,6 +41,10 @@ pub(super) fn run(
             let what = format!("{count} photos regenerated, over a local folder");
             report.aim(what, over, Target::AtMost(1.3));
         }
+    }
+    if let (Some(ours), Some(rclone)) = (ours, rclone) {
+        let what = format!("{count} photos regenerated, over an rclone mount");
+        report.aim(what, ours / rclone, Target::AtMost(1.0));
     }
     let columns = ["uploads", "s", "over local"];
     report.table(
