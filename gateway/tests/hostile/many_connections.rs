@@ -50,6 +50,21 @@ async fn ten_thousand_connections() {
     drop(held);
 }
 
+/// Each is idle after its answer, for longer than a client would wait for a place.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_idle_connections() {
+    raise_the_limit_of_files();
+    let target = Target::start().await;
+    let idle = attack(
+        &target,
+        CONNECTIONS,
+        b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
+    let held = target.besiege("10,000 idle connections", idle).await.bore();
+    target.quiet(6 * DEADLINE).await;
+    drop(held);
+}
+
 /// Each connection requests a chunk again and again, and reads nothing. The kernel holds up to some MiB of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_read_nothing() {

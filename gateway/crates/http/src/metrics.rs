@@ -76,6 +76,8 @@ pub struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) accepted: Counter,
     pub(crate) expired: Counter,
+    /// Idle connections that gave way.
+    pub(crate) displaced: Counter,
     /// HTTP/2 streams that are open.
     pub(crate) streams: Gauge,
     pub(crate) streams_reset: Counter,
@@ -123,6 +125,7 @@ impl Default for Metrics {
             connections: Gauge::default(),
             accepted: Counter::default(),
             expired: Counter::default(),
+            displaced: Counter::default(),
             streams: Gauge::default(),
             streams_reset: Counter::default(),
             streams_refused: Counter::default(),
@@ -144,6 +147,7 @@ impl Metrics {
         names::HTTP_CONNECTIONS.register(registry, self.connections.clone());
         names::HTTP_CONNECTIONS_ACCEPTED.register(registry, self.accepted.clone());
         names::HTTP_CONNECTIONS_EXPIRED.register(registry, self.expired.clone());
+        names::HTTP_CONNECTIONS_DISPLACED.register(registry, self.displaced.clone());
         names::HTTP_STREAMS.register(registry, self.streams.clone());
         names::HTTP_STREAMS_RESET.register(registry, self.streams_reset.clone());
         names::HTTP_STREAMS_REFUSED.register(registry, self.streams_refused.clone());

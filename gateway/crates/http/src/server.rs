@@ -4,6 +4,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod control;
+mod crowding;
 mod dormant;
 pub(crate) mod live_settings;
 pub(crate) mod streams;
@@ -94,8 +95,7 @@ impl<H: Handler> Server<H> {
                 Ok(accepted) => {
                     // While no slot is free, this connection waits here, and the next ones in the kernel's queue. If
                     // the slot were taken first, an idle listener would keep one from the others.
-                    let slot = self.slots.clone().acquire_owned().await;
-                    let slot = slot.expect("the semaphore is never closed");
+                    let slot = self.context.crowding.take(&self.slots).await;
                     let open = OpenConnection::new(self.context.metrics.clone(), slot);
                     let run = open_and_run(self.context.clone(), accepted, shutdown.clone());
                     let run = tasks[1].track_future(run);

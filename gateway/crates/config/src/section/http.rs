@@ -17,6 +17,7 @@ pub struct Http {
     pub public_url: Option<String>,
     /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
     ///
+    /// Connections that are idle for a second end for those that wait.
     /// If an address has TLS, never more than one for each 80 KiB.
     pub max_connections: u32,
     /// The time for a client to send a request's headers.

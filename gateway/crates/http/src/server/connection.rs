@@ -14,9 +14,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::crowding::{Crowding, MIN_IDLE};
 use super::dormant::Dormant;
 use super::live_settings::LiveSettings;
 use super::streams::CountedBytes;
@@ -38,6 +39,7 @@ pub(crate) struct ConnectionContext<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: LiveSettings,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) crowding: Crowding,
 }
 
 impl<H> ConnectionContext<H> {
@@ -46,6 +48,7 @@ impl<H> ConnectionContext<H> {
             handler,
             settings,
             metrics,
+            crowding: Crowding::default(),
         }
     }
 }
@@ -88,28 +91,24 @@ pub(crate) async fn run<H: Handler, S>(
     let in_force = context.settings.load_full();
     let mut connection = pin!(in_force.protocol.serve_connection(io, service));
     let timeouts = Timeouts::from(&in_force.settings);
-    let mut next_check = timeouts.shortest();
+    let mut next_check = Instant::now() + timeouts.shortest();
     let mut draining = false;
     loop {
         let signal = match draining {
             true => &shutdown.abort,
             false => &shutdown.drain,
         };
-        let event = pin!(next_event(signal, next_check));
+        let event = pin!(next_event(signal, &context.crowding, next_check));
         let served = poll_fn(|cx| poll_once(connection.as_mut(), &activity, cx));
         let event = tokio::select! {
             biased;
             result = served => return log_end(result),
             event = Dormant::new(event) => event,
         };
-        if matches!(event, Event::Check) {
-            let served = poll_fn(|cx| {
-                let retried = retry_write(connection.as_mut(), &activity, cx);
-                Poll::Ready(retried)
-            });
-            if let Poll::Ready(result) = served.await {
-                return log_end(result);
-            }
+        if matches!(event, Event::Check)
+            && let Poll::Ready(result) = retry_write(connection.as_mut(), &activity).await
+        {
+            return log_end(result);
         }
         match event {
             Event::Shutdown if draining => return activity.cut_off(),
@@ -117,10 +116,14 @@ pub(crate) async fn run<H: Handler, S>(
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
+            Event::Crowded if gives_way(&context, &activity) => {
+                connection.as_mut().graceful_shutdown();
+            }
+            Event::Crowded => {}
             Event::Check => match check(&context.metrics, &activity, timeouts) {
-                Ok(time) => next_check = time,
+                Ok(time) => next_check = Instant::now() + time,
                 Err(Expiry::StreamStalled) => {
-                    next_check = timeouts.shortest();
+                    next_check = Instant::now() + timeouts.shortest();
                     connection.as_mut().graceful_shutdown();
                 }
                 Err(why) => {
@@ -146,15 +149,26 @@ fn poll_once<C: Future>(
 
 /// Does the same, and a write that waits asks the kernel for room: the client may have taken bytes, and too few for the
 /// kernel to report room by itself.
-fn retry_write<C: Future>(
-    connection: Pin<&mut C>,
+async fn retry_write<C: Future>(
+    mut connection: Pin<&mut C>,
     activity: &ConnectionActivity,
-    cx: &mut Context<'_>,
 ) -> Poll<C::Output> {
-    activity.set_retries(true);
-    let polled = poll_once(connection, activity, cx);
-    activity.set_retries(false);
-    polled
+    poll_fn(|cx| {
+        activity.set_retries(true);
+        let polled = poll_once(connection.as_mut(), activity, cx);
+        activity.set_retries(false);
+        Poll::Ready(polled)
+    })
+    .await
+}
+
+/// Returns whether a connection ends for a client that waits for its slot.
+fn gives_way<H>(context: &ConnectionContext<H>, activity: &ConnectionActivity) -> bool {
+    let gives_way = activity.is_idle_for(MIN_IDLE) && context.crowding.is_wanted();
+    if gives_way {
+        context.metrics.displaced.inc();
+    }
+    gives_way
 }
 
 fn log_end<E: std::fmt::Display>(result: Result<(), E>) {
@@ -163,11 +177,12 @@ fn log_end<E: std::fmt::Display>(result: Result<(), E>) {
     }
 }
 
-/// Waits for the end of the process, or for the time of the next check.
-async fn next_event(end: &CancellationToken, next_check: Duration) -> Event {
+/// Waits for the end of the process, for a client without a slot, or for the time of the next check.
+async fn next_event(end: &CancellationToken, crowding: &Crowding, next_check: Instant) -> Event {
     tokio::select! {
         () = end.cancelled() => Event::Shutdown,
-        () = sleep(next_check) => Event::Check,
+        () = crowding.called() => Event::Crowded,
+        () = sleep_until(next_check) => Event::Check,
     }
 }
 
@@ -185,6 +200,8 @@ fn check(
 /// The causes to look at a connection that its client did not wake.
 enum Event {
     Shutdown,
+    /// A client waits for a slot.
+    Crowded,
     Check,
 }
 

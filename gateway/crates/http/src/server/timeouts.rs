@@ -196,6 +196,19 @@ impl ConnectionActivity {
         }
     }
 
+    /// Returns whether the client has had its answers, and has sent nothing for so long.
+    pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
+        let has_requests = match self.multiplexed.load(Relaxed) {
+            true => self.has_more_streams(0),
+            false => self.requests.load(Relaxed) > 0 || self.head_since.load(Relaxed) > 0,
+        };
+        let passed = || {
+            self.millis(Instant::now())
+                .saturating_sub(self.progress_at.load(Relaxed))
+        };
+        !has_requests && passed() >= in_millis(time)
+    }
+
     /// Checks whether a deadline has passed; else returns how long to wait until the next check.
     pub(crate) fn check(&self, limits: Timeouts) -> Result<Duration, Expiry> {
         match self.multiplexed.load(Relaxed) {
