@@ -127,6 +127,10 @@ fleet:
         TIDEGATE_FLEET_OPS=1000 TIDEGATE_SEED="${TIDEGATE_SEED:-1}" \
         cargo test -p tidegate --features real-parts --test real_fleet -- --nocapture
 
+# 1,000 reloads under load: no failed request, nothing left behind
+reloads:
+    TIDEGATE_RELOADS=1000 cargo test --release -p tidegate --test reload -- --nocapture however_often
+
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: dist
     {{ loadtest }} run mount-read mount-folder mount-scan mount-write mount-small --report report

@@ -34,6 +34,8 @@ mod mount;
 mod openssl;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "tls/recipe.rs"]
+mod recipe;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
