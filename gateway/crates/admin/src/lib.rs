@@ -47,7 +47,7 @@ use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use tidegate_engine::Engine;
-use tidegate_plan::{AcceptedCodings, Coding, Token};
+use tidegate_plan::{AcceptedCodings, Coding};
 use tidegate_write::Writers;
 
 mod ask;
@@ -117,8 +117,8 @@ pub struct Admin {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The hosts that it answers to.
     pub hosts: hosts::Hosts,
-    /// The token that a change must show; without one, changes are refused.
-    pub token: Option<Arc<Token>>,
+    /// The token that a change must show.
+    pub token: auth::AdminToken,
     /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes elsewhere before the public
     /// listener closes.
     pub draining: CancellationToken,

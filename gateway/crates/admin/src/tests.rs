@@ -11,9 +11,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt as _;
 
+use super::auth::AdminToken;
 use super::place::PlaceError;
 use super::*;
-use tidegate_plan::Listen;
+use tidegate_plan::{Listen, Token};
 
 pub(super) mod bucket;
 mod hostile;
@@ -128,7 +129,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
         writers: None,
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
         hosts: hosts::Hosts::default(),
-        token: token.and_then(Token::new).map(Arc::new),
+        token: AdminToken::new(token.and_then(Token::new)),
         draining: CancellationToken::new(),
     };
     Parts {
