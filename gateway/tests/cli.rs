@@ -201,3 +201,34 @@ fn check_looks_at_every_secret() {
         ]
     );
 }
+
+#[test]
+fn check_reads_the_key_sets_of_jwts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    let config = format!(
+        "[[origin]]\nname = \"a\"\nbucket = \"b\"\n[access.members]\njwt.jwks = \"{}\"\n",
+        path.display()
+    );
+    let key = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+    for (set, expected) in [
+        (None, "No such file or directory"),
+        (Some("{\"keys\":[".to_owned()), "is no JWK set"),
+        (Some("{\"keys\":[]}".to_owned()), "has no key for"),
+        (Some(format!("{{\"keys\":[{key}]}}")), ""),
+    ] {
+        if let Some(set) = &set {
+            std::fs::write(&path, set).expect("written");
+        }
+        let output = tidegate(&["check"], Some(&config));
+        let said = text(&output.stderr);
+        match expected {
+            "" => assert_eq!(output.status.code(), Some(0), "{said}"),
+            expected => {
+                assert_eq!(output.status.code(), Some(78), "{set:?}");
+                let start = format!("`access.members.jwt.jwks`: {}: {expected}", path.display());
+                assert!(said.starts_with(&start), "{said}");
+            }
+        }
+    }
+}

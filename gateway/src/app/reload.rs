@@ -270,7 +270,7 @@ impl Reloader {
     async fn exchange(&self, prepared: PreparedParts, config: &Config) -> LiveParts {
         let PreparedParts {
             origins,
-            routes,
+            mut routes,
             proofs,
             hooks,
             events,
@@ -281,7 +281,7 @@ impl Reloader {
         let origins = live.all();
         self.engine
             .set_origins(origins.clone().into_iter().collect());
-        routes.apply_profiles();
+        routes.apply();
         self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
         self.hooks.replace(hooks, config, &origins);

@@ -30,8 +30,9 @@ pub(super) struct RouteParts {
 }
 
 impl RouteParts {
-    /// Puts the profiles in force.
-    pub(super) fn apply_profiles(&self) {
+    /// Puts the profiles, and the keys of JWTs, in force.
+    pub(super) fn apply(&mut self) {
+        self.accesses.apply_keys();
         for (route, profile) in self.routes.iter().zip(&self.profiles) {
             if **route.source.profile.load() != *profile {
                 route.source.profile.store(Arc::new(profile.clone()));
@@ -40,7 +41,7 @@ impl RouteParts {
     }
 }
 
-/// Returns the routes as the frontend needs them. What their accesses ask of others is counted in `metrics`.
+/// Returns the routes as the frontend needs them, in force. What their accesses ask of others is counted in `metrics`.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
@@ -53,11 +54,13 @@ pub(super) fn routes(
         limits: HashMap::new(),
         accesses: Accesses::new(metrics),
     };
-    rebuild(config, env, (origins, proofs), &none)
+    let mut routes = rebuild(config, env, (origins, proofs), &none)?;
+    routes.apply();
+    Ok(routes)
 }
 
 /// Returns the routes of another configuration. A route that stays keeps its [`ReadContext`], which mounts and readers
-/// hold; limits that stay keep what they have counted. Changes nothing that is in force.
+/// hold; limits that stay keep what they have counted. Changes nothing that is in force before [`RouteParts::apply`].
 pub(super) fn rebuild(
     config: &Config,
     env: &Environment,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::tls;
 use tidegate_access::KeySet;
+use tidegate_auth::FileKeys;
 use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
     SecretUse, ValueLocation,
@@ -15,7 +16,8 @@ use tidegate_tls::{Prepared, TlsError};
 /// Returns the summary of a configuration that is right.
 ///
 /// # Errors
-/// If there is no origin, a secret is too short, or a certificate and its key do not fit.
+/// If there is no origin, a secret is too short, a certificate and its key do not fit, or a file is no key
+/// set.
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
@@ -23,6 +25,7 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     let mut wrong = short_secrets(&secrets, env);
     let certificates = certificates(config, env);
     wrong.extend(certificates.as_ref().err().cloned());
+    wrong.extend(key_files(config));
     if !wrong.is_empty() {
         return Err(Problems(wrong));
     }
@@ -106,6 +109,20 @@ fn certificates(config: &Config, env: &Environment) -> Result<Option<String>, Pr
             message: error.to_string(),
         }),
     }
+}
+
+/// Returns a problem for each file that is to be the key set of JWTs and is none: `serve` would refuse it.
+fn key_files(config: &Config) -> Vec<Problem> {
+    let wrong = |(name, access): (&String, &tidegate_config::Access)| {
+        let jwt = access.jwt.as_ref().filter(|jwt| !jwt.is_fetched())?;
+        let error = FileKeys::read(jwt.jwks.as_ref()?.as_ref()).err()?;
+        Some(Problem {
+            location: ValueLocation::Nowhere,
+            path: KeyPath::of("access", name).key("jwt").key("jwks"),
+            message: error.to_string(),
+        })
+    };
+    config.access.iter().filter_map(wrong).collect()
 }
 
 /// Warns of mount points beneath which programs can write, or have written.
