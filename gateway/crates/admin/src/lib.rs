@@ -46,6 +46,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
+use place::PlaceError;
 use tidegate_engine::Engine;
 use tidegate_plan::{AcceptedCodings, Coding};
 use tidegate_write::Writers;
@@ -71,7 +72,7 @@ pub type Endpoints = Router;
 pub use control::EngineControl;
 pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
 pub use listen::hosts;
-pub use purge::{Purge, PurgeError, PurgeExtent, Purged};
+pub use purge::{Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
 /// an answer.
@@ -88,8 +89,17 @@ pub trait Control: Send + Sync + 'static {
     /// Problems that do not prevent answers, one line each.
     fn notes(&self) -> Vec<String>;
 
-    /// Purges the objects that `purge` names. Durable when it returns.
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
+    /// Finds the objects that `purge` names. Purges nothing.
+    ///
+    /// # Errors
+    /// If its path leads nowhere.
+    fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError>;
+
+    /// Purges what was resolved. Durable when it returns.
+    ///
+    /// # Errors
+    /// It could not be made durable.
+    fn purge<'a>(&'a self, purge: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
 }
 
 /// The state that the endpoints need.

@@ -49,7 +49,23 @@ impl Control for Told {
         self.notes.lock().expect("not poisoned").clone()
     }
 
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+    fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError> {
+        if let Some(PurgeError::Place(error)) = &*self.fails.lock().expect("not poisoned") {
+            return Err(error.clone());
+        }
+        if purge.extent == PurgeExtent::Path("/a/../b".to_owned()) {
+            return Err(PlaceError::BadPath("dots".to_owned()));
+        }
+        Ok(ResolvedPurge {
+            purge: purge.clone(),
+            targets: Vec::new(),
+        })
+    }
+
+    fn purge<'a>(
+        &'a self,
+        ResolvedPurge { purge, .. }: &'a ResolvedPurge,
+    ) -> BoxFuture<'a, Result<Purged, PurgeError>> {
         self.purged
             .lock()
             .expect("not poisoned")
