@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{EventCoverage, ReadContext, SubscriptionProof};
+use tidegate_engine::{EventCoverage, SubscriptionProof};
 use tidegate_origin::Origin as _;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::freshness::EventProof;
@@ -24,18 +24,13 @@ struct Covered {
 
 impl Covered {
     fn new(change: impl FnOnce(&mut Profile)) -> Self {
-        let mut world = Setup::profile(change).build();
+        let world = Setup::profile(change).build();
         let subscription = Arc::new(SubscriptionProof::default());
-        world.source = Arc::new(ReadContext {
-            events: Some(EventCoverage {
-                subscription: subscription.clone(),
-                max_age: DAY,
-            }),
-            ..ReadContext::new(
-                world.source.origin.clone(),
-                Profile::clone(&world.source.profile.load()),
-            )
-        });
+        let coverage = EventCoverage {
+            subscription: subscription.clone(),
+            max_age: DAY,
+        };
+        world.source.events.store(Some(Arc::new(coverage)));
         Self {
             world,
             subscription,
