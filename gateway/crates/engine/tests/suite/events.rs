@@ -220,3 +220,26 @@ async fn a_resolve_that_began_before_the_event_records_nothing() {
         "its answer may be older than the event"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resolve_during_the_removal_of_a_key_that_was_missing_records_nothing() {
+    let covered = Covered::new(|profile| profile.negative_ttl = secs(10));
+    let world = &covered.world;
+    assert!(world.get(KEY).await.is_err());
+    pass(secs(10)).await;
+    // Its event is late: that of its removal comes first, while a request has its answer under way.
+    world.bucket.put(KEY, sample(1, 100));
+    world.bucket.fail_next([Fault::Latency(secs(5))]);
+    let reader = {
+        let world = world.clone();
+        tokio::spawn(async move { world.read(KEY).await })
+    };
+    settle().await;
+    covered.report(KEY, ChangeKind::Removed).await;
+    same(
+        &reader.await.expect("no panic").expect("there"),
+        &sample(1, 100),
+    );
+    world.bucket.delete(KEY);
+    assert!(world.get(KEY).await.is_err(), "it is gone");
+}
