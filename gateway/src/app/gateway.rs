@@ -133,11 +133,7 @@ impl Gateway {
         let (control, changes) = public_control(config, sockets.http)?;
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
-        let (live, listeners) = admin_control(config, sockets.admin);
-        let live = LiveAdmin {
-            control: live,
-            token: token.clone(),
-        };
+        let (live, listeners) = live_admin(config, sockets.admin, token.clone());
         let listening = (tls, &control, live);
         let reloader = Reloader::new(loaded, env, &parts, listening, events.clone());
         let reloader = Arc::new(reloader);
@@ -296,9 +292,15 @@ fn tiers_and_pins(
     (tiers, pins)
 }
 
-/// Returns the control of the admin listener.
-fn admin_control(config: &Config, listener: Listener) -> (AdminControl, AdminListeners) {
-    AdminControl::new(config.admin.listen.address.clone(), listener)
+/// Returns the admin listener as a reload changes it.
+fn live_admin(
+    config: &Config,
+    listener: Listener,
+    token: AdminToken,
+) -> (LiveAdmin, AdminListeners) {
+    let address = config.admin.listen.address.clone();
+    let (control, listeners) = AdminControl::new(address, listener);
+    (LiveAdmin { control, token }, listeners)
 }
 
 /// Returns the control of the public frontend with these listeners, which are in the order of the configuration.
