@@ -159,3 +159,76 @@ fn check_says_what_is_not_safe() {
         "{said}"
     );
 }
+
+/// The secrets of every section are looked at, those of JWTs, events, the fleet, ACME and traces too.
+#[test]
+fn check_looks_at_every_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let short = folder.path().join("short");
+    std::fs::write(&short, "0123456789abcde\n").expect("written");
+    let config = |secret: &str| {
+        let secret = secret.replace("FILE", &short.display().to_string());
+        format!(
+            "[fleet]\nnats = [\"nats://127.0.0.1:4222\"]\ntoken = {{ env = \"NOT_SET_HERE\" }}\n\
+             [trace]\nendpoint = \"http://127.0.0.1:4318\"\nheaders.a = {{ env = \"NOT_SET_HERE\" }}\n\
+             [[origin]]\nname = \"a\"\nbucket = \"b\"\n\
+             [tls.acme]\nnames = [\"a.example\"]\nterms_agreed = true\npath = \"/acme\"\n\
+             external_account = {{ key_id = \"k\", key = {{ env = \"NOT_SET_HERE\" }} }}\n\
+             [[events]]\nname = \"w\"\norigin = \"a\"\ntoken = {secret}\n\
+             [access.members]\njwt.secret = {secret}\n"
+        )
+    };
+    let output = tidegate(&["check"], Some(&config("{ env = \"NOT_SET_HERE\" }")));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for key in [
+        "access.members.jwt.secret",
+        "events[0].token",
+        "fleet.token",
+        "tls.acme.external_account.key",
+        "trace.headers.a",
+    ] {
+        let line = format!("warning: `{key}`: the environment variable NOT_SET_HERE is not set\n");
+        let said = text(&output.stdout);
+        assert!(said.contains(&line), "{key}: {said}");
+    }
+    let output = tidegate(&["check"], Some(&config("{ file = \"FILE\" }")));
+    assert_eq!(output.status.code(), Some(78), "{}", text(&output.stdout));
+    assert_eq!(
+        text(&output.stderr).lines().collect::<Vec<_>>(),
+        [
+            "`access.members.jwt.secret`: is shorter than 32 characters; `openssl rand -hex 32` makes one that cannot be guessed",
+            "`events[0].token`: is shorter than 16 characters; `openssl rand -hex 24` makes one that cannot be guessed",
+        ]
+    );
+}
+
+#[test]
+fn check_reads_the_key_sets_of_jwts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    let config = format!(
+        "[[origin]]\nname = \"a\"\nbucket = \"b\"\n[access.members]\njwt.jwks = \"{}\"\n",
+        path.display()
+    );
+    let key = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+    for (set, expected) in [
+        (None, "No such file or directory"),
+        (Some("{\"keys\":[".to_owned()), "is no JWK set"),
+        (Some("{\"keys\":[]}".to_owned()), "has no key for"),
+        (Some(format!("{{\"keys\":[{key}]}}")), ""),
+    ] {
+        if let Some(set) = &set {
+            std::fs::write(&path, set).expect("written");
+        }
+        let output = tidegate(&["check"], Some(&config));
+        let said = text(&output.stderr);
+        match expected {
+            "" => assert_eq!(output.status.code(), Some(0), "{said}"),
+            expected => {
+                assert_eq!(output.status.code(), Some(78), "{set:?}");
+                let start = format!("`access.members.jwt.jwks`: {}: {expected}", path.display());
+                assert!(said.starts_with(&start), "{said}");
+            }
+        }
+    }
+}

@@ -139,6 +139,10 @@ async fn a_wrong_configuration_changes_nothing_and_says_where() {
             "/not/there",
         ),
         (
+            format!("{right}[access.a]\njwt.jwks = \"/not/there.json\"\n"),
+            "/not/there.json",
+        ),
+        (
             right.replace("capacity = \"128MiB\"", "capacity = \"8EiB\""),
             "cache",
         ),

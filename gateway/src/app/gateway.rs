@@ -20,9 +20,11 @@ use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::process::machine::machine_name;
 use super::reload::Reloader;
+use super::reload::admin::LiveAdmin;
 use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
 use crate::tls::{self, RunningTls};
+use tidegate_admin::auth::AdminToken;
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, AdminControl, AdminListeners, EngineControl};
 use tidegate_cache::Stores;
@@ -30,7 +32,7 @@ use tidegate_config::{Config, Environment, Loaded};
 use tidegate_engine::Engine;
 use tidegate_hooks::Hooks;
 use tidegate_http::{Changes, ClientMemory, Control, Frontend, Routes};
-use tidegate_plan::{Listen, Token};
+use tidegate_plan::Listen;
 use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
@@ -120,7 +122,7 @@ impl Gateway {
         mut sockets: Sockets,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
-        let token = admin_token(config, env)?;
+        let token = AdminToken::new(settings::admin_token(config, env)?);
         let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
         let deadline = config.http.drain.into();
@@ -131,7 +133,7 @@ impl Gateway {
         let (control, changes) = public_control(config, sockets.http)?;
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
-        let (live, listeners) = admin_control(config, sockets.admin);
+        let (live, listeners) = live_admin(config, sockets.admin, token.clone());
         let listening = (tls, &control, live);
         let reloader = Reloader::new(loaded, env, &parts, listening, events.clone());
         let reloader = Arc::new(reloader);
@@ -290,9 +292,15 @@ fn tiers_and_pins(
     (tiers, pins)
 }
 
-/// Returns the control of the admin listener.
-fn admin_control(config: &Config, listener: Listener) -> (AdminControl, AdminListeners) {
-    AdminControl::new(config.admin.listen.address.clone(), listener)
+/// Returns the admin listener as a reload changes it.
+fn live_admin(
+    config: &Config,
+    listener: Listener,
+    token: AdminToken,
+) -> (LiveAdmin, AdminListeners) {
+    let address = config.admin.listen.address.clone();
+    let (control, listeners) = AdminControl::new(address, listener);
+    (LiveAdmin { control, token }, listeners)
 }
 
 /// Returns the control of the public frontend with these listeners, which are in the order of the configuration.
@@ -326,16 +334,6 @@ fn announce(sockets: &Sockets) -> anyhow::Result<()> {
 /// Returns the hosts that the admin listener answers to.
 fn hosts(listed: &[String]) -> tidegate_admin::hosts::Hosts {
     tidegate_admin::hosts::Hosts::new(machine_name().as_deref(), listed)
-}
-
-/// Returns the token that a change through the admin listener must show.
-fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<Token>>> {
-    let Some(token) = &config.admin.token else {
-        return Ok(None);
-    };
-    let token = token.resolve(env).context("`admin.token`")?;
-    let token = Token::from_setting(&token).context("`admin.token`")?;
-    Ok(Some(Arc::new(token)))
 }
 
 /// Returns the rendering of all metrics: those of the components, which are in `registry`, and of the process.

@@ -18,7 +18,7 @@ pub(super) struct LiveOrigins(BTreeMap<String, Arc<LiveOrigin>>);
 #[derive(Debug)]
 pub(super) struct PreparedOrigins {
     pub(super) origins: LiveOrigins,
-    /// Other settings of origins that stay.
+    /// The settings of origins that stay.
     exchanges: Vec<(Arc<LiveOrigin>, Connected)>,
 }
 
@@ -45,15 +45,16 @@ impl LiveOrigins {
         for section in &config.origin {
             let context = || format!("origin `{}`", section.name);
             let settings = settings::origin(section, env)?;
+            let read_again = read_again(section, env);
             let old = self.0.get(&section.name);
             let origin = match old.filter(|old| old.id() == settings.id()) {
                 Some(old) => {
-                    let prepared = old.prepare(settings).await.with_context(context)?;
+                    let prepared = old.prepare(settings, read_again).await;
+                    let prepared = prepared.with_context(context)?;
                     exchanges.extend(prepared.map(|prepared| (old.clone(), prepared)));
                     old.clone()
                 }
                 None => {
-                    let read_again = read_again(section, env);
                     let new = LiveOrigin::connect(settings, metrics, read_again).await;
                     Arc::new(new.with_context(context)?)
                 }

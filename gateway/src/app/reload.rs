@@ -21,7 +21,6 @@ use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
-use tidegate_admin::AdminControl;
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::{PreparedTiers, Tiering};
 use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
@@ -30,14 +29,16 @@ use tidegate_hooks::PreparedHooks;
 use tidegate_http::{ClientMemory, Control, Routes};
 use tidegate_origin::Metrics;
 
-mod admin;
+pub(super) mod admin;
 mod in_force;
 mod listeners;
 mod mounted_route;
+mod start_secrets;
 
-use admin::PreparedAdmin;
+use admin::{LiveAdmin, PreparedAdmin};
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
+use start_secrets::StartSecrets;
 
 /// The parts of a running gateway that a reload changes.
 #[derive(Debug)]
@@ -54,7 +55,8 @@ pub(super) struct Reloader {
     tls: RunningTls,
     /// The control of the public listeners.
     control: Arc<Control>,
-    admin: AdminControl,
+    admin: LiveAdmin,
+    start_secrets: StartSecrets,
     hooks: Arc<WrittenKeys>,
     events: Arc<BucketEvents>,
     /// Held during a reload.
@@ -121,7 +123,7 @@ impl Reloader {
         loaded: Loaded,
         env: &Environment,
         parts: &GatewayParts,
-        (tls, control, admin): (RunningTls, &Arc<Control>, AdminControl),
+        (tls, control, admin): (RunningTls, &Arc<Control>, LiveAdmin),
         events: Arc<BucketEvents>,
     ) -> Self {
         let (routes, loaded) = (&parts.routes, Arc::new(loaded));
@@ -141,6 +143,7 @@ impl Reloader {
             tls,
             control: control.clone(),
             admin,
+            start_secrets: StartSecrets::new(&loaded.config, env),
             hooks: parts.written_keys.clone(),
             shown: watch::Sender::new(loaded.clone()),
             present: Mutex::new(InForce {
@@ -166,7 +169,7 @@ impl Reloader {
 
     /// Returns whether the admin listener speaks TLS.
     pub(super) fn admin_has_tls(&self) -> bool {
-        self.admin.has_tls()
+        self.admin.control.has_tls()
     }
 
     /// Returns the configuration in force, and its origins, to be measured.
@@ -248,7 +251,10 @@ impl Reloader {
         let hooks = hooks::prepare(config, &self.env, &all)?;
         let listen = &config.http.listen.0;
         let listeners = listeners::prepare(&self.control, listen, self.tls.tls()).await?;
-        let admin = admin::prepare(&self.admin, &config.admin.listen, self.tls.tls()).await?;
+        let admin = self
+            .admin
+            .prepare(config, &self.env, self.tls.tls())
+            .await?;
         Ok(PreparedParts {
             origins,
             routes,
@@ -264,7 +270,7 @@ impl Reloader {
     async fn exchange(&self, prepared: PreparedParts, config: &Config) -> LiveParts {
         let PreparedParts {
             origins,
-            routes,
+            mut routes,
             proofs,
             hooks,
             events,
@@ -275,7 +281,7 @@ impl Reloader {
         let origins = live.all();
         self.engine
             .set_origins(origins.clone().into_iter().collect());
-        routes.apply_profiles();
+        routes.apply();
         self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
         self.hooks.replace(hooks, config, &origins);
@@ -286,7 +292,7 @@ impl Reloader {
         self.control.replace_settings(http);
         listeners.apply(&self.control).await;
         self.events.apply(events).await;
-        admin.apply(&self.admin);
+        self.admin.apply(admin);
         LiveParts {
             routes,
             origins: live,
@@ -332,6 +338,8 @@ impl Reloader {
             changed.map(str::to_owned).partition(|key| live.has(key));
         let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
         needs_restart.extend(moved.map(|one| format!("the mount {}", one.path().display())));
+        let secrets = self.start_secrets.changed(&old.config, &self.env);
+        needs_restart.extend(secrets);
         ReloadReport {
             changed,
             needs_restart,

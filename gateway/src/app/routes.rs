@@ -12,7 +12,7 @@ use super::settings;
 use crate::doctor::Origins;
 use tidegate_access::limits::Limits;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::ReadContext;
+use tidegate_engine::{EventCoverage, ReadContext};
 use tidegate_http::{Route, RouteLimits, RouteSettings};
 use tidegate_plan::{Coding, Profile, Token};
 
@@ -23,24 +23,29 @@ mod accesses;
 pub(super) struct RouteParts {
     /// In the configuration's order.
     pub(super) routes: Vec<Route>,
-    /// The profile of each route.
-    profiles: Vec<Profile>,
+    /// The rules of each route, to be put in force.
+    rules: Vec<(Profile, Option<EventCoverage>)>,
     limits: HashMap<String, (tidegate_config::Limits, RouteLimits)>,
     accesses: Accesses,
 }
 
 impl RouteParts {
-    /// Puts the profiles in force.
-    pub(super) fn apply_profiles(&self) {
-        for (route, profile) in self.routes.iter().zip(&self.profiles) {
-            if **route.source.profile.load() != *profile {
-                route.source.profile.store(Arc::new(profile.clone()));
+    /// Puts the profiles and events of routes, and the keys of JWTs, in force.
+    pub(super) fn apply(&mut self) {
+        self.accesses.apply_keys();
+        for (route, (profile, events)) in self.routes.iter().zip(&self.rules) {
+            let source = &route.source;
+            if **source.profile.load() != *profile {
+                source.profile.store(Arc::new(profile.clone()));
+            }
+            if source.events.load().as_deref() != events.as_ref() {
+                source.events.store(events.clone().map(Arc::new));
             }
         }
     }
 }
 
-/// Returns the routes as the frontend needs them. What their accesses ask of others is counted in `metrics`.
+/// Returns the routes as the frontend needs them, in force. What their accesses ask of others is counted in `metrics`.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
@@ -49,15 +54,17 @@ pub(super) fn routes(
 ) -> anyhow::Result<RouteParts> {
     let none = RouteParts {
         routes: Vec::new(),
-        profiles: Vec::new(),
+        rules: Vec::new(),
         limits: HashMap::new(),
         accesses: Accesses::new(metrics),
     };
-    rebuild(config, env, (origins, proofs), &none)
+    let mut routes = rebuild(config, env, (origins, proofs), &none)?;
+    routes.apply();
+    Ok(routes)
 }
 
 /// Returns the routes of another configuration. A route that stays keeps its [`ReadContext`], which mounts and readers
-/// hold; limits that stay keep what they have counted. Changes nothing that is in force.
+/// hold; limits that stay keep what they have counted. Changes nothing that is in force before [`RouteParts::apply`].
 pub(super) fn rebuild(
     config: &Config,
     env: &Environment,
@@ -66,7 +73,7 @@ pub(super) fn rebuild(
 ) -> anyhow::Result<RouteParts> {
     let accesses = old.accesses.rebuild(config, env)?;
     let limits = all_limits(config, old);
-    let (mut routes, mut profiles) = (Vec::new(), Vec::new());
+    let (mut routes, mut rules) = (Vec::new(), Vec::new());
     for route in config.routes() {
         let origin = origins
             .get(&route.origin)
@@ -82,22 +89,16 @@ pub(super) fn rebuild(
             let found = limits.get(name).map(|(_, limits)| limits.clone());
             found.context("a route's limits were checked")
         });
-        let events = proofs.coverage(&route)?;
+        rules.push((profile.clone(), proofs.coverage(&route)?));
         let stays = |old: &&Route| {
             let own = &old.settings;
             own.host == route.host
                 && own.path == route.path
                 && own.key_prefix == route.key_prefix
                 && Arc::ptr_eq(&old.source.origin, origin)
-                && old.source.events == events
         };
         let source = old.routes.iter().find(stays).map(|old| old.source.clone());
-        let new = || {
-            Arc::new(ReadContext {
-                events: events.clone(),
-                ..ReadContext::new(origin.clone(), profile.clone())
-            })
-        };
+        let new = || Arc::new(ReadContext::new(origin.clone(), profile));
         routes.push(Route {
             source: source.unwrap_or_else(new),
             settings: RouteSettings {
@@ -106,11 +107,10 @@ pub(super) fn rebuild(
                 ..settings_of(route, env)?
             },
         });
-        profiles.push(profile);
     }
     Ok(RouteParts {
         routes,
-        profiles,
+        rules,
         limits,
         accesses,
     })
@@ -173,4 +173,53 @@ fn write_token(route: &tidegate_config::Route, env: &Environment) -> anyhow::Res
     let token = token.resolve(env).with_context(named)?;
     let token = Token::from_setting(&token).with_context(named)?;
     Ok(Some(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_origin::{FakeOrigin, Origin};
+
+    /// A mount keeps the context that its route had when it was made.
+    #[test]
+    fn a_route_that_stays_takes_other_events_and_profiles() {
+        let env = Environment::default();
+        let config = |more: &str, ttl: &str| {
+            let text = format!(
+                "[[origin]]\nname = \"o\"\nbucket = \"b\"\n[profile.web]\nttl = \"{ttl}\"\n\
+                 [[events]]\nname = \"e\"\norigin = \"o\"\ntoken = \"t0ken-of-the-tests\"\n\
+                 [[route]]\npath = \"/\"\norigin = \"o\"\n{more}"
+            );
+            let loaded = tidegate_config::parse("t.toml", &text, &env);
+            loaded.expect("it is right").config
+        };
+        let origin: Arc<dyn Origin> = Arc::new(FakeOrigin::new());
+        let origins: Origins = [("o".to_owned(), origin)].into();
+        let bare = config("", "1h");
+        let proofs = Proofs::default().next(&bare, &origins);
+        let metrics = tidegate_auth::Metrics::default();
+        let mut parts = routes(&bare, &env, (&origins, &proofs), &metrics).expect("right");
+        let mounted = parts.routes[0].source.clone();
+        let hour = "events = \"e\"\nevents_max_age = \"1h\"\n";
+        for (more, ttl) in [
+            (hour, "1h"),
+            ("events = \"e\"\nevents_max_age = \"2h\"\n", "1h"),
+            ("", "2h"),
+            (hour, "3h"),
+        ] {
+            let new = config(more, ttl);
+            let expected = proofs.coverage(&new.routes()[0]).expect("right");
+            let before = mounted.events.load_full();
+            let mut next = rebuild(&new, &env, (&origins, &proofs), &parts).expect("right");
+            assert!(mounted.events.load_full() == before, "not in force yet");
+            next.apply();
+            assert!(
+                mounted.events.load().as_deref() == expected.as_ref(),
+                "{more}"
+            );
+            let profile = new.profile("web").expect("there");
+            assert_eq!(**mounted.profile.load(), profile, "{ttl}");
+            parts = next;
+        }
+    }
 }

@@ -125,6 +125,15 @@ pub(super) fn limit_rules(limits: &Limits) -> LimitRules {
     }
 }
 
+/// Returns the token that a change through the admin listener must show.
+pub(super) fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Token>> {
+    let Some(token) = &config.admin.token else {
+        return Ok(None);
+    };
+    let token = token.resolve(env).context("`admin.token`")?;
+    Ok(Some(Token::from_setting(&token).context("`admin.token`")?))
+}
+
 /// Returns the settings of an origin, with its secrets read.
 pub(super) fn origin(
     origin: &Origin,

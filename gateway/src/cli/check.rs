@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::tls;
+use tidegate_access::KeySet;
+use tidegate_auth::FileKeys;
 use tidegate_config::{
-    CommitName, Config, Environment, KeyPath, Loaded, Mount, Problem, Problems, Route, Secret,
-    ValueLocation,
+    CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
+    SecretUse, ValueLocation,
 };
 use tidegate_plan::Token;
 use tidegate_tls::{Prepared, TlsError};
@@ -14,14 +16,16 @@ use tidegate_tls::{Prepared, TlsError};
 /// Returns the summary of a configuration that is right.
 ///
 /// # Errors
-/// If there is no origin, a token is too short, or a certificate and its key do not fit.
+/// If there is no origin, a secret is too short, a certificate and its key do not fit, or a file is no key
+/// set.
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
-    let secrets = secrets(config);
-    let mut wrong = short_tokens(config, env, &secrets);
+    let secrets = config.secrets();
+    let mut wrong = short_secrets(&secrets, env);
     let certificates = certificates(config, env);
     wrong.extend(certificates.as_ref().err().cloned());
+    wrong.extend(key_files(config));
     if !wrong.is_empty() {
         return Err(Problems(wrong));
     }
@@ -107,6 +111,20 @@ fn certificates(config: &Config, env: &Environment) -> Result<Option<String>, Pr
     }
 }
 
+/// Returns a problem for each file that is to be the key set of JWTs and is none: `serve` would refuse it.
+fn key_files(config: &Config) -> Vec<Problem> {
+    let wrong = |(name, access): (&String, &tidegate_config::Access)| {
+        let jwt = access.jwt.as_ref().filter(|jwt| !jwt.is_fetched())?;
+        let error = FileKeys::read(jwt.jwks.as_ref()?.as_ref()).err()?;
+        Some(Problem {
+            location: ValueLocation::Nowhere,
+            path: KeyPath::of("access", name).key("jwt").key("jwks"),
+            message: error.to_string(),
+        })
+    };
+    config.access.iter().filter_map(wrong).collect()
+}
+
 /// Warns of mount points beneath which programs can write, or have written.
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 fn mount_warnings(config: &Config) -> Vec<String> {
@@ -162,79 +180,19 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
-/// Returns the secrets of accesses, with their keys.
-fn access_secrets(config: &Config) -> impl Iterator<Item = (KeyPath, &Secret)> {
-    config.access.iter().flat_map(|(name, access)| {
-        let path = KeyPath::of("access", name);
-        let of_tokens = path.key("tokens");
-        let tokens = access.tokens.iter();
-        let tokens = tokens.map(move |(name, token)| (of_tokens.key(name), &token.secret));
-        let of_keys = path.key("signed").key("keys");
-        let keys = access.signed.iter().flat_map(|signed| &signed.keys);
-        tokens.chain(keys.map(move |(id, secret)| (of_keys.key(id), secret)))
-    })
-}
-
-/// Returns the secrets of hooks, with their keys. A header that is written in the file may be no secret.
-fn hook_secrets(config: &Config) -> impl Iterator<Item = (KeyPath, &Secret)> {
-    config.hook.iter().enumerate().flat_map(|(index, hook)| {
-        let path = KeyPath::nth("hook", index);
-        let of_headers = path.key("headers");
-        let headers = hook.headers.iter();
-        let headers = headers.map(move |(name, secret)| (of_headers.key(name), secret));
-        let bearer = hook.bearer.iter();
-        headers.chain(bearer.map(move |secret| (path.key("bearer"), secret)))
-    })
-}
-
-/// Returns every secret, with its key.
-fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
-    let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
-    let admin = config.admin.token.iter();
-    secrets.extend(admin.map(|token| (KeyPath::of("admin", "token"), token)));
-    for (index, origin) in config.origin.iter().enumerate() {
-        let path = KeyPath::nth("origin", index);
-        let key = origin.secret_access_key.iter();
-        secrets.extend(key.map(|secret| (path.key("secret_access_key"), secret)));
-        let token = origin.session_token.iter();
-        secrets.extend(token.map(|secret| (path.key("session_token"), secret)));
-    }
-    for (index, one) in config.tls.certificates.iter().enumerate() {
-        let path = KeyPath::of("tls", "certificates").index(index);
-        secrets.push((path.key("key"), &one.key));
-    }
-    for (index, route) in config.route.iter().enumerate() {
-        let path = KeyPath::nth("route", index).key("write_token");
-        let token = route.write_token.iter().filter(|_| route.writable);
-        secrets.extend(token.map(|secret| (path.clone(), secret)));
-    }
-    secrets.extend(access_secrets(config));
-    secrets.extend(hook_secrets(config));
-    secrets
-}
-
-/// Tokens from files and variables that are too short: `serve` would refuse them.
-fn short_tokens(
-    config: &Config,
-    env: &Environment,
-    secrets: &[(KeyPath, &Secret)],
-) -> Vec<Problem> {
-    let is_token = |secret: &Secret| {
-        let writes = config
-            .route
-            .iter()
-            .filter_map(|route| route.write_token.as_ref());
-        let reads = access_secrets(config).map(|(_, secret)| secret);
-        let mut tokens = writes.chain(&config.admin.token).chain(reads);
-        tokens.any(|token| std::ptr::eq(token, secret))
-    };
-    let short = |(path, secret): &(KeyPath, &Secret)| {
-        let text = secret.resolve(env).ok().filter(|_| is_token(secret))?;
-        let error = Token::from_setting(&text).err()?;
+/// Returns a problem for each secret, out of a file or a variable, that is too short: `serve` would refuse it.
+fn short_secrets(secrets: &[NamedSecret<'_>], env: &Environment) -> Vec<Problem> {
+    let short = |one: &NamedSecret<'_>| {
+        let text = one.secret.resolve(env).ok()?;
+        let message = match one.usage {
+            SecretUse::Token => Token::from_setting(&text).err()?.to_string(),
+            SecretUse::Jwt => KeySet::shared(&text).err()?.to_string(),
+            SecretUse::Own => return None,
+        };
         Some(Problem {
             location: ValueLocation::Nowhere,
-            path: path.clone(),
-            message: error.to_string(),
+            path: one.path.clone(),
+            message,
         })
     };
     secrets.iter().filter_map(short).collect()
@@ -242,12 +200,12 @@ fn short_tokens(
 
 /// Warns of secrets that are missing now, over which `serve` would end on the machine that serves, and of those whose
 /// file others can read.
-fn odd_secrets(secrets: &[(KeyPath, &Secret)], env: &Environment) -> Vec<String> {
-    let odd = |(key, secret): &(KeyPath, &Secret)| match secret.resolve(env) {
-        Err(error) => Some(format!("`{key}`: {error}")),
+fn odd_secrets(secrets: &[NamedSecret<'_>], env: &Environment) -> Vec<String> {
+    let odd = |one: &NamedSecret<'_>| match one.secret.resolve(env) {
+        Err(error) => Some(format!("`{}`: {error}", one.path)),
         Ok(_) => {
-            let path = secret.readable_by_others(env)?;
-            let path = path.display();
+            let path = one.secret.readable_by_others(env)?;
+            let (key, path) = (&one.path, path.display());
             Some(format!("`{key}`: every user can read {path}: chmod o-rwx"))
         }
     };

@@ -91,7 +91,8 @@ async fn only_clients_that_are_known_purge() {
     gateway.origin.put("x", "old");
     assert_eq!(read(&gateway, "/x").await, "old");
     gateway.origin.put("x", "new");
-    let rows: [(&str, Headers<'_>, u16); 9] = [
+    let long = format!("/{}", "x".repeat(8 << 10));
+    let rows: [(&str, Headers<'_>, u16); 11] = [
         ("/x", &[("x-forwarded-for", "192.0.2.1")], 403),
         ("/x", &[("x-forwarded-for", "10.0.0.1, 192.0.2.1")], 403),
         ("/x", &[("x-forwarded-for", "unknown")], 403),
@@ -101,6 +102,8 @@ async fn only_clients_that_are_known_purge() {
         ("/.*/x", &[REGEX], 400),
         ("/(x|y)", &[REGEX], 400),
         ("/uploads/../x.*", &[REGEX], 400),
+        (&long, &[("x-forwarded-for", "192.0.2.1")], 414),
+        (&long, &[], 414),
     ];
     for (path, headers, expected) in rows {
         let found = purge(&gateway, path, headers).await;

@@ -1,4 +1,4 @@
-//! The admin listener moves, and is encrypted, by a reload that comes through it.
+//! The admin listener moves, is encrypted, and takes another token, by a reload that comes through it.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::authority::{Authority, connect};
-use crate::gateway::{Got, ask};
+use crate::gateway::{Got, ask, send};
 use crate::mount::TOKEN;
 use crate::ports::free_addr;
 use crate::serving::Serving;
@@ -121,4 +121,69 @@ async fn an_admin_address_in_use_refuses_the_whole_file() {
         "{said}"
     );
     assert_eq!(serving.look("/readyz").await.status, 200);
+}
+
+/// Asks for a reload with a token; returns the answer.
+async fn reload_as(serving: &Serving, token: &str) -> Got {
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str())];
+    ask(serving.admin, Method::POST, "/reload", &headers).await
+}
+
+/// Returns the status of a page of the console for the session of this cookie.
+async fn page(serving: &Serving, cookie: &str) -> u16 {
+    let headers = [("cookie", cookie)];
+    let got = ask(serving.admin, Method::GET, "/console/sessions", &headers).await;
+    got.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_admin_token_is_in_force_after_a_reload() {
+    let world = World::new().await;
+    let mut serving = serving(&world).await;
+    serving.end().await;
+    let file = |name: &str| world.folder.path().join(name);
+    let write = |name: &str, text: &str| std::fs::write(file(name), text).expect("written");
+    let next = "the-token-after-the-leak";
+    write("token", TOKEN);
+    write("trace", "old");
+    let of_file = |name: &str| format!("{{ file = \"{}\" }}", file(name).display());
+    let traces = format!("[trace]\nheaders.key = {}\n", of_file("trace"));
+    let literal = format!("token = \"{TOKEN}\"");
+    let right = configuration(&world, &traces);
+    let right = right.replace(&literal, &format!("token = {}", of_file("token")));
+    serving.configure(&right);
+    serving.start().await;
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let body = format!("token={TOKEN}");
+    let login = "/console/login";
+    let begun = send(serving.admin, Method::POST, login, &form, &body).await;
+    let cookie = begun.header("set-cookie").split(';').next();
+    let cookie = cookie.expect("a cookie").to_owned();
+    assert_eq!(page(&serving, &cookie).await, 200);
+    let told = report(&reload_as(&serving, TOKEN).await);
+    assert_eq!(told, json!({ "changed": [], "needs_restart": [] }));
+    assert_eq!(page(&serving, &cookie).await, 200, "the same token");
+
+    // Another token comes into force with all of a configuration, or not at all.
+    write("token", next);
+    write("trace", "new");
+    serving.configure(&format!("{right}["));
+    assert_eq!(reload_as(&serving, TOKEN).await.status, 422);
+    serving.configure(&right);
+    assert_eq!(reload_as(&serving, next).await.status, 401);
+    let told = report(&reload_as(&serving, TOKEN).await);
+    let restart = json!(["trace.headers.key"]);
+    assert_eq!(told, json!({ "changed": [], "needs_restart": restart }));
+    assert_eq!(reload_as(&serving, TOKEN).await.status, 401);
+    assert_eq!(page(&serving, &cookie).await, 303, "it has ended");
+    let told = report(&reload_as(&serving, next).await);
+    assert_eq!(told["needs_restart"], restart, "until there is one");
+
+    write("token", "short");
+    let refused = reload_as(&serving, next).await;
+    assert_eq!(refused.status, 422);
+    let said = refused.text();
+    assert!(said.contains("`admin.token`: is shorter"), "{said}");
+    assert_eq!(reload_as(&serving, next).await.status, 422);
 }

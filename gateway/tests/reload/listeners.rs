@@ -163,4 +163,16 @@ async fn the_limits_of_clients_change() {
     assert_eq!(told, json!({ "changed": changed, "needs_restart": [] }));
     assert_eq!(serving.get(&long).await.status, 414);
     assert_eq!(purge().await, 200);
+
+    // Of an address that may not purge a line in 10 s is logged.
+    serving.listen_on(&listen.replace("127.0.0.1\"]", "192.0.2.1\"]"));
+    report(&serving.post("/reload").await);
+    let begun = tokio::time::Instant::now();
+    for _ in 0..50 {
+        assert_eq!(purge().await, 403);
+    }
+    let log = serving.log();
+    let lines = log.matches("purge refused").count() as u64;
+    let most = 1 + begun.elapsed().as_secs() / 10;
+    assert!((1..=most).contains(&lines), "{lines} lines, {most} at most");
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arc_swap::ArcSwapOption;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
@@ -9,9 +10,34 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
-use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
+use tidegate_plan::{Client, Token};
 use tidegate_telemetry::locks::Recover as _;
+
+/// The token that a change must show, which a reload exchanges. Without one, changes are refused.
+#[derive(Debug, Clone, Default)]
+pub struct AdminToken(Arc<ArcSwapOption<Token>>);
+
+impl AdminToken {
+    /// Returns one that is this token until it is replaced.
+    #[must_use]
+    pub fn new(token: Option<Token>) -> Self {
+        let own = Self::default();
+        own.replace(token);
+        own
+    }
+
+    /// Puts another token in force.
+    pub fn replace(&self, token: Option<Token>) {
+        self.0.store(token.map(Arc::new));
+    }
+
+    /// Returns the token in force.
+    #[must_use]
+    pub fn in_force(&self) -> Option<Token> {
+        self.0.load().as_deref().cloned()
+    }
+}
 
 /// The wrong tokens that were shown lately. All callers count as one client: they come from this machine, or through a
 /// proxy.
@@ -97,7 +123,7 @@ pub(super) async fn require_token(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(token) = &guard.admin.token else {
+    let Some(token) = guard.admin.token.in_force() else {
         let body = "no admin token is configured: nothing can be changed here\n";
         return (StatusCode::FORBIDDEN, body).into_response();
     };

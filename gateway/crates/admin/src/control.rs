@@ -8,8 +8,9 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
 use super::place::{Locate, Place, PlaceError};
-use super::{Control, Purge, PurgeError, PurgeExtent, Purged};
-use tidegate_engine::{Engine, ReadContext, Scope};
+use super::purge::PurgeTarget;
+use super::{Control, Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
+use tidegate_engine::{Engine, Scope};
 use tidegate_write::Stage;
 use tidegate_write::Writers;
 
@@ -41,30 +42,30 @@ impl EngineControl {
         pending.filter(|one| one.stage == Stage::Refused).count()
     }
 
-    async fn purge_all(&self, purge: &Purge) -> Result<Purged, PurgeError> {
+    async fn purge_all(&self, resolved: &ResolvedPurge) -> Result<Purged, PurgeError> {
         // In parallel: each takes effect in memory at once, and all wait for the disk together.
-        let targets = self.targets(purge)?;
-        let purges = targets.iter().map(|(source, target)| async move {
-            let done = self.engine.purge(source, target, purge.kind).await;
+        let kind = resolved.purge.kind;
+        let purges = resolved.targets.iter().map(|(source, target)| async move {
+            let done = self.engine.purge(source, target, kind).await;
             done.map_err(not_durable)
         });
         let known = join_all(purges)
             .await
             .into_iter()
             .collect::<Result<Vec<_>, _>>()?;
-        let name = |(_, target): (_, Scope)| match target {
+        let name = |(_, target): &PurgeTarget| match target {
             Scope::Key(key) => key.as_str().to_owned(),
             Scope::Prefix(prefix) => prefix.to_string(),
             Scope::Tag(tag) => tag.to_string(),
         };
         Ok(Purged {
             known: known.iter().filter(|known| **known).count(),
-            names: targets.into_iter().map(name).collect(),
+            names: resolved.targets.iter().map(name).collect(),
         })
     }
 
     /// Returns the purges in buckets that a requested one means.
-    fn targets(&self, purge: &Purge) -> Result<Vec<Target>, PlaceError> {
+    fn targets(&self, purge: &Purge) -> Result<Vec<PurgeTarget>, PlaceError> {
         let place = |path: &str| Place {
             path: path.to_owned(),
             host: purge.host.clone(),
@@ -95,9 +96,6 @@ impl EngineControl {
     }
 }
 
-/// A purge in a bucket.
-type Target = (Arc<ReadContext>, Scope);
-
 fn not_durable(error: impl fmt::Display) -> PurgeError {
     PurgeError::NotDurable(error.to_string())
 }
@@ -124,7 +122,14 @@ impl Control for EngineControl {
         notes
     }
 
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+    fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError> {
+        Ok(ResolvedPurge {
+            targets: self.targets(purge)?,
+            purge: purge.clone(),
+        })
+    }
+
+    fn purge<'a>(&'a self, purge: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
         Box::pin(self.purge_all(purge))
     }
 }

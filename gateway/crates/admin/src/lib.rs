@@ -46,8 +46,9 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
+use place::PlaceError;
 use tidegate_engine::Engine;
-use tidegate_plan::{AcceptedCodings, Coding, Token};
+use tidegate_plan::{AcceptedCodings, Coding};
 use tidegate_write::Writers;
 
 mod ask;
@@ -71,7 +72,7 @@ pub type Endpoints = Router;
 pub use control::EngineControl;
 pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
 pub use listen::hosts;
-pub use purge::{Purge, PurgeError, PurgeExtent, Purged};
+pub use purge::{Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
 /// an answer.
@@ -88,8 +89,17 @@ pub trait Control: Send + Sync + 'static {
     /// Problems that do not prevent answers, one line each.
     fn notes(&self) -> Vec<String>;
 
-    /// Purges the objects that `purge` names. Durable when it returns.
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
+    /// Finds the objects that `purge` names. Purges nothing.
+    ///
+    /// # Errors
+    /// If its path leads nowhere.
+    fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError>;
+
+    /// Purges what was resolved. Durable when it returns.
+    ///
+    /// # Errors
+    /// It could not be made durable.
+    fn purge<'a>(&'a self, purge: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
 }
 
 /// The state that the endpoints need.
@@ -117,8 +127,8 @@ pub struct Admin {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The hosts that it answers to.
     pub hosts: hosts::Hosts,
-    /// The token that a change must show; without one, changes are refused.
-    pub token: Option<Arc<Token>>,
+    /// The token that a change must show.
+    pub token: auth::AdminToken,
     /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes elsewhere before the public
     /// listener closes.
     pub draining: CancellationToken,

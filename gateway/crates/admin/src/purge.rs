@@ -9,11 +9,13 @@
 //! sends JSON.
 //!
 //! `{"paths": ["/a", "/b"], "prefixes": ["/c/"], "tags": ["post-17"], "host": …}` purges up to 10,000 at once. All are
-//! checked before the first is purged, and the answer comes when all are durable: `{"purged": 4, "known": 1, "no_route":
-//! []}` counts keys, prefixes and tags in buckets, then the keys of which anything was known, and names the paths that
-//! lead nowhere. It may be sent again.
+//! resolved before the first is purged: a path that no object can have (400) purges nothing. The answer comes when all are
+//! durable: `{"purged": 4, "known": 1, "no_route": []}` counts keys, prefixes and tags in buckets, then the keys of which
+//! anything was known, and names the paths that lead nowhere. It may be sent again.
 //!
 //! `"soft": true` makes stale what is otherwise removed.
+
+use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
@@ -21,11 +23,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::consume_budget;
 
 use super::Admin;
 use super::ask::{self, Refusal};
 use super::place::{self, PlaceError};
-use tidegate_engine::PurgeKind;
+use tidegate_engine::{PurgeKind, ReadContext, Scope};
 use tidegate_plan::tags::Tag;
 
 /// The longest body: ten thousand paths of ordinary length.
@@ -57,6 +60,18 @@ pub enum PurgeExtent {
     Prefix(String),
     /// Every object that has the tag, in the buckets of the host's routes.
     Tag(Tag),
+}
+
+/// A purge in a bucket.
+pub type PurgeTarget = (Arc<ReadContext>, Scope);
+
+/// A purge whose objects are found.
+#[derive(Debug, Clone)]
+pub struct ResolvedPurge {
+    /// As it was requested.
+    pub purge: Purge,
+    /// The purges in buckets that it means.
+    pub targets: Vec<PurgeTarget>,
 }
 
 /// The result of a purge.
@@ -186,25 +201,37 @@ pub(super) async fn purge(
     }
 }
 
-/// Purges all of them, each as if it came alone.
+/// Purges all of them, each as if it came alone, unless a path is one that no object can have.
 async fn purge_many(admin: &Admin, purges: Vec<Purge>) -> Response {
     let count = purges.len();
-    let all = purges.into_iter().map(|purge| {
+    let (mut resolved, mut no_route) = (Vec::new(), Vec::new());
+    for purge in purges {
+        match admin.control.resolve(&purge) {
+            Ok(one) => resolved.push(one),
+            Err(PlaceError::NoRoute) => no_route.push(purge.name().to_owned()),
+            Err(error) => {
+                let why = format!("{}: {error}\n", purge.name().escape_debug());
+                return (error.status(), why).into_response();
+            }
+        }
+        // Ten thousand paths for many hosts are work for a while.
+        consume_budget().await;
+    }
+    let all = resolved.into_iter().map(|one| {
         let control = admin.control.clone();
         async move {
-            let done = control.purge(&purge).await;
-            (purge, done)
+            let done = control.purge(&one).await;
+            (one.purge, done)
         }
     });
     let mut all = stream::iter(all).buffer_unordered(AT_ONCE);
-    let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
+    let (mut purged, mut known) = (0, 0);
     while let Some((purge, done)) = all.next().await {
         match done {
             Ok(done) => {
                 purged += done.names.len();
                 known += done.known;
             }
-            Err(PurgeError::Place(PlaceError::NoRoute)) => no_route.push(purge.name().to_owned()),
             Err(error) => return refusal(&purge, &error),
         }
     }
@@ -216,9 +243,10 @@ impl Admin {
     /// Purges the objects that `purge` names, and logs it. Durable when it returns.
     ///
     /// # Errors
-    /// Those of [`Control::purge`](super::Control::purge).
+    /// Those of [`Control::resolve`](super::Control::resolve) and [`Control::purge`](super::Control::purge).
     pub async fn purge(&self, purge: &Purge) -> Result<Purged, PurgeError> {
-        let purged = self.control.purge(purge).await?;
+        let resolved = self.control.resolve(purge)?;
+        let purged = self.control.purge(&resolved).await?;
         tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
         Ok(purged)
     }

@@ -1,7 +1,6 @@
 //! The endpoints over real sockets, against a scripted gateway.
 
 use std::io::{Read, Write};
-use std::sync::Mutex;
 
 use axum::body::Body;
 use axum::extract::Path;
@@ -11,65 +10,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt as _;
 
+use super::auth::AdminToken;
 use super::place::PlaceError;
 use super::*;
-use tidegate_plan::Listen;
+use tidegate_plan::{Listen, Token};
 
 pub(super) mod bucket;
 mod hostile;
 mod purges;
+mod told;
+
 use tidegate_socket::Listener;
-
-/// A gateway that is as ready as the test says and records the purges.
-#[derive(Default)]
-pub(super) struct Told {
-    missing: Mutex<Vec<String>>,
-    notes: Mutex<Vec<String>>,
-    fails: Mutex<Option<PurgeError>>,
-    purged: Mutex<Vec<Purge>>,
-}
-
-impl Control for Told {
-    fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>> {
-        let missing = self.missing.lock().expect("not poisoned").clone();
-        Box::pin(async move {
-            if missing.iter().any(|line| line == "hang") {
-                std::future::pending::<()>().await;
-            }
-            if missing.is_empty() {
-                Ok(())
-            } else {
-                Err(missing)
-            }
-        })
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.notes.lock().expect("not poisoned").clone()
-    }
-
-    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
-        self.purged
-            .lock()
-            .expect("not poisoned")
-            .push(purge.clone());
-        let fails = self.fails.lock().expect("not poisoned").clone();
-        Box::pin(async move { fails.map_or_else(|| Ok(scripted(purge)), Err) })
-    }
-}
-
-/// Returns one name; each path is known.
-fn scripted(purge: &Purge) -> Purged {
-    let (name, known) = match &purge.extent {
-        PurgeExtent::Path(path) => (path.clone(), 1),
-        PurgeExtent::Prefix(path) => (path.clone(), 0),
-        PurgeExtent::Tag(tag) => (tag.to_string(), 0),
-    };
-    Purged {
-        names: vec![name],
-        known,
-    }
-}
+use told::Told;
 
 /// The endpoints over scripted parts, without sockets.
 pub(super) struct Parts {
@@ -128,7 +80,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
         writers: None,
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
         hosts: hosts::Hosts::default(),
-        token: token.and_then(Token::new).map(Arc::new),
+        token: AdminToken::new(token.and_then(Token::new)),
         draining: CancellationToken::new(),
     };
     Parts {

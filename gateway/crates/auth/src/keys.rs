@@ -1,12 +1,12 @@
 //! The keys of JWTs, out of a file or from a URL: loaded at the start, and again when they change.
 //!
-//! A file is looked at every few seconds. A URL is fetched now and then, and once for a token that names an unknown key:
+//! A file has to be a key set when a configuration comes into force, and is looked at every few seconds. A URL is fetched now and then, and once for a token that names an unknown key:
 //! at most every [`MIN_INTERVAL`], whatever clients send. If keys cannot be had, those before them stay for [`MAX_AGE`].
 
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT, USER_AGENT};
@@ -49,51 +49,113 @@ pub enum JwksLocation {
 #[derive(Debug)]
 pub struct KeySource {
     loader: Arc<Loader>,
-    task: JoinHandle<()>,
+    /// Runs once keys were put in force.
+    task: OnceLock<JoinHandle<()>>,
 }
+
+/// The keys that a source has next, which are not in force yet.
+#[derive(Debug, Clone)]
+pub struct PreparedKeys {
+    fixed: Option<KeySet>,
+    /// The set out of the source's file, if it has one.
+    file: Option<FileKeys>,
+}
+
+/// The text of a file that is a key set.
+#[derive(Debug, Clone)]
+pub struct FileKeys {
+    text: Vec<u8>,
+    /// The file's time and size before it was read.
+    seen: Option<(SystemTime, u64)>,
+}
+
+/// The error of a file that is no key set. It has no part of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyFileError(String);
 
 impl Drop for KeySource {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+impl FileKeys {
+    /// Reads a key set.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no key set.
+    pub fn read(path: &Path) -> Result<Self, KeyFileError> {
+        let seen = stamp(path);
+        let text = read_file(path).map_err(KeyFileError)?;
+        match KeySet::from_jwks(&text, true) {
+            Ok(_) => Ok(Self { text, seen }),
+            Err(error) => Err(KeyFileError(format!("{}: {error}", path.display()))),
+        }
     }
 }
 
 impl KeySource {
-    /// Loads the keys of the access of this name, from a URL in the background; `fixed` are in force beside them. A set
-    /// that cannot be had is no error: it is logged and counted, and there are no others.
+    /// Returns the source of the access of this name. It has no keys, fetches none and counts nothing before
+    /// [`KeySource::apply`].
     ///
     /// # Errors
     /// The URL can never be fetched.
-    pub fn start(
+    pub fn new(
         access: &str,
         location: JwksLocation,
-        fixed: Option<KeySet>,
         metrics: &Metrics,
     ) -> Result<Self, ClientError> {
         let client = match &location {
             JwksLocation::File(_) => None,
             JwksLocation::Url(uri, _) => Some(client_for(uri)?),
         };
-        let mut loader = Loader {
+        let loader = Loader {
             access: access.into(),
-            keys: Arc::new(JwtKeys::new(fixed, client.is_some())),
+            keys: Arc::new(JwtKeys::new(None, client.is_some())),
             client,
             location,
             metrics: metrics.clone(),
             state: Mutex::default(),
         };
-        metrics.set_keys(&loader.access, loader.keys.len());
-        if let JwksLocation::File(path) = &loader.location {
-            let mut state = State {
-                seen: stamp(path),
-                ..State::default()
-            };
-            loader.take(&mut state, read_file(path));
-            loader.state = Mutex::new(state);
+        Ok(Self {
+            loader: Arc::new(loader),
+            task: OnceLock::new(),
+        })
+    }
+
+    /// Returns whether its keys come from there.
+    #[must_use]
+    pub fn is_at(&self, location: &JwksLocation) -> bool {
+        self.loader.location == *location
+    }
+
+    /// Reads its file, if it has one; `fixed` are to be in force beside the set. Changes nothing.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no key set.
+    pub fn prepare(&self, fixed: Option<KeySet>) -> Result<PreparedKeys, KeyFileError> {
+        let file = match &self.loader.location {
+            JwksLocation::File(path) => Some(FileKeys::read(path)?),
+            JwksLocation::Url(..) => None,
+        };
+        Ok(PreparedKeys { fixed, file })
+    }
+
+    /// Puts prepared keys in force, and keeps them up to date from now on. A set that was fetched stays. One that cannot be
+    /// fetched is no error: it is logged and counted.
+    pub fn apply(&self, prepared: PreparedKeys) {
+        let loader = &self.loader;
+        loader.keys.replace_fixed(prepared.fixed);
+        // A file that is being read again just now needs not be taken.
+        if let (Some(file), Ok(mut state)) = (prepared.file, loader.state.try_lock()) {
+            state.seen = file.seen;
+            loader.take(&mut state, Ok(file.text));
         }
-        let loader = Arc::new(loader);
-        let task = tokio::spawn(loader.clone().run());
-        Ok(Self { loader, task })
+        loader.metrics.set_keys(&loader.access, loader.keys.len());
+        self.task.get_or_init(|| tokio::spawn(loader.clone().run()));
     }
 
     /// Returns the keys in force.

@@ -12,6 +12,6 @@ mod metrics;
 mod server;
 
 pub use client::ClientError;
-pub use keys::{JwksLocation, KeySource};
+pub use keys::{FileKeys, JwksLocation, KeyFileError, KeySource, PreparedKeys};
 pub use metrics::Metrics;
 pub use server::{Answer, AuthServer, AuthSettings, Question};

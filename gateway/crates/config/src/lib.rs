@@ -38,6 +38,7 @@ pub use environment::Environment;
 pub use overrides::Overrides;
 pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
+pub use secret::all::{NamedSecret, SecretUse};
 pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Acme, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,

@@ -10,6 +10,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use super::Environment;
 
+pub(super) mod all;
+
 /// A secret, or its location: `"literal"`, `{ env = "NAME" }` or `{ file = "PATH" }`.
 ///
 /// It is read when it is needed, not when the configuration is. `Debug` shows `[secret]`, and there is neither

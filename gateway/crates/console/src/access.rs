@@ -51,8 +51,8 @@ impl Console {
     /// Returns the way in which a request is admitted, by its headers. A request for a live part does not count as a use of
     /// its session, because an open page sends it without its reader.
     fn admit(&self, path: &str, headers: &HeaderMap) -> Option<Admitted> {
-        let shows_token = |token: &tidegate_plan::Token| token.is_shown_by(headers);
-        if self.admin.token.as_deref().is_some_and(shows_token) {
+        let token = self.admin.token.in_force();
+        if token.is_some_and(|token| token.is_shown_by(headers)) {
             return Some(Admitted::Token);
         }
         if headers.contains_key(header::AUTHORIZATION) {

@@ -90,10 +90,10 @@ impl Console {
     pub fn new(parts: ConsoleParts, guesses: Guesses) -> Self {
         Self {
             sampler: Sampler::new(parts.admin.clone(), parts.state),
+            sessions: Arc::new(Sessions::new(parts.admin.token.clone())),
             admin: parts.admin,
             gateway: parts.gateway,
             readiness: Arc::default(),
-            sessions: Arc::default(),
             pages: Arc::default(),
             versions: Arc::default(),
             doctor: Arc::default(),

@@ -67,7 +67,8 @@ mod tests {
     use super::*;
 
     use futures_core::future::BoxFuture;
-    use tidegate_admin::{Purge, PurgeError, Purged};
+    use tidegate_admin::place::PlaceError;
+    use tidegate_admin::{Purge, PurgeError, Purged, ResolvedPurge};
     use tokio::task::yield_now;
     use tokio::time::advance;
 
@@ -83,7 +84,11 @@ mod tests {
             Vec::new()
         }
 
-        fn purge<'a>(&'a self, _: &'a Purge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+        fn resolve(&self, _: &Purge) -> Result<ResolvedPurge, PlaceError> {
+            Err(PlaceError::NoRoute)
+        }
+
+        fn purge<'a>(&'a self, _: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
             Box::pin(std::future::pending())
         }
     }

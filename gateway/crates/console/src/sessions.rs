@@ -1,7 +1,7 @@
 //! The sessions of browsers: made by the admin token, kept in memory, bounded in number and time.
 //!
 //! A session's cookie is a random value of which only a hash is kept. Each session has a CSRF token of its own, which
-//! every change has to show. A restart ends all sessions.
+//! every change has to show. A restart ends all sessions, and so does another admin token.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,7 +17,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
 use crate::sampler::unix_time;
-use tidegate_plan::hex;
+use tidegate_admin::auth::AdminToken;
+use tidegate_plan::{Token, hex};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The name of the cookie.
@@ -48,8 +49,12 @@ pub struct SessionInfo {
 }
 
 /// All sessions.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<Table>);
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    /// The token with which sessions are opened.
+    token: AdminToken,
+    table: Mutex<Table>,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -61,6 +66,8 @@ struct Session {
     id: u64,
     hash: Vec<u8>,
     csrf: CsrfToken,
+    /// The admin token with which it was opened: another one ends it.
+    opened_with: Token,
     browser: String,
     began: Instant,
     began_at: f64,
@@ -147,15 +154,28 @@ impl Session {
 }
 
 impl Sessions {
+    /// Returns no sessions, which are opened with `token`.
+    pub(crate) fn new(token: AdminToken) -> Self {
+        Self {
+            token,
+            table: Mutex::default(),
+        }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
-        let mut table = self.0.lock().recover();
-        let lives = |one: &Session| one.used.elapsed() < MAX_IDLE && one.began.elapsed() < MAX_AGE;
+        let mut table = self.table.lock().recover();
+        let token = self.token.in_force();
+        let lives = |one: &Session| {
+            let is_young = one.used.elapsed() < MAX_IDLE && one.began.elapsed() < MAX_AGE;
+            is_young && token.as_ref() == Some(&one.opened_with)
+        };
         table.all.retain(lives);
         table
     }
 
-    /// Begins a session; returns the value of its cookie. `None`: the system has no random numbers.
-    pub(crate) fn begin(&self, browser: &str) -> Option<String> {
+    /// Begins a session for a browser that has shown this token; returns the value of its cookie. `None`: the system has
+    /// no random numbers.
+    pub(crate) fn begin(&self, browser: &str, opened_with: Token) -> Option<String> {
         let (cookie, csrf) = (hex(&random()?), CsrfToken(random()?));
         let mut table = self.table();
         table.last += 1;
@@ -167,6 +187,7 @@ impl Sessions {
             id: table.last,
             hash: hash(&cookie),
             csrf,
+            opened_with,
             browser: browser
                 .chars()
                 .filter(|c| !c.is_control())
@@ -195,7 +216,8 @@ impl Sessions {
         self.table().by_cookie(headers).map(|found| found.own())
     }
 
-    /// Returns whether a session lives. Ends it if it was idle for too long, or is too old.
+    /// Returns whether a session lives. Ends it if it was idle for too long, is too old, or was opened with another token
+    /// than that in force.
     pub(crate) fn lives(&self, id: u64) -> bool {
         self.table().all.iter().any(|one| one.id == id)
     }
@@ -294,10 +316,43 @@ mod tests {
         HeaderMap::from_iter([(COOKIE, line.parse().expect("a value"))])
     }
 
+    fn token(text: &str) -> Token {
+        Token::new(text).expect("a token")
+    }
+
+    /// Returns no sessions, which are opened with the token `s3cret`.
+    fn sessions() -> Sessions {
+        Sessions::new(AdminToken::new(Some(token("s3cret"))))
+    }
+
+    fn begin(sessions: &Sessions, browser: &str) -> String {
+        let cookie = sessions.begin(browser, token("s3cret"));
+        cookie.expect("random numbers")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_ends_with_the_token_that_opened_it() {
+        let sessions = sessions();
+        let cookie = begin(&sessions, "");
+        let own = sessions.look_up(&shows(&cookie)).expect("it is there");
+        let ended = sessions.end_of(own.id);
+        sessions.token.replace(Some(token("s3cret")));
+        assert!(sessions.lives(own.id), "the same token");
+        sessions.token.replace(Some(token("other")));
+        assert!(!sessions.lives(own.id) && ended.is_cancelled());
+        assert!(sessions.find(&shows(&cookie)).is_none());
+        let late = begin(&sessions, "");
+        assert!(sessions.find(&shows(&late)).is_none(), "its login was late");
+        let cookie = sessions.begin("", token("other")).expect("random numbers");
+        assert!(sessions.find(&shows(&cookie)).is_some());
+        sessions.token.replace(None);
+        assert_eq!(sessions.list(None), []);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_session_lasts_while_it_is_used() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin("Firefox\n").expect("random numbers");
+        let sessions = sessions();
+        let cookie = begin(&sessions, "Firefox\n");
         let own = sessions.find(&shows(&cookie)).expect("it is there");
         let csrf = own.csrf();
         assert!(own.is_shown(&csrf) && !own.is_shown("") && !own.is_shown(&cookie));
@@ -327,20 +382,20 @@ mod tests {
             sessions.find(&shows(&cookie)).is_none(),
             "seven days are over"
         );
-        let cookie = sessions.begin("").expect("random numbers");
+        let cookie = begin(&sessions, "");
         tokio::time::advance(MAX_IDLE).await;
         assert!(sessions.find(&shows(&cookie)).is_none(), "it was idle");
     }
 
     #[tokio::test(start_paused = true)]
     async fn sessions_are_bounded_and_can_be_ended() {
-        let sessions = Sessions::default();
-        let first = sessions.begin("").expect("random numbers");
-        let second = sessions.begin("").expect("random numbers");
+        let sessions = sessions();
+        let first = begin(&sessions, "");
+        let second = begin(&sessions, "");
         for _ in 2..=MAX_SESSIONS {
             tokio::time::advance(Duration::from_secs(1)).await;
             assert!(sessions.find(&shows(&first)).is_some());
-            sessions.begin("").expect("random numbers");
+            begin(&sessions, "");
         }
         assert_eq!(sessions.list(None).len(), MAX_SESSIONS);
         assert!(
@@ -354,8 +409,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_look_at_a_session_does_not_keep_it() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin("").expect("random numbers");
+        let sessions = sessions();
+        let cookie = begin(&sessions, "");
         let own = sessions.look_up(&shows(&cookie)).expect("it is there");
         let ended = sessions.end_of(own.id);
         for _ in 0..7 {
@@ -371,8 +426,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_message_is_told_once() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin("").expect("random numbers");
+        let sessions = sessions();
+        let cookie = begin(&sessions, "");
         let id = sessions.find(&shows(&cookie)).expect("there").id;
         let message = Message {
             text: "done".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use tidegate_cache::Record;
 use tidegate_origin::Origin;
@@ -18,8 +18,8 @@ pub struct ReadContext {
     pub origin: Arc<dyn Origin>,
     /// The rules; they can be exchanged at run time.
     pub profile: ArcSwap<Profile>,
-    /// The events that confirm its versions; `None`: only the bucket's answers do.
-    pub events: Option<EventCoverage>,
+    /// The events that confirm its versions, which can be exchanged at run time; `None`: only the bucket's answers do.
+    pub events: ArcSwapOption<EventCoverage>,
 }
 
 /// The events of a bucket, as a route uses them.
@@ -82,7 +82,7 @@ impl ReadContext {
         Self {
             origin,
             profile: ArcSwap::from_pointee(profile),
-            events: None,
+            events: ArcSwapOption::empty(),
         }
     }
 
@@ -103,6 +103,7 @@ impl ReadContext {
     /// Returns what events prove at present.
     pub(crate) fn event_span(&self) -> EventSpan {
         self.events
+            .load()
             .as_ref()
             .map_or(EventSpan::NONE, |events| EventSpan {
                 proof: **events.subscription.0.load(),

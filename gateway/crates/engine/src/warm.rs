@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use futures_util::{TryStreamExt, stream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -303,7 +304,7 @@ fn at_first_use(source: &ReadContext) -> ReadContext {
         profile.disk = DiskUse::First;
     }
     ReadContext {
-        events: source.events.clone(),
+        events: ArcSwapOption::new(source.events.load_full()),
         ..ReadContext::new(source.origin.clone(), profile)
     }
 }

@@ -32,7 +32,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::http::request::Parts;
@@ -42,6 +42,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
+use tidegate_plan::LogRate;
 use tidegate_socket::{Connection, Listener, Peer};
 use tidegate_telemetry::trace::{self, Tracer};
 use tidegate_write::WritePath;
@@ -100,6 +101,8 @@ pub struct Frontend {
     metrics: Arc<Metrics>,
     client_memory: Arc<ClientMemory>,
     tokens: Arc<TokenGuard>,
+    /// The purges that were refused to addresses that may not purge.
+    purge_refusals: Mutex<LogRate>,
     /// The start of the time by which limits count.
     started: Instant,
     /// Begins traces; `None`: there are none.
@@ -158,6 +161,7 @@ impl Frontend {
             metrics,
             client_memory,
             tokens: Arc::new(TokenGuard::new()),
+            purge_refusals: Mutex::default(),
             started: Instant::now(),
             tracer: None,
         }
@@ -222,11 +226,17 @@ fn find_route<'s, 'p>(
     parts: &'p Parts,
     max_uri_bytes: usize,
 ) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
-    let target = parts.uri.path_and_query();
-    if target.map_or(0, |text| text.as_str().len()) > max_uri_bytes {
-        return Err(RequestError::Target);
-    }
+    check_target(parts, max_uri_bytes)?;
     Ok(routes.find(host(parts)?, parts.uri.path()))
+}
+
+/// Checks the length of a request's target.
+fn check_target(parts: &Parts, max_uri_bytes: usize) -> Result<(), RequestError> {
+    let target = parts.uri.path_and_query();
+    match target.map_or(0, |text| text.as_str().len()) > max_uri_bytes {
+        true => Err(RequestError::Target),
+        false => Ok(()),
+    }
 }
 
 /// Returns the answer to a stream beyond the limit. It has no body, which would wait for the client as well.
@@ -291,7 +301,9 @@ impl Handler for Frontend {
                 let written = self.write((&parts, sent), address.counted, max_uri_bytes);
                 Box::pin(trace::within(record.span(), written)).await
             }
-            _ if self.takes_purge(&parts.method) => Box::pin(self.purge(&parts, address)).await,
+            _ if self.takes_purge(&parts.method) => {
+                Box::pin(self.purge(&parts, address, max_uri_bytes)).await
+            }
             false => {
                 let (started, client) = (record.started(), (address, &peer));
                 match record.span() {

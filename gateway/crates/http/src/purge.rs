@@ -17,7 +17,6 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::Frontend;
 use crate::body::Content;
 use crate::body::pieces::Pieces;
 use crate::client_address::ClientAddress;
@@ -25,9 +24,11 @@ use crate::reply::Reply;
 use crate::request::host;
 use crate::request_error::RequestError;
 use crate::routes::RouteSet;
+use crate::{Frontend, check_target};
 use tidegate_access::without_signature;
 use tidegate_engine::{PurgeKind, ReadContext, Scope};
 use tidegate_plan::tags::{MAX_TAGS, Tag, split_tags};
+use tidegate_telemetry::locks::Recover as _;
 
 static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
 
@@ -58,17 +59,41 @@ impl Frontend {
     }
 
     /// Answers one `PURGE`. The purge is durable before the answer.
-    pub(crate) async fn purge(&self, parts: &Parts, address: ClientAddress) -> Reply {
-        let path = without_signature(parts.uri.path());
-        match self.purge_path(parts, address).await {
+    pub(crate) async fn purge(
+        &self,
+        parts: &Parts,
+        address: ClientAddress,
+        max_uri_bytes: usize,
+    ) -> Reply {
+        let purged = match check_target(parts, max_uri_bytes) {
+            Ok(()) => self.purge_path(parts, address).await,
+            Err(error) => return Reply::error(&error, Duration::ZERO, &parts.method),
+        };
+        match purged {
             Ok(purged) => {
+                let path = without_signature(parts.uri.path());
                 tracing::info!(%path, purged, client = ?address.counted, "purged");
                 done(purged)
             }
             Err(error) => {
-                tracing::warn!(%path, client = ?address.counted, ?error, "purge refused");
+                self.log_refusal(parts, address, &error);
                 Reply::error(&error, Duration::ZERO, &parts.method)
             }
+        }
+    }
+
+    /// Logs a purge that was refused; of those of addresses that may not purge, which are anyone's, a few.
+    fn log_refusal(&self, parts: &Parts, address: ClientAddress, error: &RequestError) {
+        let count = match error {
+            RequestError::PurgeRefused => {
+                let mut rate = self.purge_refusals.lock().recover();
+                rate.record(self.started.elapsed())
+            }
+            _ => Some(1),
+        };
+        if let Some(count) = count {
+            let path = without_signature(parts.uri.path());
+            tracing::warn!(%path, client = ?address.counted, ?error, count, "purge refused");
         }
     }
 

@@ -27,7 +27,7 @@ pub use object::{KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
 pub use object::{folder, key, media_type, tags, tree, version};
 pub use profile::Profile;
 pub use request::{
-    AcceptedCodings, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,
+    AcceptedCodings, Coding, LogRate, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,
     is_same_secret,
 };
 pub use request::{digest, precondition, route, wrong_tokens};

@@ -2,6 +2,7 @@
 
 mod coding;
 pub mod digest;
+mod log_rate;
 pub mod precondition;
 mod ranges;
 pub mod route;
@@ -10,6 +11,7 @@ mod token;
 pub mod wrong_tokens;
 
 pub use coding::{AcceptedCodings, Coding};
+pub use log_rate::LogRate;
 pub use ranges::{MAX_RANGES, Ranges, Selection};
 pub use secret::is_same_secret;
 pub use token::{MIN_TOKEN, ShortToken, Token};

@@ -47,6 +47,7 @@ fn config(old: &Config, new: &Config, live: LiveKeys) -> Config {
         tls: new.tls,
         admin: Admin {
             listen: new.admin.listen,
+            token: new.admin.token,
             ..old.admin.clone()
         },
         ..old.clone()

@@ -8,7 +8,7 @@ use http::Uri;
 
 use crate::app::settings;
 use tidegate_access::{Access, JwtKeys, JwtRules, KeySet};
-use tidegate_auth::{AuthServer, AuthSettings, JwksLocation, KeySource, Metrics};
+use tidegate_auth::{AuthServer, AuthSettings, JwksLocation, KeySource, Metrics, PreparedKeys};
 use tidegate_config::{Config, Environment, Jwt};
 use tidegate_http::RouteAccess;
 
@@ -16,8 +16,10 @@ use tidegate_http::RouteAccess;
 #[derive(Debug, Clone, Default)]
 pub(in crate::app) struct Accesses {
     by_name: HashMap<String, RouteAccess>,
-    /// The sources of keys, with the settings that they were made for.
-    sources: HashMap<String, (Jwt, Arc<KeySource>)>,
+    /// The sources of keys.
+    sources: HashMap<String, Arc<KeySource>>,
+    /// Their keys, which are not in force yet.
+    prepared: Vec<(Arc<KeySource>, PreparedKeys)>,
     metrics: Metrics,
 }
 
@@ -38,8 +40,16 @@ impl Accesses {
         self.by_name.get(name).cloned()
     }
 
-    /// Returns the accesses of another configuration. A key set of a URL that stays is not fetched anew; files are read
-    /// again, and the answers that servers have given are forgotten.
+    /// Puts the keys in force.
+    pub(in crate::app) fn apply_keys(&mut self) {
+        for (source, keys) in self.prepared.drain(..) {
+            source.apply(keys);
+        }
+    }
+
+    /// Returns the accesses of another configuration, whose keys are not in force before [`Accesses::apply_keys`]. A key set
+    /// whose URL and `refresh` stay is not fetched anew; files are read again, and the answers that servers have given are
+    /// forgotten.
     pub(in crate::app) fn rebuild(
         &self,
         config: &Config,
@@ -47,7 +57,7 @@ impl Accesses {
     ) -> anyhow::Result<Self> {
         let mut next = Self::new(&self.metrics);
         for (name, access) in &config.access {
-            let made = self.access(name, access, env, &mut next.sources);
+            let made = self.access(name, access, env, &mut next);
             let made = made.with_context(|| format!("access `{name}`"))?;
             next.by_name.insert(name.clone(), made);
         }
@@ -59,15 +69,12 @@ impl Accesses {
         name: &str,
         access: &tidegate_config::Access,
         env: &Environment,
-        sources: &mut HashMap<String, (Jwt, Arc<KeySource>)>,
+        next: &mut Self,
     ) -> anyhow::Result<RouteAccess> {
         let mut rules = settings::access_rules(access, env)?;
         let mut source = None;
         if let Some(jwt) = &access.jwt {
-            let (keys, found) = self.keys(name, jwt, env).context("`jwt`")?;
-            if let Some(found) = &found {
-                sources.insert(name.to_owned(), (jwt.clone(), found.clone()));
-            }
+            let (keys, found) = self.keys(name, jwt, env, next).context("`jwt`")?;
             rules.jwt = Some(jwt_rules(jwt, keys));
             source = found;
         }
@@ -88,7 +95,13 @@ impl Accesses {
         })
     }
 
-    fn keys(&self, name: &str, jwt: &Jwt, env: &Environment) -> anyhow::Result<Keys> {
+    fn keys(
+        &self,
+        name: &str,
+        jwt: &Jwt,
+        env: &Environment,
+        next: &mut Self,
+    ) -> anyhow::Result<Keys> {
         let secret = jwt.secret.as_ref().map(|secret| {
             let secret = secret.resolve(env)?;
             Ok::<_, anyhow::Error>(KeySet::shared(&secret)?)
@@ -97,19 +110,18 @@ impl Accesses {
         let Some(jwks) = jwt.jwks.as_deref() else {
             return Ok((Arc::new(JwtKeys::new(secret, false)), None));
         };
-        let kept = self.sources.get(name);
-        let kept = kept.filter(|(old, _)| jwt.is_fetched() && jwt.secret.is_none() && old == jwt);
-        let source = match kept {
-            Some((_, source)) => source.clone(),
-            None => {
-                let location = match jwt.is_fetched() {
-                    true => JwksLocation::Url(jwks.parse::<Uri>()?, jwt.refresh.into()),
-                    false => JwksLocation::File(jwks.into()),
-                };
-                let started = KeySource::start(name, location, secret, &self.metrics);
-                Arc::new(started.context("`jwks`")?)
-            }
+        let location = match jwt.is_fetched() {
+            true => JwksLocation::Url(jwks.parse::<Uri>()?, jwt.refresh.into()),
+            false => JwksLocation::File(jwks.into()),
         };
+        let kept = self.sources.get(name);
+        let source = match kept.filter(|source| source.is_at(&location)) {
+            Some(kept) => kept.clone(),
+            None => Arc::new(KeySource::new(name, location, &self.metrics).context("`jwks`")?),
+        };
+        let prepared = source.prepare(secret).context("`jwks`")?;
+        next.prepared.push((source.clone(), prepared));
+        next.sources.insert(name.to_owned(), source.clone());
         Ok((source.keys(), Some(source)))
     }
 }
@@ -124,5 +136,38 @@ fn jwt_rules(jwt: &Jwt, keys: Arc<JwtKeys>) -> JwtRules {
         cookie: jwt.cookie.clone(),
         query: (!jwt.query.is_empty()).then(|| jwt.query.clone()),
         skew: jwt.skew.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_source_of_keys_stays_while_its_place_does() {
+        let env = Environment::default();
+        let config = |jwt: &str| {
+            let text = format!(
+                "[[origin]]\nname = \"o\"\nbucket = \"b\"\n[access.members.jwt]\n{jwt}\n\
+                 issuer = \"i\"\naudience = \"a\"\n"
+            );
+            let loaded = tidegate_config::parse("t.toml", &text, &env);
+            loaded.expect("it is right").config
+        };
+        let url = "jwks = \"http://127.0.0.1:9/keys\"";
+        let secret = "a".repeat(32);
+        let none = Accesses::default();
+        let old = none.rebuild(&config(url), &env).expect("right");
+        for (jwt, stays) in [
+            (url.to_owned(), true),
+            (format!("{url}\nskew = \"5s\"\ncookie = \"c\""), true),
+            (format!("{url}\nsecret = \"{secret}\""), true),
+            (format!("{url}\nrefresh = \"1m\""), false),
+            (url.replace("keys", "others"), false),
+        ] {
+            let new = old.rebuild(&config(&jwt), &env).expect("right");
+            let [before, now] = [&old, &new].map(|all| &all.sources["members"]);
+            assert_eq!(Arc::ptr_eq(before, now), stays, "{jwt}");
+        }
     }
 }

@@ -209,7 +209,8 @@ async fn key_server() -> Desk {
 fn jwt_access(desk: &Desk) -> RouteAccess {
     let uri = format!("http://{}/jwks.json", desk.address);
     let location = JwksLocation::Url(uri.parse().expect("a URL"), Duration::from_secs(300));
-    let source = KeySource::start("jwt", location, None, &Metrics::default()).expect("a client");
+    let source = KeySource::new("jwt", location, &Metrics::default()).expect("a client");
+    source.apply(source.prepare(None).expect("no file"));
     let rules = Access::new(Rules {
         jwt: Some(JwtRules {
             keys: source.keys(),

@@ -1,8 +1,8 @@
 //! The keys that verify JWTs: a shared secret, or a JWK set (RFC 7517).
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use jsonwebtoken::jwk::{
@@ -12,6 +12,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
 
 use super::provider;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The fewest bytes of a shared secret (RFC 7518, 3.2).
 pub const MIN_JWT_SECRET: usize = 32;
@@ -56,7 +57,7 @@ impl fmt::Debug for JwtKey {
 }
 
 /// The keys of a set that can be used. A key has one algorithm, whatever a token names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct KeySet {
     keys: Vec<JwtKey>,
     /// Differs between all sets of the process.
@@ -188,10 +189,16 @@ fn read_key(value: serde_json::Value, secret: bool) -> Option<JwtKey> {
 /// The keys in force, which are exchanged while requests are judged.
 #[derive(Debug)]
 pub struct JwtKeys {
-    /// Those that stay.
-    fixed: Option<KeySet>,
+    parts: Mutex<KeyParts>,
+    /// All of them.
     set: ArcSwapOption<KeySet>,
     can_refresh: bool,
+}
+
+#[derive(Debug, Default)]
+struct KeyParts {
+    fixed: Option<KeySet>,
+    loaded: Option<KeySet>,
 }
 
 impl JwtKeys {
@@ -200,20 +207,29 @@ impl JwtKeys {
     #[must_use]
     pub fn new(fixed: Option<KeySet>, can_refresh: bool) -> Self {
         let keys = Self {
-            fixed,
+            parts: Mutex::default(),
             set: ArcSwapOption::empty(),
             can_refresh,
         };
-        keys.replace(None);
+        keys.replace_fixed(fixed);
         keys
     }
 
     /// Puts other keys in force beside the fixed ones. What older keys have verified is verified anew.
-    pub fn replace(&self, set: Option<KeySet>) {
-        let fixed = self.fixed.iter().flat_map(|set| set.keys.iter().cloned());
-        let keys: Vec<_> = fixed
-            .chain(set.into_iter().flat_map(|set| set.keys))
-            .collect();
+    pub fn replace(&self, loaded: Option<KeySet>) {
+        self.change(|parts| parts.loaded = loaded);
+    }
+
+    /// Puts other fixed keys in force, as [`JwtKeys::replace`] does for those beside them.
+    pub fn replace_fixed(&self, fixed: Option<KeySet>) {
+        self.change(|parts| parts.fixed = fixed);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut KeyParts)) {
+        let mut parts = self.parts.lock().recover();
+        change(&mut parts);
+        let sets = parts.fixed.iter().chain(&parts.loaded);
+        let keys: Vec<_> = sets.flat_map(|set| set.keys.iter().cloned()).collect();
         let set = (!keys.is_empty()).then(|| Arc::new(KeySet::new(keys)));
         self.set.store(set);
     }

@@ -95,6 +95,16 @@ async fn purges_many_at_once() {
 }
 
 #[tokio::test]
+async fn a_bad_path_among_many_purges_nothing() {
+    let t = start(Some("s3cret")).await;
+    let lists = json!({ "paths": ["/x", "/a/../b", "/y"] }).to_string();
+    let answer = t.ask("POST /purge", TOKEN, &lists).await;
+    assert_eq!(status(&answer), 400);
+    assert!(answer.ends_with("\r\n\r\n/a/../b: dots\n"), "{answer}");
+    assert_eq!(t.purged(), []);
+}
+
+#[tokio::test]
 async fn a_failed_purge_says_so() {
     let t = start(Some("s3cret")).await;
     for (error, expected) in [

@@ -1,3 +1,5 @@
+use prometheus_client::registry::Registry;
+
 use super::*;
 use crate::fake_server::{FakeServer, Says};
 
@@ -14,14 +16,25 @@ fn says_set(keys: usize) -> Says {
     Says::Text("200 OK".into(), set(keys))
 }
 
-fn of_url(uri: Uri) -> KeySource {
-    let location = JwksLocation::Url(uri, REFRESH);
-    KeySource::start("members", location, None, &Metrics::default()).expect("a client")
+fn source(location: JwksLocation, metrics: &Metrics) -> KeySource {
+    KeySource::new("members", location, metrics).expect("a client")
 }
 
-fn of_file(path: &Path) -> KeySource {
+fn of_url(uri: Uri) -> KeySource {
+    let source = source(JwksLocation::Url(uri, REFRESH), &Metrics::default());
+    source.apply(source.prepare(None).expect("no file"));
+    source
+}
+
+fn of_file(path: &Path) -> Result<KeySource, KeyFileError> {
     let location = JwksLocation::File(path.to_owned());
-    KeySource::start("members", location, None, &Metrics::default()).expect("no client")
+    let source = source(location, &Metrics::default());
+    source.apply(source.prepare(None)?);
+    Ok(source)
+}
+
+fn secret(text: &str) -> Option<KeySet> {
+    Some(KeySet::shared(&text.repeat(32)).expect("long"))
 }
 
 /// Lets time pass, while no timer of a request runs.
@@ -56,15 +69,47 @@ async fn keys_are_fetched_and_once_more_for_an_unknown_one() {
 async fn a_secret_beside_a_set_stays_without_it() {
     let server = FakeServer::start(Says::status("503 Service Unavailable")).await;
     let location = JwksLocation::Url(server.url("/"), REFRESH);
-    let secret = KeySet::shared("a shared secret of thirty-two and more").expect("long");
-    let source = KeySource::start("members", location, Some(secret), &Metrics::default());
-    let source = source.expect("a client");
+    let source = source(location, &Metrics::default());
+    source.apply(source.prepare(secret("a")).expect("no file"));
     source.refresh().await;
     assert_eq!(source.keys().len(), 1);
     server.say(says_set(2));
     later(MIN_INTERVAL).await;
     source.refresh().await;
     assert_eq!(source.keys().len(), 3);
+    // Another secret, or none, changes nothing of the set.
+    source.apply(source.prepare(secret("b")).expect("no file"));
+    assert_eq!(source.keys().len(), 3);
+    source.apply(source.prepare(None).expect("no file"));
+    assert_eq!(source.keys().len(), 2);
+}
+
+#[tokio::test]
+async fn keys_that_are_prepared_are_not_in_force_yet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    let mut registry = Registry::default();
+    let metrics = Metrics::default();
+    metrics.register(&mut registry);
+    let shown = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let source = source(JwksLocation::File(path.clone()), &metrics);
+    fs::write(&path, set(2)).expect("written");
+    let prepared = source.prepare(secret("a")).expect("a set");
+    assert_eq!((source.keys().len(), shown()), (0, Vec::new()));
+    source.apply(prepared);
+    let two = shown();
+    assert_eq!((source.keys().len(), two.len()), (3, 2), "{two:?}");
+    // The configuration after it is refused: its keys stay, and so does what is counted.
+    fs::write(&path, set(3)).expect("written");
+    source.prepare(None).expect("a set");
+    fs::write(&path, "{").expect("written");
+    source.prepare(None).expect_err("no set");
+    assert_eq!((source.keys().len(), shown()), (3, two));
 }
 
 #[tokio::test]
@@ -134,7 +179,7 @@ async fn a_file_is_read_again_when_it_has_changed() {
     let path = folder.path().join("jwks.json");
     let write = |text: &str| fs::write(&path, text).expect("written");
     write(&set(1));
-    let source = of_file(&path);
+    let source = of_file(&path).expect("a set");
     let keys = source.keys();
     assert_eq!(keys.len(), 1);
     for (text, expected) in [
@@ -156,7 +201,7 @@ async fn a_file_that_never_ends_is_none() {
     fs::write(&long, " ".repeat(MAX_BYTES) + &set(1)).expect("written");
     let none = folder.path().join("none.json");
     for path in [Path::new("/dev/zero"), folder.path(), &long, &none] {
-        let source = of_file(path);
-        assert_eq!(source.keys().len(), 0, "{path:?}");
+        let error = of_file(path).expect_err("no set").to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
     }
 }

@@ -6,9 +6,10 @@ use crate::Config;
 
 /// The sections and keys that are applied while the gateway runs, without the numbers of lists. A section stands for all
 /// keys in it.
-const LIVE: [&str; 15] = [
+const LIVE: [&str; 16] = [
     "access",
     "admin.listen",
+    "admin.token",
     "cache.budget",
     DISKS,
     "cache.memory",
@@ -114,7 +115,8 @@ mod tests {
             ("http.listen[0]", true),
             ("admin.listen", true),
             ("admin.listen.tls", true),
-            ("admin.token", false),
+            ("admin.token.file", true),
+            ("admin.hosts[0]", false),
             ("admin.listened", false),
             ("origin[0].bucket", true),
             ("hook[0].url", true),

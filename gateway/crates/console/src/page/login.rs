@@ -24,10 +24,10 @@ fn form(console: &Console, error: Option<&str>) -> Response {
     let main = html! {
         h1 { "Log in" }
         @if let Some(error) = error { div.message.error role="alert" { p { (error) } } }
-        @if console.admin.token.is_none() {
+        @if console.admin.token.in_force().is_none() {
             p {
                 "No admin token is configured, so there is nothing to log in with. Set " code { "admin.token" }
-                " in the configuration."
+                " in the configuration, and reload it."
             }
         } @else {
             form.login method="post" action="/console/login" {
@@ -58,12 +58,8 @@ pub(crate) async fn log_in(
     Form(form): Form<LoginForm>,
 ) -> Response {
     let shown = form.token.trim().as_bytes();
-    let is_right = console
-        .admin
-        .token
-        .as_ref()
-        .is_some_and(|token| token.equals(shown));
-    if !is_right {
+    let token = console.admin.token.in_force();
+    let Some(token) = token.filter(|token| token.equals(shown)) else {
         return match console.guesses.slow_down("/console/login").await {
             true => self::form(&console, Some("This is not the admin token.")),
             false => {
@@ -71,11 +67,12 @@ pub(crate) async fn log_in(
                 (StatusCode::TOO_MANY_REQUESTS, body).into_response()
             }
         };
-    }
+    };
     let browser = headers
         .get(USER_AGENT)
         .and_then(|value| value.to_str().ok());
-    let Some(cookie) = console.sessions.begin(browser.unwrap_or("unknown")) else {
+    let begun = console.sessions.begin(browser.unwrap_or("unknown"), token);
+    let Some(cookie) = begun else {
         let body = "the system has no random numbers\n";
         return (StatusCode::INTERNAL_SERVER_ERROR, body).into_response();
     };
@@ -145,8 +142,8 @@ pub(crate) async fn sessions(
         }
     };
     let content = html! {
-        p.quiet { "A session ends after 8 hours without a request, after 7 days, and with the process. A page that is left open does "
-            "not keep it." }
+        p.quiet { "A session ends after 8 hours without a request, after 7 days, with another admin token, and with the process. A "
+            "page that is left open does not keep it." }
         table.cards {
             thead {
                 tr {

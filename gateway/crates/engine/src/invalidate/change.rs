@@ -13,7 +13,8 @@ use tidegate_plan::{ChangeKind, KeyChange, ObjectId, OriginId};
 /// The effect of a reported change on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// The known version is the reported one, and was written here: frontends know it as well.
+    /// The known version is the reported one and was written here, or the object was removed here: frontends know it as
+    /// well.
     Ours,
     /// The known version is the reported one.
     Same,
@@ -90,7 +91,14 @@ fn judge_record(core: &Core, id: &ObjectId, change: &KeyChange) -> (Effect, Opti
             core.meta.remove(id);
             (Effect::Other, Some(record))
         }
-        (Some(Entry::Missing { .. }), ChangeKind::Removed) => (Effect::Ours, None),
+        (Some(Entry::Missing { .. }), ChangeKind::Removed) => {
+            // It may have seen an object that came and went since the key was found missing.
+            resolves.remove(id);
+            match core.reported.take_own_removal(id) {
+                true => (Effect::Ours, None),
+                false => (Effect::Other, None),
+            }
+        }
         // Also a record that has left the memory meanwhile.
         _ => {
             resolves.remove(id);

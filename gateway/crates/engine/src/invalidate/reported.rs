@@ -24,6 +24,8 @@ pub(crate) struct ReportedChanges(Mutex<Reported>);
 #[derive(Debug)]
 struct Reported {
     last: Generations<ObjectId, LastChange>,
+    /// Whether the event of the last removal by this process is still to come.
+    own_removals: Generations<ObjectId, bool>,
     /// The time of the last change that was dropped.
     dropped: Option<Timestamp>,
 }
@@ -41,9 +43,15 @@ impl Default for Reported {
     fn default() -> Self {
         Self {
             last: Generations::new(MAX_GENERATION),
+            own_removals: Generations::new(MAX_GENERATION),
             dropped: None,
         }
     }
+}
+
+/// Returns whether a change that was reported at `at` may have come during a deletion that ends `now`.
+fn is_late(at: Timestamp, now: Timestamp) -> bool {
+    now.since(at) < DELETION_TIME
 }
 
 impl ReportedChanges {
@@ -77,13 +85,29 @@ impl ReportedChanges {
         }
     }
 
+    /// Notes that this process has removed the object at `now`.
+    fn note_own_removal(&self, id: &ObjectId, now: Timestamp) {
+        let mut all = self.lock();
+        let has_event = all.last.get(id).is_some_and(|last| is_late(last.at, now));
+        all.own_removals.insert(id.clone(), !has_event);
+    }
+
+    /// Returns whether a reported removal is the last one of this process. The next one is another's.
+    pub(crate) fn take_own_removal(&self, id: &ObjectId) -> bool {
+        let mut all = self.lock();
+        let is_own = all.own_removals.get(id) == Some(&true);
+        if is_own {
+            all.own_removals.insert(id.clone(), false);
+        }
+        is_own
+    }
+
     /// Returns whether an object of this key was reported as created a short time before `now`.
     fn is_created_lately(&self, id: &ObjectId, now: Timestamp) -> bool {
         let all = self.lock();
-        let is_late = |at: Timestamp| now.since(at) < DELETION_TIME;
         match all.last.get(id) {
-            Some(last) => last.created && is_late(last.at),
-            None => all.dropped.is_some_and(is_late),
+            Some(last) => last.created && is_late(last.at, now),
+            None => all.dropped.is_some_and(|at| is_late(at, now)),
         }
     }
 }
@@ -99,6 +123,7 @@ impl Core {
             self.meta.remove(id);
             self.names.forget_key(id.origin, id.key.as_str());
         } else {
+            self.reported.note_own_removal(id, now);
             self.meta.put(id, Entry::Missing { since: now });
             self.name_removed(id);
         }
@@ -162,6 +187,19 @@ mod tests {
         );
         all.note(&id, &change(&id, ChangeKind::Removed, ""), Timestamp(6));
         assert!(!lately(6));
+    }
+
+    #[test]
+    fn an_own_removal_explains_one_event_after_it() {
+        let all = ReportedChanges::default();
+        let id = id(1);
+        assert!(!all.take_own_removal(&id));
+        all.note_own_removal(&id, Timestamp(5));
+        assert_eq!([(); 2].map(|()| all.take_own_removal(&id)), [true, false]);
+        // Its event came before the answer to its request.
+        all.note(&id, &change(&id, ChangeKind::Removed, ""), Timestamp(6));
+        all.note_own_removal(&id, Timestamp(7));
+        assert!(!all.take_own_removal(&id));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{EventCoverage, ReadContext, SubscriptionProof};
+use tidegate_engine::{EventCoverage, SubscriptionProof};
 use tidegate_origin::Origin as _;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::freshness::EventProof;
@@ -24,18 +24,13 @@ struct Covered {
 
 impl Covered {
     fn new(change: impl FnOnce(&mut Profile)) -> Self {
-        let mut world = Setup::profile(change).build();
+        let world = Setup::profile(change).build();
         let subscription = Arc::new(SubscriptionProof::default());
-        world.source = Arc::new(ReadContext {
-            events: Some(EventCoverage {
-                subscription: subscription.clone(),
-                max_age: DAY,
-            }),
-            ..ReadContext::new(
-                world.source.origin.clone(),
-                Profile::clone(&world.source.profile.load()),
-            )
-        });
+        let coverage = EventCoverage {
+            subscription: subscription.clone(),
+            max_age: DAY,
+        };
+        world.source.events.store(Some(Arc::new(coverage)));
         Self {
             world,
             subscription,
@@ -224,4 +219,27 @@ async fn a_resolve_that_began_before_the_event_records_nothing() {
         gets + 1,
         "its answer may be older than the event"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resolve_during_the_removal_of_a_key_that_was_missing_records_nothing() {
+    let covered = Covered::new(|profile| profile.negative_ttl = secs(10));
+    let world = &covered.world;
+    assert!(world.get(KEY).await.is_err());
+    pass(secs(10)).await;
+    // Its event is late: that of its removal comes first, while a request has its answer under way.
+    world.bucket.put(KEY, sample(1, 100));
+    world.bucket.fail_next([Fault::Latency(secs(5))]);
+    let reader = {
+        let world = world.clone();
+        tokio::spawn(async move { world.read(KEY).await })
+    };
+    settle().await;
+    covered.report(KEY, ChangeKind::Removed).await;
+    same(
+        &reader.await.expect("no panic").expect("there"),
+        &sample(1, 100),
+    );
+    world.bucket.delete(KEY);
+    assert!(world.get(KEY).await.is_err(), "it is gone");
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
@@ -30,16 +30,24 @@ pub struct LiveOrigin {
     bucket: Bucket,
     current: ArcSwap<Connected>,
     metrics: Metrics,
-    read_again: ReadAgain,
     /// The time of the last reading because of a refusal.
     last_reading: Mutex<Option<Instant>>,
 }
 
-/// An origin, and the settings that it was connected with.
-#[derive(Debug)]
+/// An origin, the settings that it was connected with, and the way to read them again.
 pub struct Connected {
     settings: Settings,
+    read_again: ReadAgain,
     origin: Arc<dyn Origin>,
+}
+
+impl fmt::Debug for Connected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connected")
+            .field("settings", &self.settings)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for LiveOrigin {
@@ -64,24 +72,40 @@ impl LiveOrigin {
         Ok(Self {
             id: settings.id(),
             bucket: settings.place(),
-            current: ArcSwap::from_pointee(Connected { settings, origin }),
+            current: ArcSwap::from_pointee(Connected {
+                settings,
+                read_again,
+                origin,
+            }),
             metrics: metrics.clone(),
-            read_again,
             last_reading: Mutex::default(),
         })
     }
 
-    /// Connects with other settings of the same bucket and identity; `None` if they are those in force, or of another
-    /// bucket or identity. Nothing changes before [`LiveOrigin::exchange`].
+    /// Connects with other settings of the same bucket and identity, which `read_again` reads; `None` if they are of
+    /// another bucket or identity. Settings that stay keep their connections and what the decorators know. Nothing changes
+    /// before [`LiveOrigin::exchange`].
     ///
     /// # Errors
     /// The settings do not describe a usable bucket.
-    pub async fn prepare(&self, settings: Settings) -> Result<Option<Connected>, SetupError> {
-        if settings.id() != self.id || settings == self.current.load().settings {
+    pub async fn prepare(
+        &self,
+        settings: Settings,
+        read_again: ReadAgain,
+    ) -> Result<Option<Connected>, SetupError> {
+        if settings.id() != self.id {
             return Ok(None);
         }
-        let origin = connect(&settings, &self.metrics).await?;
-        Ok(Some(Connected { settings, origin }))
+        let current = self.current.load_full();
+        let origin = match settings == current.settings {
+            true => current.origin.clone(),
+            false => connect(&settings, &self.metrics).await?,
+        };
+        Ok(Some(Connected {
+            settings,
+            read_again,
+            origin,
+        }))
     }
 
     /// Puts prepared settings in force.
@@ -114,7 +138,7 @@ impl LiveOrigin {
         if !self.may_read() {
             return None;
         }
-        let read_again = self.read_again.clone();
+        let read_again = refused.read_again.clone();
         let settings = tokio::task::spawn_blocking(move || read_again())
             .await
             .ok()??;
@@ -122,10 +146,21 @@ impl LiveOrigin {
             credentials: settings.credentials,
             ..refused.settings.clone()
         };
-        let connected = self.prepare(settings).await.ok()??;
+        if settings == refused.settings {
+            return None;
+        }
+        let connected = Arc::new(Connected {
+            origin: connect(&settings, &self.metrics).await.ok()?,
+            read_again: refused.read_again.clone(),
+            settings,
+        });
+        // A reload may have put others in force meanwhile, which know better.
+        let before = self.current.compare_and_swap(refused, connected.clone());
+        if !Arc::ptr_eq(&before, refused) {
+            return Some(Guard::into_inner(before));
+        }
         tracing::info!(origin = %refused.settings.name, "the origin refused a request, and its secrets have changed: they are read again");
-        self.exchange(connected);
-        Some(self.current.load_full())
+        Some(connected)
     }
 
     fn may_read(&self) -> bool {
@@ -188,5 +223,34 @@ impl OriginWrite for LiveOrigin {
             let write = write.clone();
             Box::pin(async move { used.origin.write(write).await })
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_other_settings_of_the_same_bucket_are_connected_to() {
+        let read_again = || -> ReadAgain { Arc::new(|| None) };
+        let settings = Settings::new("media", "bucket");
+        let origin = LiveOrigin::connect(settings.clone(), &Metrics::default(), read_again()).await;
+        let origin = origin.expect("settings");
+        let prepare = async |settings: &Settings| {
+            let prepared = origin.prepare(settings.clone(), read_again()).await;
+            prepared.expect("settings")
+        };
+        let stays =
+            |prepared: &Connected| Arc::ptr_eq(&prepared.origin, &origin.current.load().origin);
+        let other = Settings::new("media", "other");
+        assert!(prepare(&other).await.is_none());
+        assert!(prepare(&settings).await.is_some_and(|same| stays(&same)));
+        let mut longer = settings;
+        longer.max_queue += 1;
+        let prepared = prepare(&longer).await.expect("the same bucket");
+        assert!(!stays(&prepared));
+        origin.exchange(prepared);
+        let again = prepare(&longer).await;
+        assert!(again.is_some_and(|same| stays(&same)), "in force");
     }
 }

@@ -1,7 +1,7 @@
 //! An origin whose settings change while it is in use.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::{LiveOrigin, Metrics, Origin as _, OriginError, ReadAgain, Settings};
@@ -68,28 +68,76 @@ async fn a_refused_request_is_sent_again_with_the_secrets_that_are_there_by_now(
     assert_eq!(readings.load(Ordering::Relaxed), 1);
 }
 
+/// Returns a reader of secrets that `text` holds by then.
+fn reads(settings: &Settings, text: &Arc<Mutex<&'static str>>) -> ReadAgain {
+    let (settings, text) = (settings.clone(), text.clone());
+    Arc::new(move || Some(signed_by(&settings, *text.lock().expect("held shortly"))))
+}
+
 #[tokio::test]
-async fn settings_of_another_bucket_are_not_taken() {
+async fn a_refusal_after_a_reload_does_not_bring_back_the_secrets_before_it() {
     let server = FakeS3::start().await;
-    let settings = server.settings();
+    server.bucket.put("k", "v");
+    let key = ObjectKey::new("k").expect("a key");
+    let [old, new] = ["old", "new"].map(|id| Arc::new(Mutex::new(id)));
+    let settings = signed_by(&server.settings(), "old");
+    let origin = connect(settings.clone(), reads(&settings, &old)).await;
+    let prepared = origin.prepare(signed_by(&settings, "new"), reads(&settings, &new));
+    let prepared = prepared.await.expect("settings");
+    origin.exchange(prepared.expect("the same bucket"));
+    server.answer_next(REFUSAL);
+    assert_eq!(origin.head(&key).await, Err(OriginError::Forbidden));
+    origin.head(&key).await.expect("served");
+    assert_eq!(signers(&server), ["new", "new"]);
+}
+
+#[tokio::test]
+async fn the_place_of_secrets_that_stay_is_exchanged() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let key = ObjectKey::new("k").expect("a key");
+    let settings = signed_by(&server.settings(), "same");
     let origin = connect(settings.clone(), Arc::new(|| None)).await;
-    let mut other = settings.clone();
-    other.bucket = "other".to_owned();
-    assert!(origin.prepare(other).await.expect("settings").is_none());
-    assert!(
-        origin
-            .prepare(settings.clone())
-            .await
-            .expect("settings")
-            .is_none(),
-        "the same"
-    );
-    let mut longer = settings;
-    longer.max_queue += 1;
-    let prepared = origin.prepare(longer.clone()).await.expect("settings");
-    origin.exchange(prepared.expect("others"));
-    assert!(
-        origin.prepare(longer).await.expect("settings").is_none(),
-        "in force"
-    );
+    let elsewhere = Arc::new(Mutex::new("same"));
+    let prepared = origin.prepare(settings.clone(), reads(&settings, &elsewhere));
+    let prepared = prepared.await.expect("settings");
+    origin.exchange(prepared.expect("the same bucket"));
+    *elsewhere.lock().expect("held shortly") = "next";
+    server.answer_next(REFUSAL);
+    origin.head(&key).await.expect("sent again");
+    assert_eq!(signers(&server), ["same", "next"]);
+}
+
+#[tokio::test]
+async fn secrets_that_a_reload_brings_during_a_reading_stay_in_force() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let key = ObjectKey::new("k").expect("a key");
+    let settings = signed_by(&server.settings(), "old");
+    let (began, wait_for_reading) = mpsc::channel();
+    let (reloaded, wait_for_reload) = mpsc::channel::<()>();
+    let wait_for_reload = Mutex::new(wait_for_reload);
+    let slow = {
+        let other = signed_by(&settings, "stale");
+        Arc::new(move || {
+            began.send(()).ok()?;
+            wait_for_reload.lock().ok()?.recv().ok()?;
+            Some(other.clone())
+        })
+    };
+    let origin = Arc::new(connect(settings.clone(), slow).await);
+    server.answer_next(REFUSAL);
+    let asked = tokio::spawn({
+        let (origin, key) = (origin.clone(), key.clone());
+        async move { origin.head(&key).await }
+    });
+    let reading = tokio::task::spawn_blocking(move || wait_for_reading.recv());
+    reading.await.expect("no panic").expect("it is read");
+    let new = signed_by(&settings, "new");
+    let prepared = origin.prepare(new, Arc::new(|| None)).await;
+    origin.exchange(prepared.expect("settings").expect("the same bucket"));
+    reloaded.send(()).expect("it waits");
+    asked.await.expect("no panic").expect("sent again");
+    origin.head(&key).await.expect("served");
+    assert_eq!(signers(&server), ["old", "new", "new"]);
 }

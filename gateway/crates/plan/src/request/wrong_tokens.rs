@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::log_rate::LogRate;
 use crate::Client;
 
 /// The wait after a client's first wrong token; it doubles with each further one.
@@ -28,16 +29,12 @@ pub const MAX_WAITING: usize = 64;
 /// The most answers that wait at once, of one client.
 pub const MAX_WAITING_OF_CLIENT: usize = 8;
 
-/// The shortest time between two log lines.
-pub const LOG_EVERY: Duration = Duration::from_secs(10);
-
 /// Clients that have lately shown wrong tokens.
 #[derive(Debug, Default)]
 pub struct WrongTokens {
     clients: HashMap<Client, ClientTries>,
     waiting: usize,
-    logged: Option<Duration>,
-    unlogged: u64,
+    log: LogRate,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +75,7 @@ impl WrongTokens {
         }
         WrongTokenAnswer {
             delay: waits.then_some(doubled.min(MAX_DELAY)),
-            log: self.due(now),
+            log: self.log.record(now),
         }
     }
 
@@ -88,16 +85,6 @@ impl WrongTokens {
         if let Some(tries) = self.clients.get_mut(&client) {
             tries.waiting = tries.waiting.saturating_sub(1);
         }
-    }
-
-    fn due(&mut self, now: Duration) -> Option<u64> {
-        self.unlogged += 1;
-        let quiet = |logged| now.saturating_sub(logged) < LOG_EVERY;
-        if self.logged.is_some_and(quiet) {
-            return None;
-        }
-        self.logged = Some(now);
-        Some(std::mem::take(&mut self.unlogged))
     }
 
     /// Forgets clients until there is room for one more. Clients with waiting answers are few, and stay.

@@ -1,10 +1,15 @@
 //! Events of the bucket that report writes: this process's own, and those of others that come during one.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream;
+use tidegate_engine::{InvalidationSubscriber, Scope};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
-use tidegate_plan::{ChangeKind, ETag, KeyChange};
+use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId};
 use tidegate_write::WritePath;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 
@@ -119,4 +124,46 @@ async fn an_object_that_was_created_during_a_deletion_is_not_missing() {
         &world.read(KEY).await.expect("the bucket is asked"),
         &theirs,
     );
+}
+
+/// Counts what frontends are told.
+#[derive(Debug, Default)]
+struct Told(AtomicUsize);
+
+impl InvalidationSubscriber for Told {
+    fn purged<'a>(&'a self, _: OriginId, _: &'a Scope) -> BoxFuture<'a, ()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Reports that the object is gone, as an event does.
+async fn report_removed(world: &World) {
+    let origin = world.source.origin.id();
+    let change = KeyChange::of("bucket", &valid(KEY), ChangeKind::Removed);
+    world.engine.apply_change(origin, &change).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_an_own_removal_tells_no_frontend_and_that_of_another_does() {
+    let desk = Desk::new(Terms::default());
+    let world = &desk.world;
+    put(world, &sample(1, 1000)).await;
+    let told = Arc::new(Told::default());
+    let subscriber: Arc<dyn InvalidationSubscriber> = told.clone();
+    world.engine.subscribe(Arc::downgrade(&subscriber));
+    let count = || told.0.load(Ordering::Relaxed);
+    let key = valid(KEY);
+    desk.writers
+        .remove(&world.source, &key)
+        .await
+        .expect("removed");
+    let before = count();
+    report_removed(world).await;
+    assert_eq!(count(), before);
+    // Another client has written and removed it since.
+    report_removed(world).await;
+    assert_eq!(count(), before + 1);
+    assert!(world.read(KEY).await.is_err());
+    assert_eq!(asked(world), (0, 0, 0), "known to be missing");
 }
