@@ -254,16 +254,19 @@ impl SharedDraft {
         published: PublishedVersion,
         over: &mut Option<PublishHold>,
     ) -> Result<(), WriteError> {
-        let (id, times, taken) = {
+        let (id, times, change, written) = {
             let mut state = self.state();
-            (state.id.clone(), state.times, state.attributes_of.take())
+            let change = (state.guard.clone(), state.attributes_of.take());
+            (state.id.clone(), state.times, change, state.unsent_write())
         };
         let version = Arc::new(published.version);
         // Programs have seen these times; no listing may change them.
         let kept = &self.inner.core.times;
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
         kept.keep(&id, &version.etag, times, attributes);
-        self.inner.attributes_published(&id, &version.etag, taken);
+        let (guard, taken) = change;
+        self.inner
+            .attributes_published((&id, &version.etag), (&guard, taken), written);
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;
