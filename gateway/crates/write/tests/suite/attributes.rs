@@ -1,14 +1,16 @@
 //! Changes of attributes of published files that wait, while the file is written anew.
 
 use tidegate_engine::names::NameKind;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::Timestamp;
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_write::{Commit, OpenMode, Writer};
 
-use crate::support::engine::valid;
+use crate::support::engine::{pass, secs, valid};
 use crate::support::spool::{Desk, Terms, down, put, source};
 
 const KEY: &str = "folder/object";
+const OTHER: &str = "folder/renamed";
 
 /// The time that programs set, long before any write.
 const EARLIER: UnixTime = UnixTime::new(1_000_000, 0);
@@ -88,4 +90,28 @@ async fn a_change_of_a_version_that_another_program_replaced_is_dropped() {
     let writer = desk.change(KEY).await;
     rewrite(&writer, Commit::Close).await;
     assert_eq!(stored(&desk).await.0, None);
+}
+
+/// The change is due while the file is renamed, and a program writes to it as soon as that is done.
+#[tokio::test(start_paused = true)]
+async fn a_change_publishes_nothing_of_a_writer_that_comes_first() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old bytes");
+    let writer = desk.change(KEY).await;
+    change(&desk, 0o100_600).await;
+    let late = [Fault::Latency(secs(6))];
+    desk.bucket().fail_from("copy", late, []);
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renaming = desk.writers.rename(source(&desk), &from, &to);
+    let writing = async {
+        pass(secs(3)).await;
+        writer.write_at(0, "new".into()).await
+    };
+    let (renamed, written) = tokio::join!(renaming, writing);
+    (renamed.expect("renamed"), written.expect("written"));
+    pass(secs(9)).await;
+    assert_eq!(desk.object(OTHER), Some("old bytes".into()));
+    writer.commit(Commit::Close).await.expect("closed");
+    assert_eq!(desk.object(OTHER), Some("new bytes".into()));
+    assert_eq!(desk.bucket().writes(), ["copy", "delete", "put"]);
 }
