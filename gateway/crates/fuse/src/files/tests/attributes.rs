@@ -6,6 +6,7 @@ use super::*;
 
 mod model;
 mod opened;
+mod replaced;
 
 const CLERK: Creator = Creator {
     uid: 1000,
