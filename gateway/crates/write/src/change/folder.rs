@@ -113,6 +113,9 @@ impl Writers {
             _ => return Ok(FolderRename::NotEmpty),
         };
         let marker = marker.map(|key| source.object(&key));
+        if most == 0 {
+            return Ok(FolderRename::TooMany);
+        }
         let holds = inner.hold_folder(source, from).await?;
         // Before the listing: it has the markers that were put until then, and no other one follows.
         let mut held = inner.lock_changed_folders(source, (from, to)).await;
