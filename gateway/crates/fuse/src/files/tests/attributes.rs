@@ -4,6 +4,7 @@ use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
 
 use super::*;
 
+mod links;
 mod model;
 mod opened;
 mod replaced;
