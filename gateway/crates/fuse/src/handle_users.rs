@@ -5,6 +5,8 @@
 //! through this handle, says that the written bytes are complete.
 
 use std::sync::Mutex;
+
+use rustix::fs::OFlags;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The processes that opened a handle, or wrote through it.
@@ -51,9 +53,46 @@ fn process_of(thread: u32) -> u32 {
         .unwrap_or(thread)
 }
 
+/// Returns whether the process of a thread may have a descriptor that writes to the file of this number; one that it is
+/// closing does not count (proc_pid_fdinfo(5)). A process whose descriptors cannot be seen may have one.
+pub(crate) fn may_write(thread: u32, ino: u64) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{thread}/fdinfo")) else {
+        return true;
+    };
+    entries.flatten().any(|entry| {
+        let Ok(info) = std::fs::read_to_string(entry.path()) else {
+            return false;
+        };
+        let field = |name| {
+            let mut lines = info.lines();
+            lines.find_map(|line| line.strip_prefix(name).map(str::trim))
+        };
+        let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+        let access = flags.map(|flags| OFlags::from_bits_retain(flags) & OFlags::ACCMODE);
+        // Linux before 5.14 tells no number.
+        let is_it = field("ino:").is_none_or(|it| it.parse() == Ok(ino));
+        is_it && access != Some(OFlags::RDONLY)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+
+    #[test]
+    fn a_descriptor_that_writes_is_seen_until_it_is_closed() {
+        let (file, process) = (tempfile::NamedTempFile::new(), std::process::id());
+        let file = file.expect("a file");
+        let reader = File::open(file.path()).expect("opened");
+        let ino = reader.metadata().expect("there").ino();
+        assert!(may_write(process, ino));
+        drop(file);
+        assert!(!may_write(process, ino), "another one reads");
+        assert!(may_write(0, ino), "no process has this number");
+    }
 
     #[test]
     fn a_process_is_known_by_any_of_its_threads() {

@@ -22,6 +22,7 @@ use tidegate_engine::ReadContext;
 use tidegate_engine::names::Facts;
 use tidegate_engine::table_log::TableLog;
 use tidegate_engine::times::{KnownAttributes, Times};
+use tidegate_origin::Guard;
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
@@ -51,6 +52,16 @@ pub(crate) struct Change {
     task: u64,
     since: Instant,
     due: Instant,
+}
+
+impl Change {
+    /// Returns whether it was made to the version that a draft began with, as far as the draft's condition names one.
+    fn is_of(&self, guard: &Guard) -> bool {
+        match (guard, &self.etag) {
+            (Guard::Same(base), Some(of)) => of.weak_eq(base),
+            _ => true,
+        }
+    }
 }
 
 /// The changes of a process. See the module documentation.
@@ -188,11 +199,14 @@ impl AttributeChanges {
         }
     }
 
-    /// Gives a waiting change the version that its object has now. Returns the change.
-    pub(crate) fn rebase(&self, id: &ObjectId, etag: &ETag) -> Option<Change> {
+    /// Gives a waiting change the version that its object has now. Content that was `written` meanwhile has the time of
+    /// that. Returns the change.
+    fn rebase(&self, id: &ObjectId, etag: &ETag, written: Option<Timestamp>) -> Option<Change> {
         let mut table = self.lock();
         let change = table.changes.get_mut(id)?;
         change.etag = Some(etag.clone());
+        let written = written.map(UnixTime::from);
+        change.attributes.modified = written.or(change.attributes.modified);
         let (change, record) = (change.clone(), Record::of(id, change));
         self.log.push(record);
         Some(change)
@@ -284,7 +298,7 @@ impl Writers {
         Ok(())
     }
 
-    /// Takes up the changes that an earlier process left.
+    /// Takes up the changes that an earlier process left. The drafts that it left have taken theirs along.
     pub(crate) fn recover_attributes(&self, sources: &[Arc<ReadContext>]) {
         let inner = &self.0;
         for record in inner.attributes.attach(&inner.settings.spool) {
@@ -301,6 +315,7 @@ impl Writers {
                 Some(etag) => {
                     inner.core.keep_pending(&id, &etag, attributes);
                     inner.put_change(source, &id, Some(etag), attributes);
+                    inner.note_taken(&id);
                 }
                 None => inner.put_folder_change(source, &id, attributes),
             }
@@ -352,13 +367,34 @@ impl Drafts {
         self.attributes.draining.send_replace(false);
     }
 
-    /// Notes that the draft of an object is published as this version, with the attributes of the change of this
-    /// revision. A later change waits on for the new version.
-    pub(crate) fn attributes_published(&self, id: &ObjectId, etag: &ETag, taken: Option<u64>) {
+    /// Notes that the draft of an object, if there is one, has taken the waiting change along.
+    fn note_taken(&self, id: &ObjectId) {
+        let there = self.writings().get(id).cloned();
+        if let Some((draft, change)) = there.zip(self.attributes.get(id)) {
+            let mut state = draft.state();
+            if change.is_of(&state.guard) {
+                state.attributes_of = Some(change.revision);
+            }
+        }
+    }
+
+    /// Notes that the draft of an object, which began with the version that `guard` names, is published as this version,
+    /// with the attributes of the change of the revision `taken`, and with content that was `written` then. A later
+    /// change waits on for the new version; one of another version is dropped.
+    pub(crate) fn attributes_published(
+        &self,
+        (id, etag): (&ObjectId, &ETag),
+        (guard, taken): (&Guard, Option<u64>),
+        written: Option<Timestamp>,
+    ) {
         if taken.is_some() {
             self.attributes.remove(id, taken);
         }
-        if let Some(change) = self.attributes.rebase(id, etag) {
+        let other = self.attributes.get(id).filter(|it| !it.is_of(guard));
+        if let Some(other) = other {
+            self.attributes.remove(id, Some(other.revision));
+        }
+        if let Some(change) = self.attributes.rebase(id, etag, written) {
             self.core.keep_pending(id, etag, change.attributes);
         }
     }

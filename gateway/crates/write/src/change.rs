@@ -63,6 +63,16 @@ impl Writers {
         run_to_completion(&self.0.core, work).await
     }
 
+    /// Discards the draft of an object: nothing of it is published. A try without an answer may have been carried out.
+    pub async fn discard(&self, source: &ReadContext, key: &ObjectKey) {
+        let id = source.object(key);
+        if let Some(hold) = self.0.hold_publishing(&id).await {
+            hold.discard().await;
+        }
+        supersede(&self.0.core, &id, ChangedKey::Unknown);
+        self.0.core.forget_name(id.origin, id.key.as_str());
+    }
+
     /// Creates an empty folder: an empty object whose key ends in `/`. With `attributes` it has those.
     ///
     /// # Errors

@@ -83,13 +83,11 @@ impl Files {
         keep: bool,
     ) -> Result<(), Errno> {
         let most = self.writable.as_ref().map_or(0, |it| it.rename_limit);
-        if most == 0 {
-            return Err(Errno::EXDEV);
-        }
         let writers = self.writers()?;
         let [(_, old), _] = self.paths([&from, &to])?;
         // That may take long, and blocks no open.
-        for (key, _) in writers.snapshots_below(&self.source, &format!("{old}/")) {
+        let drafts = writers.snapshots_below(&self.source, &format!("{old}/"));
+        for (key, _) in drafts.into_iter().filter(|_| most > 0) {
             self.publish_draft(&key).await?;
         }
         let (parent, [old, new], lock) = self.lock_folders(&from, &to).await?;

@@ -7,7 +7,7 @@ use fuser::FopenFlags;
 use rustix::fs::OFlags;
 
 use super::draft::HandleShare;
-use crate::handle_users::HandleUsers;
+use crate::handle_users::{HandleUsers, may_write};
 use crate::nodes::Node;
 use tidegate_engine::{Object, StreamGuard, StreamKind};
 use tidegate_write::Writer;
@@ -116,6 +116,8 @@ pub(crate) struct WriteHandle {
     /// Another handle was writing when this one was opened, and this one has written nothing yet: the bytes to publish
     /// are not its own.
     pub(super) idle: AtomicBool,
+    /// It was opened to empty a file that was there.
+    pub(super) empties: bool,
 }
 
 impl WriteHandle {
@@ -123,6 +125,14 @@ impl WriteHandle {
     pub(super) fn writes(&self, thread: u32) {
         self.users.add(thread);
         self.idle.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether a thread that closes a descriptor of it calls the file `ino` complete. A shell closes one before any
+    /// write, and has another. So an empty file is complete only if it was to be emptied, and nothing else of the process
+    /// writes to it.
+    pub(super) fn is_complete(&self, thread: u32, ino: u64) -> bool {
+        let is_empty = self.writer.snapshot().blank;
+        self.users.have(thread) && (!is_empty || self.empties && !may_write(thread, ino))
     }
 
     /// Returns whether it has bytes of its own to publish.

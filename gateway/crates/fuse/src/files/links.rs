@@ -15,7 +15,7 @@ use tidegate_engine::Open;
 use tidegate_engine::names::NameKind;
 use tidegate_plan::attributes::{LINK, MAX_LINK, link_header, link_target};
 use tidegate_plan::{ByteRange, RangeSpec};
-use tidegate_write::OpenMode;
+use tidegate_write::{OpenMode, WriteError};
 
 impl Files {
     /// Makes a symbolic link.
@@ -50,16 +50,25 @@ impl Files {
         let (source, of) = (self.source.clone(), key.clone());
         let work = async move {
             let _used = used;
-            let told = |error| errno::written(&error, of.as_str());
             let opened = writers.open(&source, &of, OpenMode::CreateNew, headers);
-            let writer = opened.await.map_err(told)?;
-            if let Err(error) = writer.write_at(0, Bytes::from(target)).await {
-                drop(writer);
-                // Else the draft would become a link without a target.
-                let _ = writers.remove(&source, &of).await;
-                return Err(told(error));
-            }
-            writer.commit(commit).await.map_err(told)
+            let made = async {
+                let writer = opened.await?;
+                let written = writer.write_at(0, Bytes::from(target)).await;
+                let made = match written {
+                    Ok(()) => writer.commit(commit).await,
+                    failed => failed,
+                };
+                if made.is_err() {
+                    // Else it would appear after the error.
+                    writers.discard(&source, &of).await;
+                }
+                made
+            };
+            made.await.map_err(|error| match error {
+                // Another writer was faster.
+                WriteError::Changed => Errno::EEXIST,
+                error => errno::written(&error, of.as_str()),
+            })
         };
         run_to_end(work).await?;
         self.touch_folder(folder);

@@ -62,7 +62,8 @@ impl Files {
                 if is_new {
                     self.touch_folder(folder);
                 }
-                let (handle, reply) = self.open_writing(writing, creator.thread, idle);
+                let empties = how == OpenMode::Create && !is_new;
+                let (handle, reply) = self.open_writing(writing, creator.thread, (idle, empties));
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
                 Ok((shown, handle, reply))
             }
@@ -97,7 +98,7 @@ impl Files {
             .await?;
         let entered = self.enter(node, (how, attributes), self.may_pass(flags.0));
         let writing = entered.await?;
-        Ok(self.open_writing(writing, thread, idle))
+        Ok(self.open_writing(writing, thread, (idle, how == OpenMode::Create)))
     }
 
     /// Returns whether a handle that writes can do without the kernel's pages.
@@ -107,7 +108,12 @@ impl Files {
     }
 
     /// Opens the handle. `O_DIRECT` bypasses the pages by itself, and keeps them right.
-    fn open_writing(&self, writing: OpenDraft, thread: u32, idle: bool) -> (u64, FopenFlags) {
+    fn open_writing(
+        &self,
+        writing: OpenDraft,
+        thread: u32,
+        (idle, empties): (bool, bool),
+    ) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = HandleUsers::default();
         users.add(thread);
@@ -115,6 +121,7 @@ impl Files {
             writer: writing.writer,
             users,
             idle: AtomicBool::new(idle),
+            empties,
         };
         let (handle, reply) =
             Handle::following(writing.share, None, Some(write_handle), (false, thread));
@@ -180,15 +187,12 @@ impl Files {
         if !write_handle.wrote() {
             return Ok(());
         }
-        // A shell duplicates a descriptor and closes the first before any write. The empty file is committed when the
-        // handle goes.
-        if !write_handle.writer.is_dirty()
-            || write_handle.writer.snapshot().blank
-            || !write_handle.users.have(thread)
-        {
-            return Ok(());
+        let ino = handle.share.node.ino;
+        match write_handle.writer.is_dirty() && write_handle.is_complete(thread, ino) {
+            true => self.commit(&write_handle.writer).await,
+            // What is not complete is committed when the handle goes.
+            false => Ok(()),
         }
-        self.commit(&write_handle.writer).await
     }
 
     /// Publishes the written bytes, or queues them for it.

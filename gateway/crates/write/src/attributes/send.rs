@@ -13,6 +13,7 @@ use super::{Change, QUIET_TIME};
 use crate::change::change_mark::change_key;
 use crate::draft::begin;
 use crate::publish::queue::RETRY_PAUSE;
+use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
 use tidegate_origin::write::Headers;
@@ -136,23 +137,44 @@ impl Drafts {
                 None => return Ok(Sent::Done),
             },
         };
-        {
-            let _shared = writer.writing.gate.read().await;
-            let mut state = writer.writing.state();
-            change.attributes.store(&mut state.headers);
-            state.attributes_of = Some(change.revision);
-            state.send_headers();
-        }
-        let published = writer.publish().await;
+        let published = self.publish_change(&writer, id, change).await;
         if published.is_err() {
             self.give_up(&writer);
         }
         match published {
-            Ok(()) => Ok(Sent::Done),
+            Ok(sent) => Ok(sent),
             // Another writer has replaced or removed it.
             Err(WriteError::Changed | WriteError::Origin(Error::NotFound)) => Ok(Sent::Done),
             Err(error) => Err(error),
         }
+    }
+
+    /// Publishes a draft of which nothing but the attributes differs, also if the caller stops waiting. Postpones that if
+    /// a writer or a rename had the draft before.
+    async fn publish_change(
+        self: &Arc<Self>,
+        writer: &Writer,
+        id: &ObjectId,
+        change: &Change,
+    ) -> Result<Sent, WriteError> {
+        let (inner, writing) = (self.clone(), writer.writing.clone());
+        let (id, change) = (id.clone(), change.clone());
+        let work = async move {
+            let _gate = writing.gate.write().await;
+            {
+                let mut state = writing.state();
+                let is_same = state.id == id && inner.attributes.is_current(&id, &change);
+                if state.phase.is_dirty() || !is_same {
+                    return Ok(Sent::Postponed);
+                }
+                change.attributes.store(&mut state.headers);
+                state.attributes_of = Some(change.revision);
+                state.send_headers();
+                state.phase.close();
+            }
+            writing.commit_locked().await.map(|()| Sent::Done)
+        };
+        run_to_completion(&self.core, work).await
     }
 
     /// Begins a draft of the object's version; `None` if it has another one by now, or the change is gone. It holds the

@@ -2,15 +2,13 @@
 //! copies are known to exist. A crash in between leaves both, never neither (ADR 0033).
 
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
 use crate::attributes::Change;
+use crate::change::delete_object;
 use crate::change::supersede::{ChangedKey, supersede};
-use crate::change::{copy, delete_object};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
@@ -23,15 +21,18 @@ use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
 
+mod copies;
 mod listing;
 mod unmarked;
 
-use listing::{check_unchanged, list};
+use copies::missing_is_changed;
+use listing::list;
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
 pub enum FolderRename {
-    /// The folder has too many objects, or one whose new key would be invalid: nothing was changed.
+    /// The folder has too many objects, or one whose new key would be invalid: nothing was changed. The target folder is
+    /// empty.
     TooMany,
     /// The target folder is not empty: nothing was changed.
     NotEmpty,
@@ -66,8 +67,8 @@ struct Item {
     /// The version under the old key; without its headers if they are not cached.
     version: Version,
     is_at_hand: bool,
-    /// Whether this is the folder's marker, and the new name has one already.
-    is_there: bool,
+    /// Whether this is the folder's marker, and replaces the one of an empty folder.
+    replaces: bool,
     /// The change of attributes that waits for it; then the version's headers have it.
     waiting: Option<Change>,
 }
@@ -105,6 +106,16 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
+        // Accepts an empty folder, or one with only its marker.
+        let marker = match list(source, to, 1).await?.as_deref() {
+            Some([]) => None,
+            Some([one]) if one.key == to => ObjectKey::new(to).ok(),
+            _ => return Ok(FolderRename::NotEmpty),
+        };
+        let marker = marker.map(|key| source.object(&key));
+        if most == 0 {
+            return Ok(FolderRename::TooMany);
+        }
         let holds = inner.hold_folder(source, from).await?;
         // Before the listing: it has the markers that were put until then, and no other one follows.
         let mut held = inner.lock_changed_folders(source, (from, to)).await;
@@ -114,35 +125,26 @@ impl Writers {
         if found.is_empty() {
             return Err(Error::NotFound.into());
         }
-        // Accepts an empty folder, or one with only its marker.
-        let has_marker = match list(source, to, 1).await?.as_deref() {
-            Some([]) => false,
-            Some([one]) if one.key == to => true,
-            _ => return Ok(FolderRename::NotEmpty),
-        };
         let Some(items) = inner
-            .items(source, (from, to), &found, has_marker, &holds)
+            .items(source, (from, to), &found, &marker, &holds)
             .await?
         else {
             return Ok(FolderRename::TooMany);
         };
         let keys = items.iter().flat_map(|it| [&it.old, &it.new]);
+        let keys = keys.chain(&marker);
         inner.path.lock_more(&mut held, keys).await;
         for hold in &holds {
             check_base(hold, &items)?;
         }
-        let outcomes = inner.copy_items(source, &items).await;
-        let refused = outcomes.iter().find_map(|(_, made)| made.as_ref().err());
-        let refused = match refused {
-            Some(error) => Some(error.clone()),
-            None => check_unchanged(source, from, most, &found).await.err(),
-        };
-        if let Some(error) = refused {
+        let (outcomes, copied) = inner.copy_all(source, (from, most), &items, &found).await;
+        if let Err(error) = copied {
             tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
             inner.delete_copies(source, &items, &outcomes).await;
             inner.core.forget_name(source.origin.id(), to);
             return Err(error);
         }
+        inner.drop_marker(source, from, marker, &items).await;
         inner.note_copies(source, &items, &outcomes).await;
         inner.move_folder_changes(source, (from, to)).await;
         let copied = inner
@@ -183,7 +185,7 @@ impl Drafts {
         source: &ReadContext,
         (from, to): (&str, &str),
         found: &[Listed],
-        has_marker: bool,
+        marker: &Option<ObjectId>,
         holds: &[PublishHold],
     ) -> Result<Option<Vec<Item>>, WriteError> {
         let mut items = Vec::new();
@@ -221,7 +223,7 @@ impl Drafts {
             }
             items.push(Item {
                 waiting,
-                is_there: has_marker && rest.is_empty(),
+                replaces: marker.as_ref() == Some(&new),
                 old,
                 new,
                 version,
@@ -244,61 +246,6 @@ impl Drafts {
         let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
         let version = core.confirmed_by(&record, etag, listed.size, modified)?;
         Some(Version::clone(&version))
-    }
-
-    /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
-    /// store might carry out a cancelled one all the same.
-    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<CopyOutcome> {
-        let failed = &AtomicBool::new(false);
-        let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
-        let copies = wanted.map(|number| async move {
-            let item = &items[number];
-            if failed.load(Ordering::Relaxed) {
-                return None;
-            }
-            let asked = self.core.now();
-            let version = (&item.version, item.changed_headers());
-            let copied = copy(self, source, version, &item.old.key, &item.new).await;
-            failed.fetch_or(copied.is_err(), Ordering::Relaxed);
-            let made = copied.map(|written| AnsweredCopy {
-                answered: WriteAnswer::now(&self.core, asked, written.answered),
-                written,
-            });
-            Some((number, made.map_err(missing_is_changed)))
-        });
-        let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
-        copies.filter_map(ready).collect().await
-    }
-
-    /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
-    /// first failure.
-    async fn delete_copies(&self, source: &ReadContext, items: &[Item], outcomes: &[CopyOutcome]) {
-        let failed = &AtomicBool::new(false);
-        let copies = (0..outcomes.len()).map(|place| async move {
-            let (number, made) = &outcomes[place];
-            let item = &items[*number];
-            if failed.load(Ordering::Relaxed) {
-                return 1;
-            }
-            let ours = made
-                .as_ref()
-                .map_or(&item.version.etag, |made| &made.written.etag);
-            let taken = match source.origin.head(&item.new.key).await {
-                Ok(found) if found.etag.weak_eq(ours) => {
-                    delete_object(self, source, &item.new).await
-                }
-                // The copy was not made, or another writer has replaced it.
-                Ok(_) | Err(OriginError::NotFound) => Ok(()),
-                Err(error) => Err(error.into()),
-            };
-            failed.fetch_or(taken.is_err(), Ordering::Relaxed);
-            usize::from(taken.is_err())
-        });
-        let left = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
-        let left = left.fold(0, |all, one| ready(all + one)).await;
-        if left > 0 {
-            tracing::warn!(left, "copies of a folder that was not renamed may be left");
-        }
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.
@@ -431,11 +378,4 @@ fn check_base(hold: &PublishHold, items: &[Item]) -> Result<(), WriteError> {
 /// Maps an error for an object that was deleted after it was listed.
 fn map_deleted(error: OriginError) -> WriteError {
     missing_is_changed(error.into())
-}
-
-fn missing_is_changed(error: WriteError) -> WriteError {
-    match error {
-        WriteError::Origin(Error::NotFound) => WriteError::Changed,
-        error => error,
-    }
 }

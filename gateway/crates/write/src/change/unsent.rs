@@ -87,7 +87,7 @@ impl Writers {
 async fn publish_under(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
-    (hold, over): (&PublishHold, Option<PublishHold>),
+    (hold, mut over): (&PublishHold, Option<PublishHold>),
     (old, new): (&ObjectId, &ObjectId),
 ) -> Result<RenamedDraft, WriteError> {
     let writing = &hold.writing;
@@ -100,7 +100,7 @@ async fn publish_under(
         let taken = std::mem::replace(&mut state.attributes_of, waiting);
         (std::mem::replace(&mut state.guard, Guard::None), taken)
     };
-    if let Err(error) = writing.commit_locked().await {
+    if let Err(error) = writing.commit_over(&mut over).await {
         let mut state = writing.state();
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);
@@ -109,9 +109,6 @@ async fn publish_under(
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());
         return Err(error);
-    }
-    if let Some(over) = over {
-        over.discard().await;
     }
     // A draft that was to be new has found no object there. Any other would have replaced it.
     let gone = match guard {

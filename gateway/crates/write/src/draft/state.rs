@@ -173,6 +173,12 @@ impl DraftState {
         self.completing = None;
     }
 
+    /// Returns the time of its last write that is not in the bucket, if there is one.
+    pub(crate) fn unsent_write(&self) -> Option<Timestamp> {
+        let modified = self.times.modified;
+        (modified >= self.unsent_since).then_some(modified)
+    }
+
     /// Returns the headers for an object that is sent as a whole. One with a mode has the time of its content as well.
     pub(crate) fn headers_to_store(&self) -> Headers {
         let mut headers = self.headers.clone();

@@ -12,6 +12,7 @@ use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::UncertainCommits;
+use crate::locks::publish_hold::PublishHold;
 use crate::publish::published_version::PublishedVersion;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
@@ -55,6 +56,14 @@ impl SharedDraft {
 
     /// Publishes it for a caller that holds the gate until this returns.
     pub(crate) async fn commit_locked(self: &Arc<Self>) -> Result<(), WriteError> {
+        self.commit_over(&mut None).await
+    }
+
+    /// Does the same for a rename. Once the object is published, takes and discards the draft that it replaces.
+    pub(crate) async fn commit_over(
+        self: &Arc<Self>,
+        over: &mut Option<PublishHold>,
+    ) -> Result<(), WriteError> {
         {
             let mut state = self.state();
             if !state.phase.is_unpublished() {
@@ -62,7 +71,7 @@ impl SharedDraft {
             }
             state.phase.begin_attempt();
         }
-        let result = catch_panic(self.try_to_publish()).await;
+        let result = catch_panic(self.try_to_publish(over)).await;
         self.inner.metrics.committed(match &result {
             Ok(()) => "committed",
             Err(WriteError::Changed) => "changed",
@@ -76,7 +85,10 @@ impl SharedDraft {
         result
     }
 
-    async fn try_to_publish(self: &Arc<Self>) -> Result<(), WriteError> {
+    async fn try_to_publish(
+        self: &Arc<Self>,
+        over: &mut Option<PublishHold>,
+    ) -> Result<(), WriteError> {
         self.wait_for_parts().await;
         {
             let mut state = self.state();
@@ -102,7 +114,7 @@ impl SharedDraft {
             };
         }
         match published {
-            Ok(published) => self.settle(published).await,
+            Ok(published) => self.settle(published, over).await,
             // Nothing was published: the store forgot each upload, and may keep the next.
             Err(WriteError::Lost) if !self.state().phase.is_lost() && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
@@ -235,21 +247,26 @@ impl SharedDraft {
         }
     }
 
-    /// Records that the bucket has the object, for all readers of this process.
+    /// Records that the bucket has the object, for all readers of this process. Discards the draft `over` that it
+    /// replaces.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         published: PublishedVersion,
+        over: &mut Option<PublishHold>,
     ) -> Result<(), WriteError> {
-        let (id, times, taken) = {
+        let (id, times, change, written) = {
             let mut state = self.state();
-            (state.id.clone(), state.times, state.attributes_of.take())
+            let change = (state.guard.clone(), state.attributes_of.take());
+            (state.id.clone(), state.times, change, state.unsent_write())
         };
         let version = Arc::new(published.version);
         // Programs have seen these times; no listing may change them.
         let kept = &self.inner.core.times;
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
         kept.keep(&id, &version.etag, times, attributes);
-        self.inner.attributes_published(&id, &version.etag, taken);
+        let (guard, taken) = change;
+        self.inner
+            .attributes_published((&id, &version.etag), (&guard, taken), written);
         let core = &self.inner.core;
         self.install(&id, &version, published.known, published.bytes)
             .await;
@@ -277,6 +294,10 @@ impl SharedDraft {
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
+        if let Some(over) = over.take() {
+            // Before the files of this one go: a journal found later would be published over the only copy of its bytes.
+            over.discard().await;
+        }
         if let Some(file) = file {
             // Before anything newer is written: otherwise a journal found later would publish this
             // once more.

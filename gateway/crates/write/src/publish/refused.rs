@@ -77,7 +77,7 @@ impl Writers {
                 let aside = aside.await?;
                 if let Err(error) = writer.copy_and_publish(&aside).await {
                     // Half a copy must not reach the bucket.
-                    self.discard_aside(&aside).await;
+                    self.discard(&source, &key).await;
                     return Err(error.into());
                 }
                 // A handle that goes would have the queue try the draft once more.
@@ -116,13 +116,6 @@ impl Writers {
             keep_ours,
             save_aside: keep_ours && !has_gone,
         })
-    }
-
-    async fn discard_aside(&self, aside: &Writer) {
-        let id = aside.writing.id();
-        if let Some(hold) = self.0.hold_publishing(&id).await {
-            hold.discard().await;
-        }
     }
 
     fn refused(&self, id: &ObjectId) -> Result<Arc<SharedDraft>, ResolveError> {

@@ -83,7 +83,7 @@ impl SharedDraft {
         match under_its_key {
             None if self.state().draft.has_gone_bytes() => self.publish_staged().await,
             None => Ok(()),
-            Some(published) => self.settle(published).await,
+            Some(published) => self.settle(published, &mut None).await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The write path on the engine, with a fake bucket and a spool of its own.
 
+mod attributes;
 mod copied;
 mod engine;
 mod events;

@@ -1,11 +1,14 @@
 //! Renames of files that the bucket does not have yet.
 
 use bytes::Bytes;
+use tempfile::TempDir;
+use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_write::{Commit, OpenMode};
+use tokio::task::spawn_blocking;
 
-use crate::support::engine::{sample, secs, settle, valid};
-use crate::support::spool::{Desk, PART, Terms, all, down, put, source};
+use crate::support::engine::{Setup, sample, secs, settle, valid};
+use crate::support::spool::{Desk, PART, Terms, all, copy_of, down, put, source};
 
 const KEY: &str = "folder/name.tmp";
 const OTHER: &str = "folder/name";
@@ -74,6 +77,51 @@ async fn what_waited_under_the_new_name_goes_nowhere() {
     again.writers.settled().await;
     assert_eq!(again.bucket().keys(), [OTHER]);
     assert_eq!(again.object(OTHER), Some("new".into()));
+}
+
+/// Renames [`KEY`], and copies the spool between any two of its changes. Returns the copies, each with the object that
+/// the bucket had then. One thread works on files, so a copy and a change take turns.
+async fn copied_at_each_step(desk: &Desk) -> Vec<(TempDir, Option<Bytes>)> {
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let mut renaming = std::pin::pin!(desk.writers.rename(source(desk), &from, &to));
+    let mut copies = Vec::new();
+    loop {
+        let (path, there) = (desk.spool.path().to_owned(), desk.object(OTHER));
+        tokio::select! {
+            biased;
+            copy = spawn_blocking(move || copy_of(&path)) => {
+                copies.push((copy.expect("copied"), there));
+            }
+            renamed = &mut renaming => {
+                renamed.expect("renamed");
+                return copies;
+            }
+        }
+    }
+}
+
+/// Both files were promised. Whenever the machine stops, the renamed one is under one of its names in the end.
+#[test]
+fn a_crash_at_any_step_keeps_the_renamed_bytes() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true);
+    let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let desk = closed(&"new".into()).await;
+        desk.write(OTHER, &"waits".into()).await;
+        let copies = copied_at_each_step(&desk).await;
+        assert!(copies.iter().any(|(_, there)| there.is_some()));
+        for (step, (copy, there)) in copies.into_iter().enumerate() {
+            let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+            if let Some(there) = there {
+                world.bucket.put(OTHER, there);
+            }
+            let again = Desk::over(world, copy, &Terms::background());
+            again.writers.settled().await;
+            let left = [KEY, OTHER].map(|key| again.object(key));
+            assert!(left.contains(&Some("new".into())), "step {step}: {left:?}");
+        }
+    });
 }
 
 #[tokio::test(start_paused = true)]

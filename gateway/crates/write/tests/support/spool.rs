@@ -188,9 +188,9 @@ pub(crate) async fn all(writer: &Writer) -> Bytes {
 }
 
 /// Copies a spool as a machine finds it that was switched off now.
-pub(crate) fn copy_of(spool: &TempDir) -> TempDir {
+pub(crate) fn copy_of(spool: impl AsRef<Path>) -> TempDir {
     let copy = tempfile::tempdir().expect("a folder");
-    for entry in std::fs::read_dir(spool.path()).expect("readable") {
+    for entry in std::fs::read_dir(spool).expect("readable") {
         let entry = entry.expect("readable");
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
     }

@@ -4,8 +4,10 @@ use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
 
 use super::*;
 
+mod links;
 mod model;
 mod opened;
+mod replaced;
 
 const CLERK: Creator = Creator {
     uid: 1000,

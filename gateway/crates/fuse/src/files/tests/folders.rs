@@ -174,10 +174,28 @@ async fn a_folder_with_more_than_the_limit_is_for_the_program_to_copy() {
         world.bucket.put(&format!("p/old/{n}"), "x");
     }
     assert_eq!(world.rename_top("old", "new").await, Err(Errno::EXDEV));
+    // A program that was told to copy would fill the other folder.
+    world.bucket.put("p/full/x", "x");
+    assert_eq!(world.rename_top("old", "full").await, Err(Errno::ENOTEMPTY));
     assert!(world.bucket.writes().is_empty());
+    world.bucket.delete("p/full/x");
     world.bucket.delete("p/old/20");
     assert_eq!(world.rename_top("old", "new").await, Ok(()));
     assert_eq!(world.bucket.keys().len(), 20);
+    // A mount that renames no folder keeps the order.
+    let no_folder =
+        |path: &_, source: &_, folder: &Path| match World::write_access(path, source, folder) {
+            Access::Write(writable) => Access::Write(Writable {
+                rename_limit: 0,
+                ..writable
+            }),
+            read => read,
+        };
+    let world = World::build(Profile::web(), |_| {}, no_folder);
+    world.bucket.put("p/old/x", "x");
+    world.bucket.put("p/full/x", "x");
+    assert_eq!(world.rename_top("old", "full").await, Err(Errno::ENOTEMPTY));
+    assert_eq!(world.rename_top("old", "new").await, Err(Errno::EXDEV));
 }
 
 /// Any request may fail, or be carried out and not answered, alone or from then on: no object is lost, and the mount

@@ -209,6 +209,26 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
     assert_eq!(world.stored("p/empty").expect("there"), "");
 }
 
+/// This process has no other descriptor of the file.
+#[tokio::test]
+async fn a_file_that_was_there_is_emptied_by_the_close() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let us = std::process::id();
+    let truncate = i32::try_from(rustix::fs::OFlags::TRUNC.bits()).expect("small");
+    let opened = world.files.open(ino, OpenFlags(1 | truncate), (us, 0));
+    let (handle, _) = opened.await.expect("it opens");
+    let refused = Fault::Refuse(OriginError::Forbidden);
+    world.bucket.fail_next([refused]);
+    assert_eq!(world.files.flush(handle, us).await, Err(Errno::EACCES));
+    assert_eq!(world.files.flush(handle, US).await, Ok(()), "not seen");
+    assert_eq!(world.stored("p/file").expect("there"), "before");
+    assert_eq!(world.files.flush(handle, us).await, Ok(()));
+    assert_eq!(world.stored("p/file").expect("there"), "");
+    world.files.close(handle).await;
+}
+
 #[tokio::test]
 async fn only_a_writer_says_that_it_is_complete() {
     let world = World::writable();

@@ -1,0 +1,141 @@
+//! The copies of a folder's objects under its new name.
+
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::{StreamExt as _, stream};
+
+use super::listing::check_unchanged;
+use super::{AnsweredCopy, CopyOutcome, Item};
+use crate::change::{copy, delete_object};
+use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
+use tidegate_engine::written::WriteAnswer;
+use tidegate_engine::{Error, ReadContext};
+use tidegate_origin::{Listed, OriginError};
+use tidegate_plan::{ObjectId, ObjectKey};
+
+impl Drafts {
+    /// Copies all items. The marker of an empty folder is replaced last: until then an error leaves that as it was.
+    pub(super) async fn copy_all(
+        &self,
+        source: &ReadContext,
+        (from, most): (&str, usize),
+        items: &[Item],
+        found: &[Listed],
+    ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
+        let mut outcomes = self.copy_items(source, items, false).await;
+        let mut copied = first_error(&outcomes);
+        if copied.is_ok() {
+            copied = check_unchanged(source, from, most, found).await;
+        }
+        if copied.is_ok() {
+            outcomes.extend(self.copy_items(source, items, true).await);
+            copied = first_error(&outcomes);
+        }
+        (outcomes, copied)
+    }
+
+    /// Copies the items that replace a marker, or all others, until one copy fails. Copies that were begun by then run to
+    /// their end: the store might carry out a cancelled one all the same.
+    async fn copy_items(
+        &self,
+        source: &ReadContext,
+        items: &[Item],
+        replaces: bool,
+    ) -> Vec<CopyOutcome> {
+        let failed = &AtomicBool::new(false);
+        let wanted = (0..items.len()).filter(|number| items[*number].replaces == replaces);
+        let copies = wanted.map(|number| async move {
+            let item = &items[number];
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let asked = self.core.now();
+            let version = (&item.version, item.changed_headers());
+            let copied = copy(self, source, version, &item.old.key, &item.new).await;
+            failed.fetch_or(copied.is_err(), Ordering::Relaxed);
+            let made = copied.map(|written| AnsweredCopy {
+                answered: WriteAnswer::now(&self.core, asked, written.answered),
+                written,
+            });
+            Some((number, made.map_err(missing_is_changed)))
+        });
+        let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
+        copies.filter_map(ready).collect().await
+    }
+
+    /// Deletes the copies that were made, or may have been, unless they have changed, or have replaced a marker. Stops at
+    /// the first failure.
+    pub(super) async fn delete_copies(
+        &self,
+        source: &ReadContext,
+        items: &[Item],
+        outcomes: &[CopyOutcome],
+    ) {
+        let failed = &AtomicBool::new(false);
+        let copies = (0..outcomes.len()).map(|place| async move {
+            let (number, made) = &outcomes[place];
+            let item = &items[*number];
+            if item.replaces {
+                return 0;
+            }
+            if failed.load(Ordering::Relaxed) {
+                return 1;
+            }
+            let ours = made
+                .as_ref()
+                .map_or(&item.version.etag, |made| &made.written.etag);
+            let taken = match source.origin.head(&item.new.key).await {
+                Ok(found) if found.etag.weak_eq(ours) => {
+                    delete_object(self, source, &item.new).await
+                }
+                // The copy was not made, or another writer has replaced it.
+                Ok(_) | Err(OriginError::NotFound) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            failed.fetch_or(taken.is_err(), Ordering::Relaxed);
+            usize::from(taken.is_err())
+        });
+        let left = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
+        let left = left.fold(0, |all, one| ready(all + one)).await;
+        if left > 0 {
+            tracing::warn!(left, "copies of a folder that was not renamed may be left");
+        }
+    }
+
+    /// Deletes the marker of the empty folder that is replaced by one without a marker, which shows its files alone.
+    pub(super) async fn drop_marker(
+        &self,
+        source: &ReadContext,
+        from: &str,
+        marker: Option<ObjectId>,
+        items: &[Item],
+    ) {
+        let Some(marker) = marker else { return };
+        let is_copied = items.iter().any(|item| item.replaces);
+        let waits = ObjectKey::new(from).is_ok_and(|key| {
+            // It replaces the marker.
+            self.attributes.get(&source.object(&key)).is_some()
+        });
+        if !is_copied
+            && !waits
+            && let Err(error) = delete_object(self, source, &marker).await
+        {
+            let key = marker.key.as_str();
+            tracing::warn!(%error, key, "a renamed folder has the mode and the owner of the one that it replaced");
+        }
+    }
+}
+
+/// Returns the error of the first copy that failed.
+fn first_error(outcomes: &[CopyOutcome]) -> Result<(), WriteError> {
+    let mut errors = outcomes.iter().filter_map(|(_, made)| made.as_ref().err());
+    errors.next().map_or(Ok(()), |error| Err(error.clone()))
+}
+
+pub(super) fn missing_is_changed(error: WriteError) -> WriteError {
+    match error {
+        WriteError::Origin(Error::NotFound) => WriteError::Changed,
+        error => error,
+    }
+}

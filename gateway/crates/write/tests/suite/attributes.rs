@@ -1,0 +1,117 @@
+//! Changes of attributes of published files that wait, while the file is written anew.
+
+use tidegate_engine::names::NameKind;
+use tidegate_origin::fake::Fault;
+use tidegate_plan::Timestamp;
+use tidegate_plan::attributes::{Attributes, UnixTime};
+use tidegate_write::{Commit, OpenMode, Writer};
+
+use crate::support::engine::{pass, secs, valid};
+use crate::support::spool::{Desk, Terms, down, put, source};
+
+const KEY: &str = "folder/object";
+const OTHER: &str = "folder/renamed";
+
+/// The time that programs set, long before any write.
+const EARLIER: UnixTime = UnixTime::new(1_000_000, 0);
+
+/// Gives the published file a mode and an early time.
+async fn change(desk: &Desk, mode: u32) {
+    let found = desk.world.engine.look_up(source(desk), KEY, true).await;
+    let NameKind::File(facts) = found.expect("an answer").entry else {
+        panic!("no file");
+    };
+    let attributes = Attributes {
+        mode: Some(mode),
+        modified: Some(EARLIER),
+        ..facts.attributes.unwrap_or_default()
+    };
+    let (writers, key) = (&desk.writers, valid(KEY));
+    let changed = writers.change_attributes(source(desk), &key, (&facts, attributes));
+    changed.await.expect("changed");
+}
+
+/// Writes through a handle and closes it; returns the time of that.
+async fn rewrite(writer: &Writer, commit: Commit) -> Timestamp {
+    put(writer, 0, &"new".into()).await;
+    let modified = writer.snapshot().modified;
+    writer.commit(commit).await.expect("closed");
+    modified
+}
+
+/// Returns the stored mode and time, once nothing waits.
+async fn stored(desk: &Desk) -> (Option<u32>, Option<UnixTime>) {
+    desk.writers.settled().await;
+    let (version, _) = desk.bucket().object(KEY).expect("there");
+    let stored = Attributes::of(&version.headers);
+    (stored.mode, stored.modified)
+}
+
+/// A mode is set, the file is written anew and gets another mode, and the process ends before the bucket is back.
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_has_taken_a_change_along_has_it_after_a_restart() {
+    for how in [OpenMode::Change, OpenMode::Create] {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().put(KEY, "old");
+        change(&desk, 0o100_600).await;
+        desk.bucket().set_faults([down()]);
+        let known = desk.open(KEY, how).await;
+        let writer = known.expect("it is known");
+        put(&writer, 0, &"new".into()).await;
+        let owner = |it: &mut Attributes| it.mode = Some(0o100_640);
+        writer.set_attributes(owner).await;
+        let modified = rewrite(&writer, Commit::Background).await;
+        let again = desk.switched_off([writer], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        let expected = (Some(0o100_640), Some(modified.into()));
+        assert_eq!(stored(&again).await, expected, "{how:?}");
+        assert_eq!(again.bucket().count("copy"), 0, "nothing is sent again");
+    }
+}
+
+/// Another mount of the process has the file open, and writes after the change.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_no_draft_has_taken_dates_no_newer_content() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old");
+    let writer = desk.change(KEY).await;
+    change(&desk, 0o100_600).await;
+    let modified = rewrite(&writer, Commit::Close).await;
+    let expected = (Some(0o100_600), Some(modified.into()));
+    assert_eq!(stored(&desk).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_version_that_another_program_replaced_is_dropped() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old");
+    change(&desk, 0o100_600).await;
+    desk.bucket().put(KEY, "of another program");
+    let writer = desk.change(KEY).await;
+    rewrite(&writer, Commit::Close).await;
+    assert_eq!(stored(&desk).await.0, None);
+}
+
+/// The change is due while the file is renamed, and a program writes to it as soon as that is done.
+#[tokio::test(start_paused = true)]
+async fn a_change_publishes_nothing_of_a_writer_that_comes_first() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old bytes");
+    let writer = desk.change(KEY).await;
+    change(&desk, 0o100_600).await;
+    let late = [Fault::Latency(secs(6))];
+    desk.bucket().fail_from("copy", late, []);
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renaming = desk.writers.rename(source(&desk), &from, &to);
+    let writing = async {
+        pass(secs(3)).await;
+        writer.write_at(0, "new".into()).await
+    };
+    let (renamed, written) = tokio::join!(renaming, writing);
+    (renamed.expect("renamed"), written.expect("written"));
+    pass(secs(9)).await;
+    assert_eq!(desk.object(OTHER), Some("old bytes".into()));
+    writer.commit(Commit::Close).await.expect("closed");
+    assert_eq!(desk.object(OTHER), Some("new bytes".into()));
+    assert_eq!(desk.bucket().writes(), ["copy", "delete", "put"]);
+}
