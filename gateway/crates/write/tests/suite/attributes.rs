@@ -108,7 +108,8 @@ async fn a_change_publishes_nothing_of_a_writer_that_comes_first() {
         writer.write_at(0, "new".into()).await
     };
     let (renamed, written) = tokio::join!(renaming, writing);
-    (renamed.expect("renamed"), written.expect("written"));
+    renamed.expect("renamed");
+    written.expect("written");
     pass(secs(9)).await;
     assert_eq!(desk.object(OTHER), Some("old bytes".into()));
     writer.commit(Commit::Close).await.expect("closed");
