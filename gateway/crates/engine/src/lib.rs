@@ -86,6 +86,7 @@ use ready::Readiness;
 use times::TimeTable;
 use variant::Variants;
 use warm::folder_prefetch::FolderReaders;
+use written::self_copies::SelfCopies;
 
 /// The engine: shared by every frontend of the process.
 #[derive(Debug, Clone)]
@@ -271,6 +272,7 @@ pub struct Core {
     pub times: Arc<TimeTable>,
     /// Versions known only from the answer to a write.
     pub(crate) unconfirmed: Unconfirmed,
+    pub(crate) self_copies: SelfCopies,
     pub(crate) folder_readers: FolderReaders,
     pub(crate) subscribers: InvalidationSubscribers,
     pub(crate) identities: Arc<Identities>,
@@ -314,6 +316,7 @@ impl Core {
             names: Table::default(),
             listings: Listings::default(),
             unconfirmed: Unconfirmed::default(),
+            self_copies: SelfCopies::default(),
             folder_readers: FolderReaders::default(),
             subscribers: InvalidationSubscribers::default(),
             reported: ReportedChanges::default(),

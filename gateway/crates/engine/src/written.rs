@@ -24,9 +24,11 @@ use tidegate_plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, Ve
 
 mod cutter;
 mod parts;
+pub(crate) mod self_copies;
 
 use cutter::Cutter;
 pub use parts::{PartChunks, PartCopy};
+pub use self_copies::SelfCopy;
 
 /// The source of the knowledge about a written version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -69,7 +69,17 @@ impl Fetch {
         range: ByteRange,
         priority: Priority,
     ) -> Result<Body, FetchEnd> {
-        let answer = requests.send(request, request.get(range, priority)).await;
+        let get = request.get(range, priority);
+        let condition = get.condition.clone();
+        let mut answer = requests.send(request, get).await;
+        if matches!(answer, Err(OriginError::Changed)) {
+            for again in request.get_again(&condition, range, priority).await {
+                answer = requests.send(request, again).await;
+                if !matches!(answer, Err(OriginError::Changed)) {
+                    break;
+                }
+            }
+        }
         match answer {
             Ok(Answer::Content(content)) if content.range == range => Ok(content.body),
             Ok(_) => Err(FetchEnd::Failed(Error::BadOrigin(

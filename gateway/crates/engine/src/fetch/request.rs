@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::part::Part;
 use super::version_fetches::VersionFetches;
 use tidegate_origin::{Answer, Body, Condition, Get, OriginError, Priority};
-use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, ETag, RangeSpec};
 
 /// A request for the bytes of a part.
 #[derive(Debug, Clone)]
@@ -21,21 +21,56 @@ pub(crate) struct PartRequest {
 }
 
 impl PartRequest {
-    /// Builds the request for a range of exactly this version.
+    /// Builds the request for a range of exactly this version, or of its latest copy onto itself.
     pub(crate) fn get(&self, range: ByteRange, priority: Priority) -> Get {
+        self.get_if(self.latest(), range, priority)
+    }
+
+    /// Builds the requests to send after one with `refused` was refused: the object may have been copied onto itself just
+    /// then, or another writer may have put this version back.
+    pub(crate) async fn get_again(
+        &self,
+        refused: &Condition,
+        range: ByteRange,
+        priority: Priority,
+    ) -> Vec<Get> {
+        let fetches = &self.fetches;
+        fetches.core.self_copy_ended(&fetches.id).await;
+        let mut others = vec![self.latest(), self.exactly(fetches.version.etag.clone())];
+        others.dedup();
+        others.retain(|other| other != refused);
+        let again = others.into_iter();
+        again
+            .map(|condition| self.get_if(condition, range, priority))
+            .collect()
+    }
+
+    fn get_if(&self, condition: Condition, range: ByteRange, priority: Priority) -> Get {
         self.fetches.core.metrics.parts.inc();
-        let version = &self.fetches.version;
         Get {
             key: self.fetches.id.key.clone(),
             range: Some(RangeSpec::Bounded {
                 first: range.start,
                 last: range.end - 1,
             }),
-            condition: Condition::Match {
-                etag: version.etag.clone(),
-                version_id: version.version_id.clone(),
-            },
+            condition,
             priority,
+        }
+    }
+
+    /// Returns the condition on the latest version with the bytes of this one. A bucket that keeps versions has this one.
+    fn latest(&self) -> Condition {
+        let (core, version) = (&self.fetches.core, &self.fetches.version);
+        self.exactly(match version.version_id {
+            Some(_) => version.etag.clone(),
+            None => core.latest_copy(&self.fetches.id, &version.etag),
+        })
+    }
+
+    fn exactly(&self, etag: ETag) -> Condition {
+        Condition::Match {
+            etag,
+            version_id: self.fetches.version.version_id.clone(),
         }
     }
 }

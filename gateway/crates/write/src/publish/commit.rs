@@ -195,7 +195,13 @@ impl SharedDraft {
             return self.put_single(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;
+        // One too large to be copied in one request.
+        let copied = self.state().copied_tag(size);
+        let self_copy = copied.map(|tag| self.inner.core.begin_self_copy(&self.id(), &tag));
         let published = self.complete(&upload, parts, guard, size).await?;
+        if let Some(copy) = self_copy {
+            copy.made(&published.version.etag);
+        }
         self.fix_headers(published).await
     }
 

@@ -229,9 +229,11 @@ impl SharedDraft {
         let origin = &self.source.origin;
         let copy = origin.writing().copy(source, &key, Some(headers.clone()));
         let core = &self.inner.core;
-        let asked = core.now();
-        let error = match change_key(core, (&self.id(), ChangeKind::Created), copy).await {
+        let (asked, id) = (core.now(), self.id());
+        let self_copy = core.begin_self_copy(&id, &version.etag);
+        let error = match change_key(core, (&id, ChangeKind::Created), copy).await {
             Ok(written) => {
+                self_copy.made(&written.etag);
                 return Ok(PublishedVersion {
                     known: WriteConfirmation::Answered(WriteAnswer::now(
                         core,
@@ -327,6 +329,13 @@ pub(crate) async fn confirmed(
 }
 
 impl DraftState {
+    /// Returns the tag of the object's version of which it is a copy of `size` bytes.
+    pub(crate) fn copied_tag(&self, size: u64) -> Option<ETag> {
+        let base = self.base.as_ref().filter(|it| it.key == self.id.key);
+        let base = base.filter(|_| self.is_untouched(size));
+        base.map(|base| base.version.etag.clone())
+    }
+
     /// Returns whether it is the whole base, which has `size` bytes.
     fn is_untouched(&self, size: u64) -> bool {
         let whole = self.base.as_ref().map(|base| base.version.size);

@@ -1,13 +1,15 @@
 //! Changes of attributes of published files that wait, while the file is written anew.
 
+use futures_util::StreamExt as _;
 use tidegate_engine::names::NameKind;
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
-use tidegate_plan::Timestamp;
 use tidegate_plan::attributes::{Attributes, UnixTime};
+use tidegate_plan::{ByteRange, Timestamp};
 use tidegate_write::{Commit, OpenMode, Writer};
 
-use crate::support::engine::{pass, secs, valid};
-use crate::support::spool::{Desk, Terms, down, put, source};
+use crate::support::engine::{MIB, pass, sample, secs, valid, whole};
+use crate::support::spool::{Desk, PART, Terms, down, put, source};
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/renamed";
@@ -115,4 +117,74 @@ async fn a_change_publishes_nothing_of_a_writer_that_comes_first() {
     writer.commit(Commit::Close).await.expect("closed");
     assert_eq!(desk.object(OTHER), Some("new bytes".into()));
     assert_eq!(desk.bucket().writes(), ["copy", "delete", "put"]);
+}
+
+/// A store gives an object that went up in parts another tag when it is copied. Whoever reads the version before goes on,
+/// over more changes as well, until another program writes the object.
+#[tokio::test(start_paused = true)]
+async fn a_reader_goes_on_over_changes_of_attributes() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 3 * MIB);
+    desk.write(KEY, &bytes).await;
+    desk.world.purge(KEY).await;
+    let bare = Open {
+        bare: true,
+        ..Open::default()
+    };
+    let object = desk.world.open(KEY, bare).await.expect("opened");
+    let read = |at: u64| {
+        let mut reader = object.read_at(ByteRange::new(at, at + 10));
+        async move { reader.next().await.expect("bytes") }
+    };
+    let mut tags = vec![object.version().etag.clone()];
+    for (at, mode) in [(0, 0o100_600), (MIB, 0o100_640)] {
+        change(&desk, mode).await;
+        stored(&desk).await;
+        let (version, _) = desk.bucket().object(KEY).expect("there");
+        tags.push(version.etag.clone());
+        let part = usize::try_from(at).expect("small");
+        assert_eq!(read(at).await, Ok(bytes.slice(part..part + 10)));
+    }
+    assert_ne!(tags[0], tags[1], "the test means something");
+    desk.bucket().put(KEY, sample(2, 3 * MIB));
+    assert_eq!(read(2 * MIB).await, Err(Error::Changed));
+    // The version that was opened may come back.
+    desk.write(KEY, &bytes).await;
+    let (version, _) = desk.bucket().object(KEY).expect("there");
+    assert_eq!(version.etag, tags[0]);
+    assert!(read(2 * MIB).await.is_ok());
+}
+
+/// The store has made the copy, and its answer is on the way: a reader that is refused waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_reader_waits_for_the_answer_to_a_copy() {
+    for is_answered in [true, false] {
+        let desk = Desk::plain();
+        let bytes = sample(1, 3 * PART);
+        desk.write(KEY, &bytes).await;
+        desk.world.purge(KEY).await;
+        let bare = Open {
+            bare: true,
+            ..Open::default()
+        };
+        let object = desk.world.open(KEY, bare).await.expect("opened");
+        let (id, before) = (source(&desk).object(&valid(KEY)), &object.version().etag);
+        let copy = desk.world.engine.core().begin_self_copy(&id, before);
+        desk.bucket().put(KEY, bytes.clone());
+        let (after, _) = desk.bucket().object(KEY).expect("there");
+        assert_ne!(*before, after.etag);
+        let end = async {
+            pass(secs(3)).await;
+            match is_answered {
+                true => copy.made(&after.etag),
+                false => drop(copy),
+            }
+        };
+        let (read, ()) = tokio::join!(whole(&object), end);
+        let expected = match is_answered {
+            true => Ok(bytes),
+            false => Err(Error::Changed),
+        };
+        assert_eq!(read, expected);
+    }
 }
