@@ -29,7 +29,6 @@ mod gateway;
 #[path = "support/minio.rs"]
 mod minio;
 #[path = "support/mount.rs"]
-#[expect(dead_code, reason = "other suites purge as well")]
 mod mount;
 #[path = "support/ports.rs"]
 mod ports;

@@ -42,6 +42,37 @@ async fn fsync_publishes_nothing_and_close_says_what_is_pending() {
     desk.stop().await;
 }
 
+/// A shell that redirects has two descriptors, and closes one before anything is written: readers have the file as it was
+/// until it closes the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_that_redirects_publishes_at_its_last_close() {
+    let desk = Desk::start("").await;
+    desk.bucket.put("list", "before").await;
+    let http = desk.mounted.gateway.http;
+    for (program, left) in [
+        (format!("curl -s http://{http}/list > list"), "before"),
+        (
+            format!("{{ curl -s http://{http}/list; echo; }} > list"),
+            "before\n",
+        ),
+        (": > list".to_owned(), ""),
+    ] {
+        for shell in ["sh", "bash"] {
+            desk.bucket.put("list", "before").await;
+            let purged = desk.mounted.purge("list").await;
+            assert_eq!(purged.status, 200);
+            desk.mounted.says(&[shell, "-c", &program]).await;
+            let stored = desk.stored("list").await.expect("there");
+            assert_eq!(
+                String::from_utf8(stored).as_deref(),
+                Ok(left),
+                "{shell}: {program}"
+            );
+        }
+    }
+    desk.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn in_the_background_a_close_waits_for_no_origin() {
     let (_minio, bucket, door, settings) = behind_a_door().await;
