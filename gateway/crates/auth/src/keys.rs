@@ -1,7 +1,8 @@
 //! The keys of JWTs, out of a file or from a URL: loaded at the start, and again when they change.
 //!
-//! A file has to be a key set when a configuration comes into force, and is looked at every few seconds. A URL is fetched now and then, and once for a token that names an unknown key:
-//! at most every [`MIN_INTERVAL`], whatever clients send. If keys cannot be had, those before them stay for [`MAX_AGE`].
+//! A file has to be a key set when a configuration comes into force, and is looked at every few seconds. A URL is fetched
+//! now and then, and once for a token that names an unknown key: at most every [`MIN_INTERVAL`], whatever clients send. If
+//! keys cannot be had, those before them stay for [`MAX_AGE`].
 
 use std::fs::{self, File};
 use std::io::Read as _;

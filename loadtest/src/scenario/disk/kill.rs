@@ -32,8 +32,6 @@ const EARLY_MS: u64 = 200;
 const AFTER: Duration = Duration::from_secs(5);
 const READ: usize = 14;
 const ROUNDS: usize = 5;
-/// The bytes that are asked for at once after the kill: a chunk.
-const CHUNK: usize = 256 << 10;
 const HABIT: Habit = Habit {
     readers: 8,
     ranges: true,
@@ -150,7 +148,8 @@ async fn served_again(home: &Home, line: &Line, objects: &[Object]) -> Result<f6
     let peer = home.start(Until::Loaded).await?;
     let (mut served, mut all) = (0, 0);
     for (key, pattern) in objects {
-        served += served_of(&peer, &peer.path(key), *pattern).await?;
+        let path = peer.path(key);
+        served += served_of(&peer, &path, *pattern, home.chunk_kib << 10).await?;
         all += pattern.len;
     }
     if served < all {
@@ -161,14 +160,14 @@ async fn served_again(home: &Home, line: &Line, objects: &[Object]) -> Result<f6
 }
 
 /// Asks for an object a chunk at a time, and returns the number of bytes that are served.
-async fn served_of(peer: &Peer, path: &str, pattern: Pattern) -> Result<u64> {
+async fn served_of(peer: &Peer, path: &str, pattern: Pattern, chunk: u64) -> Result<u64> {
     let (mut served, mut open) = (0, None);
-    for start in (0..pattern.len).step_by(CHUNK) {
+    for start in (0..pattern.len).step_by(usize::try_from(chunk)?) {
         let mut connection = match open.take() {
             Some(connection) => connection,
             None => Connection::open(peer.addr()).await?,
         };
-        let range = start..pattern.len.min(start + CHUNK as u64);
+        let range = start..pattern.len.min(start + chunk);
         match Reading::part(path, pattern, range)
             .run(&mut connection)
             .await

@@ -1,8 +1,9 @@
 //! Changes of attributes of published files that wait, while the file is written anew.
 
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, Object, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_plan::{ByteRange, Timestamp};
@@ -47,6 +48,17 @@ async fn stored(desk: &Desk) -> (Option<u32>, Option<UnixTime>) {
     let (version, _) = desk.bucket().object(KEY).expect("there");
     let stored = Attributes::of(&version.headers);
     (stored.mode, stored.modified)
+}
+
+/// Publishes the file, and opens it with none of its bytes here.
+async fn opened(desk: &Desk, bytes: &Bytes) -> Object {
+    desk.write(KEY, bytes).await;
+    desk.world.purge(KEY).await;
+    let bare = Open {
+        bare: true,
+        ..Open::default()
+    };
+    desk.world.open(KEY, bare).await.expect("opened")
 }
 
 /// A mode is set, the file is written anew and gets another mode, and the process ends before the bucket is back.
@@ -119,19 +131,13 @@ async fn a_change_publishes_nothing_of_a_writer_that_comes_first() {
     assert_eq!(desk.bucket().writes(), ["copy", "delete", "put"]);
 }
 
-/// A store gives an object that went up in parts another tag when it is copied. Whoever reads the version before goes on,
-/// over more changes as well, until another program writes the object.
+/// A store gives an object that went up in parts another tag when it is copied. A reader of the version before goes on, over
+/// more changes as well, until another program writes the object.
 #[tokio::test(start_paused = true)]
 async fn a_reader_goes_on_over_changes_of_attributes() {
     let desk = Desk::plain();
     let bytes = sample(1, 3 * MIB);
-    desk.write(KEY, &bytes).await;
-    desk.world.purge(KEY).await;
-    let bare = Open {
-        bare: true,
-        ..Open::default()
-    };
-    let object = desk.world.open(KEY, bare).await.expect("opened");
+    let object = opened(&desk, &bytes).await;
     let read = |at: u64| {
         let mut reader = object.read_at(ByteRange::new(at, at + 10));
         async move { reader.next().await.expect("bytes") }
@@ -161,13 +167,7 @@ async fn a_reader_waits_for_the_answer_to_a_copy() {
     for is_answered in [true, false] {
         let desk = Desk::plain();
         let bytes = sample(1, 3 * PART);
-        desk.write(KEY, &bytes).await;
-        desk.world.purge(KEY).await;
-        let bare = Open {
-            bare: true,
-            ..Open::default()
-        };
-        let object = desk.world.open(KEY, bare).await.expect("opened");
+        let object = opened(&desk, &bytes).await;
         let (id, before) = (source(&desk).object(&valid(KEY)), &object.version().etag);
         let copy = desk.world.engine.core().begin_self_copy(&id, before);
         desk.bucket().put(KEY, bytes.clone());
