@@ -97,6 +97,7 @@ impl Actions for App {
             disks: args.disk.clone(),
             time: args.time.into(),
             scratch: args.scratch,
+            client: None,
         };
         run(examine(&loaded.config, env, &options))
     }

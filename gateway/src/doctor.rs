@@ -1,4 +1,4 @@
-//! `tidegate doctor`: measures memory, cache disks and origins, and suggests settings.
+//! `tidegate doctor`: measures memory, cache disks, networks and origins, and suggests settings.
 //!
 //! It measures the values that [`plan::diagnosis`](tidegate_plan::diagnosis) judges, each for a
 //! bounded time and with a bounded number of bytes, and reports its progress. A part that cannot be
@@ -11,6 +11,7 @@
 
 mod disk;
 mod memory;
+mod network;
 mod origin;
 mod progress;
 mod report;
@@ -27,7 +28,7 @@ use anyhow::{Context as _, ensure};
 use crate::link::LinkRoute;
 use tidegate_config::Config;
 use tidegate_origin::Origin;
-use tidegate_plan::diagnosis::{CacheSizes, Measurements, judge};
+use tidegate_plan::diagnosis::{CacheSizes, Measurements, Rate, judge};
 use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
@@ -47,6 +48,8 @@ pub struct DoctorOptions {
     pub time: Duration,
     /// The largest size of the file on a disk.
     pub scratch: ByteSize,
+    /// The rate at which a client took bytes from the gateway, if that was measured.
+    pub client: Option<Rate>,
 }
 
 impl Default for DoctorOptions {
@@ -57,6 +60,7 @@ impl Default for DoctorOptions {
             disks: Vec::new(),
             time: Duration::from_secs(3),
             scratch: ByteSize(1 << 30),
+            client: None,
         }
     }
 }
@@ -84,11 +88,15 @@ pub async fn run(
             Err(error) => missing.push(format!("disk {:?}: {error:#}", wanted.path)),
         }
     }
-    let mut measured = Vec::new();
+    let (mut networks, mut measured) = (Vec::new(), Vec::new());
     for wanted in &config.origin {
         let Some(origin) = origins.get(&wanted.name) else {
             continue;
         };
+        match network::measure(wanted, options.time, progress).await {
+            Ok(network) => networks.push(network),
+            Err(error) => missing.push(format!("network to {:?}: {error:#}", wanted.name)),
+        }
         let keys = objects.get(&wanted.name).map_or(&[][..], Vec::as_slice);
         let named = (&*wanted.name, wanted.max_requests);
         match origin::measure(origin, named, keys, options.time, progress).await {
@@ -100,6 +108,8 @@ pub async fn run(
         memory,
         disks,
         origins: measured,
+        networks,
+        client: options.client,
         cache: CacheSizes {
             memory: config.cache.memory,
             budget: config.cache.budget,

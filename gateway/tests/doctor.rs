@@ -2,6 +2,7 @@
 //! nothing behind. `plan::diagnosis` tests the meaning of measurements.
 
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tidegate_config::{Config, Environment, parse};
 use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::ByteSize;
+use tidegate_plan::diagnosis::{Rate, Stage};
 
 const KEY: &str = "audio/a b.bin";
 
@@ -30,13 +32,14 @@ async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
     let settings = embedded.settings("media");
     let connected = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let origins = Origins::from([("media".to_owned(), connected.expect("a bucket"))]);
-    (embedded, config(folder), origins)
+    let config = config(folder, &settings.endpoint.unwrap_or_default());
+    (embedded, config, origins)
 }
 
-fn config(folder: &Path) -> Config {
+fn config(folder: &Path, endpoint: &str) -> Config {
     let text = format!(
         "[[cache.disk]]\npath = {:?}\ncapacity = \"1GiB\"\nmin_free = \"1MiB\"\n\
-         [[origin]]\nname = \"media\"\nbucket = \"media\"\n\
+         [[origin]]\nname = \"media\"\nbucket = \"media\"\nendpoint = {endpoint:?}\n\
          [[route]]\npath = \"/books/\"\nkey_prefix = \"audio/\"\norigin = \"media\"\n",
         folder.join("cache")
     );
@@ -82,6 +85,8 @@ async fn measures_everything_and_leaves_nothing() {
     std::fs::create_dir(folder.path().join("cache")).expect("a folder");
     let mut options = options(&["/books/a%20b.bin"]);
     options.disks.push(folder.path().join("other"));
+    // A client behind 100 Mbit/s.
+    options.client = Some(Rate(12.5e6));
     let (report, said) = examined(&config, &options, &origins).await;
 
     assert_eq!(report.missing, Vec::<String>::new());
@@ -106,7 +111,15 @@ async fn measures_everything_and_leaves_nothing() {
     );
     assert!(origin.rates.iter().all(|(_, rate)| rate.0 > 0.0));
 
+    let network = &measured.networks[0];
+    assert_eq!((&*network.origin, &*network.interface), ("media", "lo"));
+    assert!(network.rate > Some(Rate(0.0)) && network.round_trip > Duration::ZERO);
+    assert_eq!(measured.client, Some(Rate(12.5e6)));
+    assert_eq!(report.not_measured(), Vec::<String>::new());
+    assert_eq!(report.diagnosis.bottleneck, (Stage::Client, Rate(12.5e6)));
+
     for step in [
+        "network to \"media\": connecting … ",
         "memory: copying … ",
         "disk ",
         "origin \"media\": 1 connection … ",
@@ -114,6 +127,11 @@ async fn measures_everything_and_leaves_nothing() {
         assert!(said.contains(step), "{step}: {said}");
     }
     let text = report.to_string();
+    assert!(
+        text.contains("\n  network to \"media\": lo, a round trip takes "),
+        "{text}"
+    );
+    assert!(text.contains("\n  client: takes 12 MB/s\n"), "{text}");
     let (_, toml) = text.split_once("\n# To set").expect("something to set");
     let loaded = parse(
         "t.toml",
@@ -133,13 +151,17 @@ async fn without_an_object_it_says_what_is_missing_and_asks_for_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let fake = FakeOrigin::new();
     let origins = Origins::from([("media".to_owned(), Arc::new(fake) as Arc<_>)]);
-    let (report, _) = examined(&config(folder.path()), &options(&[]), &origins).await;
+    let closed = TcpListener::bind(("127.0.0.1", 0)).and_then(|one| one.local_addr());
+    let endpoint = format!("http://{}", closed.expect("an address"));
+    let config = config(folder.path(), &endpoint);
+    let (report, _) = examined(&config, &options(&[]), &origins).await;
     assert_eq!(report.measurements.origins, []);
+    let missing = &report.missing;
     assert!(
-        report.missing[0].contains("--object"),
-        "{:?}",
-        report.missing
+        missing[0].starts_with("network to \"media\": "),
+        "{missing:?}"
     );
+    assert!(missing[1].contains("--object"), "{missing:?}");
     assert_eq!(report.diagnosis.settings, None);
 }
 
@@ -167,7 +189,7 @@ async fn what_cannot_be_measured_is_named_and_the_rest_goes_on() {
 #[tokio::test]
 async fn a_path_that_leads_nowhere_ends_it_before_it_begins() {
     let folder = tempfile::tempdir().expect("a folder");
-    let config = config(folder.path());
+    let config = config(folder.path(), "http://127.0.0.1:9");
     for (path, why) in [
         ("books/a", "does not begin with `/`"),
         ("/films/a", "no route"),

@@ -3,12 +3,16 @@
 use std::fmt;
 
 use tidegate_plan::diagnosis::{
-    Diagnosis, MeasuredDisk, MeasuredOrigin, Measurements, NOT_MEASURED,
+    Diagnosis, MeasuredDisk, MeasuredNetwork, MeasuredOrigin, Measurements,
 };
 
 /// The place of the figure that a measurement alone does not have.
 const EFFICIENCY: &str = "The share of it that readers had in the last hour is known to the running gateway: measure on \
                           its page Doctor, and read it there or in `tidegate top`.";
+
+/// The reason why no client was measured.
+const NO_CLIENT: &str =
+    "the client: the page Doctor of the console measures the browser that shows it";
 
 /// The measurements, and their meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,12 +25,37 @@ pub struct Report {
     pub missing: Vec<String>,
 }
 
+impl Report {
+    /// Returns the parts of the way from the bucket to the client that have no rate, with the reason; one line each.
+    #[must_use]
+    pub fn not_measured(&self) -> Vec<String> {
+        let networks = self.measurements.networks.iter();
+        let silent = networks.filter(|network| network.rate.is_none());
+        let words = |network: &MeasuredNetwork| {
+            let MeasuredNetwork {
+                origin, interface, ..
+            } = network;
+            format!(
+                "rate of the network to {origin:?}: the interface {interface} does not say its own"
+            )
+        };
+        let client = match self.measurements.client {
+            Some(_) => None,
+            None => Some(NO_CLIENT.to_owned()),
+        };
+        let missing = self.missing.iter().cloned();
+        missing.chain(silent.map(words)).chain(client).collect()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Measurements {
             memory,
             disks,
             origins,
+            networks,
+            client,
             cache,
         } = &self.measurements;
         writeln!(f, "Measured")?;
@@ -52,10 +81,15 @@ impl fmt::Display for Report {
         origins
             .iter()
             .try_for_each(|origin| write_origin(f, origin))?;
-        for missing in &self.missing {
-            writeln!(f, "  not measured: {missing}")?;
+        networks
+            .iter()
+            .try_for_each(|network| write_network(f, network))?;
+        if let Some(client) = client {
+            writeln!(f, "  client: takes {client}")?;
         }
-        writeln!(f, "  not measured: {NOT_MEASURED}")?;
+        for part in self.not_measured() {
+            writeln!(f, "  not measured: {part}")?;
+        }
         writeln!(f, "\nWhat it means\n{}", self.diagnosis)?;
         if !origins.is_empty() {
             writeln!(f, "{EFFICIENCY}\n")?;
@@ -70,6 +104,21 @@ impl fmt::Display for Report {
                 write!(f, "{settings}")
             }
         }
+    }
+}
+
+fn write_network(f: &mut fmt::Formatter<'_>, network: &MeasuredNetwork) -> fmt::Result {
+    let MeasuredNetwork {
+        origin, interface, ..
+    } = network;
+    let millis = network.round_trip.as_secs_f64() * 1e3;
+    write!(
+        f,
+        "  network to {origin:?}: {interface}, a round trip takes {millis:.1} ms"
+    )?;
+    match network.rate {
+        Some(rate) => writeln!(f, ", {rate}"),
+        None => writeln!(f),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
@@ -31,16 +31,29 @@ pub trait Gateway: Send + Sync + 'static {
     /// If no route has the path, or its route is closed and has no key of this id, in words. The words show no secret.
     fn link(&self, wanted: LinkRequest) -> BoxFuture<'_, Result<Link, String>>;
 
-    /// Measures memory, disks and buckets, and judges them. Each line of `progress` is one measurement. Measuring takes
-    /// from what readers have. Dropping the future stops it.
+    /// Measures memory, disks, networks and buckets, and judges them. Each line of `progress` is one measurement. Measuring
+    /// takes from what readers have. Dropping the future stops it.
     ///
     /// # Errors
     /// If nothing can be measured, in words.
     fn examine(
         &self,
-        objects: Vec<String>,
+        order: DoctorOrder,
         progress: mpsc::UnboundedSender<String>,
     ) -> BoxFuture<'_, Result<Verdict, String>>;
+}
+
+/// A measurement that is ordered.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DoctorOrder {
+    /// The paths of objects to measure their buckets with, percent-encoded; they should have at least 64 MiB.
+    #[serde(default)]
+    pub objects: Vec<String>,
+    /// The host that these paths belong to, if routes name hosts.
+    pub host: Option<String>,
+    /// The rate at which a client took bytes from the gateway, in bytes a second, if it measured one.
+    pub client: Option<f64>,
 }
 
 /// A link that is asked for.

@@ -42,6 +42,7 @@ use api::objects::Pages;
 use api::writes::KnownVersions;
 use live::Live;
 use page::now::DrawnCharts;
+use page::throughput::Throughput;
 use readiness::Readiness;
 use sampler::Sampler;
 use sessions::Sessions;
@@ -71,6 +72,7 @@ pub struct Console {
     pages: Arc<Pages>,
     versions: Arc<KnownVersions>,
     doctor: Arc<DoctorRun>,
+    throughput: Arc<Throughput>,
     live: Arc<Live>,
     warms: Arc<Warms>,
     charts: Arc<DrawnCharts>,
@@ -97,6 +99,7 @@ impl Console {
             pages: Arc::default(),
             versions: Arc::default(),
             doctor: Arc::default(),
+            throughput: Arc::default(),
             live: Arc::default(),
             warms: Arc::default(),
             charts: Arc::default(),
@@ -184,6 +187,7 @@ fn pages() -> Router<Console> {
             "/console/doctor",
             get(page::doctor::page).post(page::doctor::act),
         )
+        .route(page::throughput::PATH, get(page::throughput::bytes))
         .route(
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),

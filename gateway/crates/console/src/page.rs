@@ -26,6 +26,7 @@ pub(crate) mod objects;
 pub(crate) mod preview;
 pub(crate) mod settings;
 pub(crate) mod streams;
+pub(crate) mod throughput;
 pub(crate) mod tiers;
 pub(crate) mod writes;
 

@@ -1,4 +1,4 @@
-//! The judgement of measurements of memory, cache disks and origins: the bottleneck, whether the
+//! The judgement of measurements of the way from a bucket to a client: the bottleneck, whether the
 //! disk tier helps, and the settings to use. `tidegate doctor` measures; this module judges.
 //!
 //! The rules, for one disk in front of one origin:
@@ -19,12 +19,14 @@ use super::ByteSize;
 use super::profile::DiskUse;
 
 mod efficiency;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod text;
 mod toml;
 
-pub use efficiency::{Efficiency, NOT_MEASURED, buckets};
+pub use efficiency::{Efficiency, buckets};
+pub use stages::{Stage, stages};
 
 /// The share by which two measurements of one thing may differ. A smaller gain does not count as
 /// faster.
@@ -81,6 +83,10 @@ pub struct Measurements {
     pub disks: Vec<MeasuredDisk>,
     /// Each origin that could be measured.
     pub origins: Vec<MeasuredOrigin>,
+    /// The network to each origin that answered a connection.
+    pub networks: Vec<MeasuredNetwork>,
+    /// The rate at which a client took bytes from the gateway, if one was measured.
+    pub client: Option<Rate>,
     /// The present `[cache]` section.
     pub cache: CacheSizes,
 }
@@ -115,6 +121,19 @@ pub struct MeasuredDisk {
     pub chunk_read: Rate,
     /// The median time to read one chunk at a random place on an idle disk.
     pub chunk_time: Duration,
+}
+
+/// The network between the gateway and the endpoint of an origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredNetwork {
+    /// The origin's name.
+    pub origin: String,
+    /// The interface of this machine that leads to it.
+    pub interface: String,
+    /// The rate of the interface. `None` if it does not say its rate, as wireless and virtual ones.
+    pub rate: Option<Rate>,
+    /// The median time in which a TCP connection stands.
+    pub round_trip: Duration,
 }
 
 /// One origin.
@@ -174,22 +193,13 @@ pub struct Diagnosis {
     pub settings: Option<RecommendedSettings>,
 }
 
-/// A part of the way from the bucket to a reader.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stage {
-    /// The machine's memory.
-    Memory,
-    /// The disk in this folder.
-    Disk(String),
-    /// The origin of this name.
-    Origin(String),
-}
-
 /// The judgement of one origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OriginVerdict {
     /// The measurement.
     pub origin: MeasuredOrigin,
+    /// The network to it, if that was measured.
+    pub network: Option<MeasuredNetwork>,
     /// The number of connections that bring nearly its best rate.
     pub streams: u32,
     /// Each disk in front of it.
@@ -238,33 +248,22 @@ pub struct RecommendedProfile {
 /// Judges the measurements.
 #[must_use]
 pub fn judge(measured: &Measurements) -> Diagnosis {
+    let network = |origin: &MeasuredOrigin| {
+        let mut networks = measured.networks.iter();
+        networks.find(|network| network.origin == origin.name)
+    };
     let verdict = |origin: &MeasuredOrigin| OriginVerdict {
+        network: network(origin).cloned(),
         streams: origin.streams(),
         disks: helps(measured, origin),
         origin: origin.clone(),
     };
     let origins: Vec<_> = measured.origins.iter().map(verdict).collect();
     Diagnosis {
-        bottleneck: bottleneck(measured),
+        bottleneck: stages::bottleneck(measured),
         settings: (!origins.is_empty()).then(|| settings(measured, &origins)),
         origins,
     }
-}
-
-/// Returns the slowest part. Of a disk only the read rate counts, because no reader waits for its
-/// writes.
-fn bottleneck(measured: &Measurements) -> (Stage, Rate) {
-    let disks = measured.disks.iter();
-    let disks = disks.map(|disk| (Stage::Disk(disk.path.clone()), disk.read));
-    let origins = measured.origins.iter();
-    let origins = origins.map(|origin| (Stage::Origin(origin.name.clone()), origin.best()));
-    let slower = |slowest: (Stage, Rate), part: (Stage, Rate)| match part.1 < slowest.1 {
-        true => part,
-        false => slowest,
-    };
-    disks
-        .chain(origins)
-        .fold((Stage::Memory, measured.memory), slower)
 }
 
 fn helps(measured: &Measurements, origin: &MeasuredOrigin) -> Vec<(MeasuredDisk, DiskHelp)> {

@@ -18,15 +18,15 @@ use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
 use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
 use tidegate_console::gateway::{
-    ChangeNeeds, ConnectionRate, FleetPeer, HookInfo, LastEvent, Link, LinkRequest, OriginInfo,
-    Overview, Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo, Suggestion,
-    Verdict,
+    ChangeNeeds, ConnectionRate, DoctorOrder, FleetPeer, HookInfo, LastEvent, Link, LinkRequest,
+    OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo,
+    Suggestion, Verdict,
 };
 use tidegate_console::{Console, ConsoleParts, Gateway};
 use tidegate_events::EventLog;
 use tidegate_events::fleet::FleetGateway;
 use tidegate_events::log::LoggedEvent;
-use tidegate_plan::diagnosis::{self, NOT_MEASURED, Stage};
+use tidegate_plan::diagnosis::{self, Rate, Stage, stages};
 use tidegate_plan::{ByteSize, Timestamp};
 
 /// The time of one measurement, and the file on a disk: shorter and smaller than those of the command, because readers
@@ -131,12 +131,14 @@ impl Gateway for ConsoleGateway {
 
     fn examine(
         &self,
-        objects: Vec<String>,
+        order: DoctorOrder,
         progress: UnboundedSender<String>,
     ) -> BoxFuture<'_, Result<Verdict, String>> {
-        Box::pin(async {
+        Box::pin(async move {
             let options = DoctorOptions {
-                objects,
+                objects: order.objects,
+                host: order.host,
+                client: order.client.map(Rate),
                 time: MEASUREMENT_TIME,
                 scratch: SCRATCH,
                 ..DoctorOptions::default()
@@ -230,23 +232,22 @@ fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
 }
 
 fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
-    let words = |stage: &Stage| match stage {
-        Stage::Memory => "memory".to_owned(),
-        Stage::Disk(path) => format!("disk {path}"),
-        Stage::Origin(name) => format!("bucket of {name}"),
-    };
     let measured = &report.measurements;
-    let origins = measured.origins.iter().filter_map(|origin| {
-        let best = origin.best().0;
-        let stage = Stage::Origin(origin.name.clone());
-        (best > 0.0).then_some((stage, best))
-    });
-    let disks = measured
-        .disks
-        .iter()
-        .map(|disk| (Stage::Disk(disk.path.clone()), disk.read.0));
-    let memory = (Stage::Memory, measured.memory.0);
-    let stages = origins.chain(disks).chain([memory]);
+    let interface = |origin: &str| {
+        let mut networks = measured.networks.iter();
+        let network = networks.find(|network| network.origin == origin);
+        network.map_or("", |network| &network.interface)
+    };
+    let words = |stage: &Stage| match stage {
+        Stage::Origin(name) => format!("bucket of {name}"),
+        Stage::Network(name) => format!("network to {name} ({})", interface(name)),
+        Stage::Disk(path) => format!("disk {path}"),
+        Stage::Memory => "memory".to_owned(),
+        Stage::Client => "client: the browser that measured itself".to_owned(),
+    };
+    let stages = stages(measured).into_iter();
+    // A bucket that sent nothing has no rate.
+    let stages = stages.filter(|(_, rate)| rate.0 > 0.0);
     let configured = config.origin.iter();
     let configured = configured.map(|origin| (origin.name.as_str(), origin.endpoint.as_deref()));
     let connections = measured.origins.iter().map(|origin| ConnectionRate {
@@ -255,18 +256,17 @@ fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion
         best: origin.best().0,
         connections: origin.streams(),
     });
-    let not_measured = report.missing.iter().cloned();
     Verdict {
         narrowest: words(&report.diagnosis.bottleneck.0),
         stages: stages
             .map(|(stage, rate)| StageRate {
                 stage: words(&stage),
-                rate,
+                rate: rate.0,
             })
             .collect(),
         buckets_rate: diagnosis::buckets(configured, &measured.origins).map(|rate| rate.0),
         connections: connections.collect(),
-        not_measured: not_measured.chain([NOT_MEASURED.to_owned()]).collect(),
+        not_measured: report.not_measured(),
         report: report.to_string(),
         suggestions,
     }

@@ -1,4 +1,5 @@
-//! `GET /api/v1/doctor` and `POST /api/v1/doctor`: measurements of memory, disks and buckets, and their judgement.
+//! `GET /api/v1/doctor` and `POST /api/v1/doctor`: measurements of the way from the bucket to the client, and their
+//! judgement.
 //!
 //! One run at a time, whose result stays until the next one begins.
 
@@ -8,13 +9,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use super::ApiError;
 use crate::Console;
-use crate::gateway::{Suggestion, Verdict};
+use crate::gateway::{DoctorOrder, Suggestion, Verdict};
 use crate::history::{History, Point};
 use tidegate_plan::diagnosis::{Efficiency, Rate};
 use tidegate_telemetry::locks::Recover as _;
@@ -60,14 +61,6 @@ pub struct BucketUse {
     pub share: f64,
     /// Waits of readers in the period that were longer than 100 ms: without any, readers wanted no more.
     pub stalls: u64,
-}
-
-/// A run that is ordered.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DoctorOrder {
-    /// The path of an object to measure the bucket with, percent-encoded; it should have at least 64 MiB.
-    pub object: Option<String>,
 }
 
 /// A run under way. Dropped without a result, as after a panic, it ends the run with an error.
@@ -139,23 +132,21 @@ impl DoctorRun {
     }
 }
 
-/// Begins a run in the background, with this object to measure its bucket with; returns whether none was under way.
-pub(crate) fn start(console: &Console, object: Option<&str>) -> bool {
+/// Begins a run in the background; returns whether none was under way.
+pub(crate) fn start(console: &Console, order: DoctorOrder) -> bool {
     let Some(under_way) = console.doctor.begin() else {
         return false;
     };
-    let object = object.map(str::trim).filter(|path| !path.is_empty());
-    let objects = object.map(str::to_owned).into_iter().collect();
-    tokio::spawn(run(console.clone(), under_way, objects));
+    tokio::spawn(run(console.clone(), under_way, order));
     true
 }
 
-async fn run(console: Console, under_way: RunUnderWay, objects: Vec<String>) {
+async fn run(console: Console, under_way: RunUnderWay, order: DoctorOrder) {
     let (tell, mut lines) = mpsc::unbounded_channel();
     let gateway = console.gateway.clone();
     let examine = async {
         tokio::select! {
-            result = tokio::time::timeout(TIMEOUT, gateway.examine(objects, tell)) => {
+            result = tokio::time::timeout(TIMEOUT, gateway.examine(order, tell)) => {
                 result.unwrap_or_else(|_| Err("it took longer than five minutes".to_owned()))
             }
             () = console.admin.draining.cancelled() => Err("the gateway stops".to_owned()),
@@ -216,7 +207,7 @@ pub(crate) async fn order(
     State(console): State<Console>,
     Json(order): Json<DoctorOrder>,
 ) -> Result<StatusCode, ApiError> {
-    match start(&console, order.object.as_deref()) {
+    match start(&console, order) {
         true => Ok(StatusCode::ACCEPTED),
         false => Err(ApiError::new(StatusCode::CONFLICT, "it runs already")),
     }

@@ -1,4 +1,5 @@
-// The live part of a page, a button that copies, and a filter of settings. Each page works without it.
+// The live part of a page, a button that copies, a filter of settings, and the rate of this browser. Each page works
+// without it.
 
 const live = document.getElementById("live");
 const connection = document.getElementById("connection");
@@ -90,4 +91,32 @@ filter?.addEventListener("input", () => {
     }
     group.hidden = shown === 0;
   }
+});
+
+/** Returns the rate at which this browser takes the bytes of `path`, in bytes a second. */
+async function measure(path) {
+  const reader = (await fetch(path)).body.getReader();
+  let begun, ended, bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return ended > begun ? Math.round((bytes * 1000) / (ended - begun)) : "";
+    // What comes first waited for the connection.
+    if (begun === undefined) begun = performance.now();
+    else bytes += value.length;
+    ended = performance.now();
+  }
+}
+
+const measured = document.querySelector("form[data-measure]");
+measured?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const button = measured.querySelector("button");
+  button.disabled = true;
+  button.textContent = "Measures this browser …";
+  try {
+    measured.elements.client.value = await measure(measured.dataset.measure);
+  } catch {
+    // The report says that no client was measured.
+  }
+  measured.submit();
 });

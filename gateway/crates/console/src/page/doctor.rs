@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::chart::shares;
 use super::settings::{self, save};
-use super::{Page, check_form, csrf_field, done, format};
+use super::{Page, check_form, csrf_field, done, format, throughput};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::doctor::{BucketUse, collect, start};
-use crate::gateway::{ConnectionRate, Suggestion, Verdict};
+use crate::gateway::{ConnectionRate, DoctorOrder, Suggestion, Verdict};
 use crate::section::Section;
 
 const PATH: &str = "/console/doctor";
@@ -24,16 +24,20 @@ pub(crate) async fn page(
 ) -> Response {
     let content = html! {
         p {
-            "Measures memory, cache disks and buckets, and says which of them is the narrow one. "
+            "Measures buckets, the network to them, cache disks, memory and this browser, and says which of them is the "
+            "narrow one. "
             strong { "It takes from what readers have while it runs." }
             " A measurement of a bucket needs an object of at least 64 MiB; without one, only the time to its first byte "
             "is measured."
         }
         @if let Some(own) = admitted.session() {
-            form method="post" action=(PATH) {
+            form method="post" action=(PATH) data-measure=(throughput::PATH) {
                 (csrf_field(&own.csrf()))
-                label for="object" { "Path of an object to measure with" }
-                input #object type="text" name="object" placeholder="/films/a.mkv" autocomplete="off";
+                input type="hidden" name="client";
+                label for="objects" { "Paths of objects to measure with, one for each bucket" }
+                input #objects type="text" name="objects" placeholder="/films/a.mkv /books/b.m4b" autocomplete="off";
+                label for="host" { "Host, if routes name hosts" }
+                input #host type="text" name="host" autocomplete="off";
                 button { "Start" }
             }
         }
@@ -176,8 +180,11 @@ fn suggestion(one: &Suggestion, is_applied: bool) -> Markup {
 #[derive(Deserialize)]
 pub(crate) struct DoctorForm {
     csrf: String,
-    /// The path of an object to measure with.
-    object: Option<String>,
+    /// The paths of the objects to measure with, with white space between them.
+    objects: Option<String>,
+    host: Option<String>,
+    /// The rate at which the browser took bytes, in bytes a second; empty if it runs no scripts.
+    client: Option<String>,
     /// The key whose suggestion is applied, in place of a measurement.
     apply: Option<String>,
 }
@@ -196,7 +203,14 @@ pub(crate) async fn act(
         let applied = apply(&console, &key).await;
         return done(&console, own, PATH, applied);
     }
-    let begun = match start(&console, form.object.as_deref()) {
+    let objects = form.objects.unwrap_or_default();
+    let client: Option<f64> = form.client.and_then(|rate| rate.parse().ok());
+    let order = DoctorOrder {
+        objects: objects.split_whitespace().map(str::to_owned).collect(),
+        host: form.host.filter(|host| !host.is_empty()),
+        client: client.filter(|rate| rate.is_finite() && *rate > 0.0),
+    };
+    let begun = match start(&console, order) {
         true => Ok("It has begun.".to_owned()),
         false => Err("It runs already.".to_owned()),
     };

@@ -4,10 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{MeasuredOrigin, Rate};
 
-/// The parts of the way from the bucket to a reader that the doctor does not measure, in words.
-pub const NOT_MEASURED: &str = "the networks by themselves (the rate of a bucket includes the way to it), and the \
-                                clients: a stream that does not wait for bytes is as fast as its client takes them";
-
 /// The bytes that the buckets sent in a time, against those that they can give in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Efficiency {

@@ -5,6 +5,7 @@ use super::*;
 mod efficiency;
 mod machines;
 mod rules;
+mod stages;
 mod words;
 
 use machines::{MIB, disk, mb, measured, origin};

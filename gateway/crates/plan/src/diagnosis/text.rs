@@ -22,9 +22,11 @@ impl fmt::Display for Diagnosis {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory => f.write_str("the memory"),
-            Self::Disk(path) => write!(f, "the disk {path:?}"),
             Self::Origin(name) => write!(f, "the origin {name:?}"),
+            Self::Network(name) => write!(f, "the network to the origin {name:?}"),
+            Self::Disk(path) => write!(f, "the disk {path:?}"),
+            Self::Memory => f.write_str("the memory"),
+            Self::Client => f.write_str("the client"),
         }
     }
 }
@@ -34,10 +36,20 @@ impl fmt::Display for OriginVerdict {
         let (single, best) = (self.origin.single(), self.origin.best());
         let milliseconds = self.origin.first_byte.as_secs_f64() * 1e3;
         writeln!(f, "\nOrigin {:?}:", self.origin.name)?;
-        writeln!(
+        write!(
             f,
-            "- The first byte of an answer takes {milliseconds:.1} ms."
+            "- The first byte of an answer takes {milliseconds:.1} ms"
         )?;
+        match &self.network {
+            Some(network) => {
+                let milliseconds = network.round_trip.as_secs_f64() * 1e3;
+                writeln!(
+                    f,
+                    ", of which the round trip on the network takes {milliseconds:.1} ms."
+                )
+            }
+            None => writeln!(f, "."),
+        }?;
         match self.grows_to_the_end() {
             true => writeln!(
                 f,

@@ -29,6 +29,11 @@ fn the_bottleneck_is_named_with_its_kind() {
         (Stage::Memory, "the memory"),
         (Stage::Disk("/a\"b".into()), r#"the disk "/a\"b""#),
         (Stage::Origin("c".into()), r#"the origin "c""#),
+        (
+            Stage::Network("c".into()),
+            r#"the network to the origin "c""#,
+        ),
+        (Stage::Client, "the client"),
     ] {
         assert_eq!(stage.to_string(), expected);
     }
