@@ -138,7 +138,7 @@ async fn the_figures_are_those_of_the_gateway() {
         .as_array()
         .expect("kinds")
         .iter()
-        .filter(|one| one["kind"] == "get" || one["kind"] == "head")
+        .filter(|one| ["get", "head", "probe"].contains(&one["kind"].as_str().expect("a kind")))
         .flat_map(|one| one["results"].as_object().expect("results").values())
         .map(|count| count.as_u64().expect("a count"))
         .sum();

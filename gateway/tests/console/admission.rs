@@ -131,6 +131,29 @@ async fn another_origin_or_a_rebinding_host_is_refused_with_all_credentials() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_form_of_a_page_shows_the_token_of_its_session() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, csrf) = log_in(&gateway).await;
+    let fields = "path=%2F&order=warm&stop=1&decide=ours+media+a&action=reload&end=0";
+    let forms = CHANGES
+        .iter()
+        .filter(|(_, path)| path.starts_with("/console/"));
+    let mut tried = 0;
+    for (_, path) in forms {
+        let wrong = format!("{fields}&csrf={}", "0".repeat(128));
+        let got = post(&gateway, path, &cookie, &wrong).await;
+        assert_eq!(got.status, 403, "{path}: {}", got.text());
+        let right = format!("{fields}&csrf={csrf}");
+        let got = post(&gateway, path, &cookie, &right).await;
+        assert_eq!(got.status, 303, "{path}: {}", got.text());
+        tried += 1;
+    }
+    assert_eq!(tried, 6);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_changes_things_by_its_own_forms_alone() {
     let world = World::new().await;
     let gateway = started(&world).await;

@@ -1,9 +1,12 @@
 //! The section Settings by its forms: a setting is changed and changed back, and the configuration is read again.
 
+use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::admission::log_in_at;
 use super::objects::hidden_fields;
 use super::serving::Serving;
-use super::{World, api_at, configuration, page_at, post_to};
+use super::{AUTH, World, api_at, configuration, page_at, post_to, send};
 
 /// A reader of the pages, who has logged in.
 struct Browser {
@@ -25,13 +28,24 @@ impl Browser {
 
     /// Presses a button, and returns the page that follows. `more` has the fields that the operator fills in.
     async fn press(&self, page: &str, action: &str, more: &str) -> String {
-        let button = format!("name=\"action\" value=\"{action}\"");
+        let button = match action {
+            "unset" => "name=\"unset\" value=\"".to_owned(),
+            action => format!("name=\"action\" value=\"{action}\""),
+        };
         let mut forms = page
             .split("<form")
             .filter_map(|form| form.split("</form>").next());
         let form = forms.find(|form| form.contains(&button));
         let form = form.unwrap_or_else(|| panic!("no button {action}: {page}"));
-        let fields = format!("{}action={action}{more}", hidden_fields(form));
+        let (_, rest) = form.split_once(&button).expect("found");
+        let pressed = match action {
+            "unset" => {
+                let written = rest.split('"').next().expect("a value");
+                format!("unset={}", utf8_percent_encode(written, NON_ALPHANUMERIC))
+            }
+            action => format!("action={action}"),
+        };
+        let fields = format!("{}{pressed}{more}", hidden_fields(form));
         let got = post_to(
             self.serving.admin,
             "/console/settings",
@@ -48,14 +62,33 @@ impl Browser {
         }
     }
 
-    /// Returns the value of `cache.memory`, and the place that it is from.
-    async fn memory(&self) -> (String, String) {
+    /// Returns the value of a key, and the place that it is from.
+    async fn setting(&self, key: &str) -> (String, String) {
         let settings = api_at(self.serving.admin, "/api/v1/settings").await;
         let settings = settings["settings"].as_array().expect("a list");
-        let memory = settings.iter().find(|one| one["key"] == "cache.memory");
-        let memory = memory.expect("it is listed");
-        let text = |name: &str| memory[name].as_str().expect("text").to_owned();
+        let setting = settings.iter().find(|one| one["key"] == key);
+        let setting = setting.expect("it is listed");
+        let text = |name: &str| setting[name].as_str().expect("text").to_owned();
         (text("value"), text("source"))
+    }
+
+    /// Returns the value of `cache.memory`, and the place that it is from.
+    async fn memory(&self) -> (String, String) {
+        self.setting("cache.memory").await
+    }
+
+    /// Sets an override as `tidegate set` does.
+    async fn order(&self, body: &str) {
+        let headers = [AUTH, ("content-type", "application/json")];
+        let got = send(
+            self.serving.admin,
+            Method::POST,
+            "/overrides",
+            &headers,
+            body,
+        )
+        .await;
+        assert_eq!(got.status, 200, "{}", got.text());
     }
 
     /// Changes the configuration file.
@@ -79,7 +112,7 @@ async fn a_setting_is_changed_and_that_is_undone() {
     let world = World::new().await;
     let browser = Browser::start(&world).await;
     let edit = browser.show("/console/settings?edit=cache.memory").await;
-    assert!(!edit.contains("value=\"unset\""), "nothing is to be undone");
+    assert!(!edit.contains("name=\"unset\""), "nothing is to be undone");
     let page = browser.press(&edit, "set", "&value=much").await;
     let (_, errors) = page.split_once("id=\"edit-errors\"").expect("errors");
     let errors = errors.split("</ul>").next().expect("their end");
@@ -118,5 +151,54 @@ async fn the_configuration_is_read_again_from_the_page() {
     let (_, error) = page.split_once("role=\"alert\"").expect("an error");
     assert!(error.contains("cache.memory"), "{error}");
     assert_eq!(browser.memory().await, pair("96MiB", "file"), "it stays");
+    browser.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_override_stays_with_its_entry_and_is_undone_as_it_is_written() {
+    let world = World::new().await;
+    let browser = Browser::start(&world).await;
+    let edit = browser
+        .show("/console/settings?edit=origin[0].price_get")
+        .await;
+    let page = browser.press(&edit, "set", "&value=0.75").await;
+    assert!(page.contains("In force now: "), "{page}");
+    let (first, second) = ("origin[0].price_get", "origin[1].price_get");
+    assert_eq!(browser.setting(first).await, pair("0.75", "override"));
+
+    // The file gets another origin before that one.
+    let other = "[[origin]]\nname = \"other\"\nbucket = \"other\"\nendpoint = \"http://127.0.0.1:9\"\n\
+                 access_key_id = \"a\"\nsecret_access_key = \"b\"\n\
+                 [[route]]\npath = \"/\"\norigin = \"media\"\n[[origin]]\nname = \"media\"";
+    browser.write("[[origin]]\nname = \"media\"", other);
+    let page = browser.show("/console/settings").await;
+    let page = browser.press(&page, "reload", "").await;
+    assert!(page.contains("In force now: "), "{page}");
+    assert_eq!(browser.setting(second).await, pair("0.75", "override"));
+    assert_ne!(browser.setting(first).await.1, "override");
+
+    // An operator may name the entry by its number.
+    let edit = browser
+        .show("/console/settings?edit=origin[1].price_get")
+        .await;
+    browser.press(&edit, "unset", "").await;
+    assert_eq!(browser.setting(second).await, pair("0.5", "file"));
+    let numbered = r#"{"key": "origin[1].price_get", "value": "0.25"}"#;
+    browser.order(numbered).await;
+    assert_eq!(browser.setting(second).await, pair("0.25", "override"));
+    let edit = browser
+        .show("/console/settings?edit=origin[1].price_get")
+        .await;
+    let page = browser.press(&edit, "set", "&value=0.125").await;
+    assert_eq!(
+        browser.setting(second).await,
+        pair("0.125", "override"),
+        "{page}"
+    );
+    let edit = browser
+        .show("/console/settings?edit=origin[1].price_get")
+        .await;
+    browser.press(&edit, "unset", "").await;
+    assert_eq!(browser.setting(second).await, pair("0.5", "file"));
     browser.end().await;
 }

@@ -86,7 +86,16 @@ impl Refused {
         let page = self.show("/console/writes").await;
         let button = format!("form=\"act\" name=\"decide\" value=\"{choice} media a/film.bin\"");
         assert!(page.contains(&button), "no button {choice}: {page}");
-        let fields = format!("csrf={}&decide={choice}+media+a%2Ffilm.bin", self.csrf);
+        assert!(page.contains("id=\"draft-media-a%2Ffilm%2Ebin\""), "{page}");
+        let mut fields = format!("csrf={}&decide={choice}+media+a%2Ffilm.bin", self.csrf);
+        if choice == "theirs" {
+            // What would be lost is asked for first.
+            let got = post(&self.gateway, "/console/writes", &self.cookie, &fields).await;
+            assert_eq!(got.status, 200, "{}", got.text());
+            assert!(got.text().contains("Discard ours"), "{}", got.text());
+            assert_eq!(self.draft().await["stage"], "refused");
+            fields.push_str("&sure=yes");
+        }
         let got = post(&self.gateway, "/console/writes", &self.cookie, &fields).await;
         assert_eq!(got.status, 303, "{}", got.text());
         self.show(got.header("location")).await

@@ -43,17 +43,22 @@ pub(super) fn lay_override_over<'t>(
     placed.map_err(|message| (path, message))
 }
 
-/// Puts a value at its place: the text itself if the key takes text, else the TOML that it is.
+/// Puts a value at its place: the text itself if the key takes text, else the TOML that it is. A table or a list is one also
+/// where the key takes text beside it, as a secret does: `{ file = "…" }`.
 fn place<'t>(
     root: &mut DeTable<'t>,
     path: &KeyPath,
     text: &'t str,
     span: &Span,
 ) -> Result<(), String> {
+    let accepts = |kind| accepts(schema::shared(), path.steps(), kind);
+    let is_toml = |value: &DeValue<'_>| match value {
+        DeValue::Table(_) => accepts("object") || !accepts("string"),
+        DeValue::Array(_) => accepts("array") || !accepts("string"),
+        _ => !accepts("string"),
+    };
     let value = match DeValue::parse(text) {
-        Ok(value) if !accepts_text(schema::shared(), path.steps()) => {
-            with_span(value.into_inner(), span)
-        }
+        Ok(value) if is_toml(value.get_ref()) => with_span(value.into_inner(), span),
         // A value that is not TOML either is refused by its own type.
         _ => DeValue::String(Cow::Borrowed(text)),
     };
@@ -71,17 +76,16 @@ fn path_of(variable: &str) -> KeyPath {
     })
 }
 
-/// Returns whether the key takes text: then a variable's value is that text, whatever it looks
-/// like.
-fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
+/// Returns whether the key takes a value of this kind of JSON; a key that the schema does not know takes any.
+fn accepts(schema: &Value, steps: &[Step], kind: &str) -> bool {
     let Some((first, rest)) = steps.split_first() else {
-        return schema::allows(schema, "string");
+        return schema::allows(schema, kind);
     };
     let inner = match first {
         Step::Key(key) => schema::property(schema, key),
         Step::Index(_) => schema.get("items"),
     };
-    inner.is_none_or(|inner| accepts_text(inner, rest))
+    inner.is_none_or(|inner| accepts(inner, rest, kind))
 }
 
 /// Returns the same value, with `span` as the place of it and of all values in it.

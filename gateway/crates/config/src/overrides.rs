@@ -103,6 +103,12 @@ impl Overrides {
             }
             Some(value) => {
                 parse_key(key)?;
+                // What was set below it would lie over it.
+                let is_below = |one: &str| {
+                    let rest = one.strip_prefix(key);
+                    rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+                };
+                all.retain(|one, _| !is_below(one));
                 all.insert(key.to_owned(), value.to_owned());
             }
             None if all.remove(key).is_none() => {
@@ -163,7 +169,10 @@ fn flatten(text: &str, above: String, table: &DeTable<'_>, all: &mut BTreeMap<St
             above => format!("{above}.{}", key.get_ref()),
         };
         match node.get_ref() {
-            DeValue::Table(inner) => flatten(text, key, inner, all),
+            // An inline table is one value, as it was set.
+            DeValue::Table(inner) if !text[node.span()].starts_with('{') => {
+                flatten(text, key, inner, all);
+            }
             DeValue::String(value) => drop(all.insert(key, value.to_string())),
             _ => drop(all.insert(key, text[node.span()].to_owned())),
         }
@@ -243,13 +252,29 @@ pub(super) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> 
     Ok(path)
 }
 
+/// Returns an entry's `name` and `path`, as far as it has them.
+fn names_of<'e>(entry: &'e Node<'_>) -> impl Iterator<Item = &'e str> {
+    let table = entry.get_ref().as_table();
+    let of = move |key: &str| table?.get(key)?.get_ref().as_str();
+    ["name", "path"].into_iter().filter_map(of)
+}
+
 fn is_named(entry: &Node<'_>, name: &str) -> bool {
-    let has = |key: &str| {
-        let table = entry.get_ref().as_table()?;
-        let value = table.get(key)?.get_ref().as_str()?;
-        Some(value == name)
+    names_of(entry).any(|one| one == name)
+}
+
+/// Returns the text between the brackets with which an override names an entry of a list: its own `name` or `path` if it
+/// alone has it, so that it stays the same one when others come before it, or else its number.
+pub(super) fn entry_name(list: &[Node<'_>], index: usize) -> String {
+    let is_its_own = |name: &&str| {
+        let having = list.iter().filter(|entry| is_named(entry, name));
+        let can_be_written = !name.is_empty() && !name.contains(']');
+        can_be_written && name.parse::<usize>().is_err() && having.count() == 1
     };
-    has("name") == Some(true) || has("path") == Some(true)
+    let own = list
+        .get(index)
+        .and_then(|entry| names_of(entry).find(is_its_own));
+    own.map_or_else(|| index.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -270,17 +295,13 @@ mod tests {
             all = all.with(key, Some(value)).expect(key);
         }
         let read = Overrides::parse(&all.to_string()).expect("TOML");
-        let inner = "access.a.tokens.t.file";
-        assert!(
-            read.keys().any(|key| key == inner),
-            "a table is taken apart"
-        );
-        let rest = |all: &Overrides| {
-            let all = all.iter().filter(|(key, _)| !key.starts_with("access"));
-            all.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        let pairs = |all: &Overrides| {
+            let pairs = all.iter();
+            pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(rest(&read), rest(&all));
+        assert_eq!(pairs(&read), pairs(&all));
         assert_eq!(
             Overrides::parse("[cache]\nmemory = \"1GiB\"").expect("TOML"),
             {

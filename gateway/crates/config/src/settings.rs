@@ -4,6 +4,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::document::Document;
+use super::overrides;
 use super::problem::{KeyPath, ValueLocation};
 use super::reference;
 use super::schema::{choices, present, property};
@@ -14,6 +15,8 @@ use super::tree::Node;
 pub struct Setting {
     /// The key: `route[0].path`.
     pub key: String,
+    /// The key as an override names it: as the present one does, or with the entry's own name: `route[/media/].path`.
+    pub name: String,
     /// Its description.
     pub help: String,
     /// The kind of its value, for a person.
@@ -35,64 +38,109 @@ pub(super) fn settings(document: &Document<'_>, schema: &Value) -> Vec<Setting> 
     let tree = document.tree();
     let mut walk = Walk {
         document,
+        root: tree.get_ref(),
         found: Vec::new(),
     };
-    walk.table(schema, &KeyPath::default(), Some(tree.get_ref()));
+    walk.table(schema, &Spot::default(), Some(tree.get_ref()));
     walk.found
 }
 
-struct Walk<'d, 't> {
+/// A place in the document.
+#[derive(Debug, Clone, Default)]
+struct Spot {
+    path: KeyPath,
+    /// The path as an override names it.
+    name: String,
+}
+
+impl Spot {
+    fn key(&self, key: &str) -> Self {
+        let dot = if self.name.is_empty() { "" } else { "." };
+        Self {
+            path: self.path.key(key),
+            name: format!("{}{dot}{key}", self.name),
+        }
+    }
+
+    fn entry(&self, list: &[Node<'_>], index: usize) -> Self {
+        Self {
+            path: self.path.index(index),
+            name: format!("{}[{}]", self.name, overrides::entry_name(list, index)),
+        }
+    }
+}
+
+struct Walk<'d, 't, 'r> {
     document: &'d Document<'t>,
+    root: &'d DeTable<'r>,
     found: Vec<Setting>,
 }
 
-impl Walk<'_, '_> {
-    fn table(&mut self, schema: &Value, path: &KeyPath, table: Option<&DeTable<'_>>) {
+impl Walk<'_, '_, '_> {
+    fn table(&mut self, schema: &Value, spot: &Spot, table: Option<&DeTable<'_>>) {
         let schema = present(schema);
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, inner) in properties.into_iter().flatten() {
             let node = table.and_then(|table| table.get(name.as_str()));
-            self.key(inner, &path.key(name), node);
+            self.key(inner, &spot.key(name), node);
         }
         if properties.is_none() {
             // The user chooses the names.
             for (name, node) in table.into_iter().flatten() {
                 if let Some(inner) = property(schema, name.get_ref()) {
-                    self.key(inner, &path.key(name.get_ref()), Some(node));
+                    self.key(inner, &spot.key(name.get_ref()), Some(node));
                 }
             }
         }
     }
 
-    fn key(&mut self, schema: &Value, path: &KeyPath, node: Option<&Node<'_>>) {
+    fn key(&mut self, schema: &Value, spot: &Spot, node: Option<&Node<'_>>) {
         let inner = present(schema);
         let table = node.and_then(|node| node.get_ref().as_table());
         if let Some(entries) = reference::tables(inner) {
             let list = node.and_then(|node| node.get_ref().as_array());
-            for (index, entry) in list.into_iter().flatten().enumerate() {
-                self.table(entries, &path.index(index), entry.get_ref().as_table());
+            let list = list.map_or(&[][..], |list| list);
+            for (index, entry) in list.iter().enumerate() {
+                let spot = spot.entry(list, index);
+                self.table(entries, &spot, entry.get_ref().as_table());
             }
         } else if is_table(inner) && (node.is_none() || table.is_some()) {
-            self.table(inner, path, table);
+            self.table(inner, spot, table);
         } else {
-            self.leaf(schema, path, node);
+            self.leaf(schema, spot, node);
         }
     }
 
-    fn leaf(&mut self, schema: &Value, path: &KeyPath, node: Option<&Node<'_>>) {
+    fn leaf(&mut self, schema: &Value, spot: &Spot, node: Option<&Node<'_>>) {
         let secret = is_secret(schema);
         let default = schema.get("default").map(shown_default);
         let written = node.filter(|_| !secret).map(|node| shown(node.get_ref()));
+        let source = node.map(|node| self.document.location(&node.span()));
         self.found.push(Setting {
-            key: path.to_string(),
+            key: spot.path.to_string(),
+            name: self.name(spot, source.as_ref()),
             help: reference::description(schema),
             kind: reference::kind(schema),
             choices: choices(schema).into_iter().map(str::to_owned).collect(),
             value: written.or_else(|| default.clone().filter(|_| node.is_none())),
             default,
             secret,
-            source: node.map(|node| self.document.location(&node.span())),
+            source,
         });
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// Returns the key as an override names it.
+    fn name(&self, spot: &Spot, source: Option<&ValueLocation>) -> String {
+        match source {
+            Some(ValueLocation::Override(written))
+                if overrides::resolve(self.root, written).is_ok_and(|path| path == spot.path) =>
+            {
+                written.clone()
+            }
+            _ => spot.name.clone(),
+        }
     }
 }
 
@@ -162,6 +210,33 @@ mod tests {
         let overrides = overrides.with("cache.memory", Some("2GiB")).expect("a key");
         let env = Environment::from_iter([("TIDEGATE_LOG__LEVEL", "debug")]);
         parse_with("t.toml", text, &overrides, &env).expect("it is right")
+    }
+
+    #[test]
+    fn an_override_names_an_entry_by_its_own_name() {
+        let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
+                    [[origin]]\nname = \"7\"\nbucket = \"c\"\n\
+                    [[route]]\npath = \"/a/\"\norigin = \"o\"\n\
+                    [[route]]\npath = \"/twice/\"\norigin = \"o\"\nhost = \"x.example\"\n\
+                    [[route]]\npath = \"/twice/\"\norigin = \"o\"\nhost = \"y.example\"\n\
+                    [[route]]\npath = \"/d/\"\norigin = \"o\"\n";
+        let overrides = Overrides::default();
+        let overrides = overrides.with("route[3].profile", Some("stream"));
+        let overrides = overrides.expect("a key");
+        let loaded = parse_with("t.toml", text, &overrides, &Environment::default());
+        let all = loaded.expect("it is right").settings;
+        for (key, name) in [
+            ("cache.memory", "cache.memory"),
+            ("origin[0].bucket", "origin[o].bucket"),
+            ("origin[1].bucket", "origin[1].bucket"),
+            ("route[0].profile", "route[/a/].profile"),
+            ("route[1].profile", "route[1].profile"),
+            ("route[3].profile", "route[3].profile"),
+            ("route[3].origin", "route[/d/].origin"),
+        ] {
+            let found = all.iter().find(|one| one.key == key).expect(key);
+            assert_eq!(found.name, name);
+        }
     }
 
     #[test]

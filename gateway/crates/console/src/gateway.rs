@@ -100,6 +100,8 @@ pub struct Overview {
 pub struct Setting {
     /// The key: `route[0].path`.
     pub key: String,
+    /// The key as an override names it, by the entry's own name if it has one: `route[/media/].path`.
+    pub name: String,
     /// Its description.
     pub help: String,
     /// The kind of its value, for a person.

@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::select_all;
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -37,6 +37,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// The time after which a reader without an event gets a comment, which keeps proxies from ending the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The first line of every answer, in milliseconds: the listener ends each connection after some minutes, and the browser
+/// comes back at once.
+const RETRY: &str = "retry: 200\n\n";
 
 /// The readers of live parts.
 #[derive(Debug)]
@@ -230,6 +234,7 @@ pub(crate) async fn events(
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
     });
+    let first = stream::iter([Ok(RETRY.to_owned())]);
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
@@ -237,7 +242,7 @@ pub(crate) async fn events(
     (
         headers,
         [("x-accel-buffering", "no")],
-        Body::from_stream(parts),
+        Body::from_stream(first.chain(parts)),
     )
         .into_response()
 }

@@ -234,7 +234,11 @@ impl Sessions {
         let mut table = self.table();
         let before = table.all.len();
         table.all.retain(|one| one.id != id);
-        table.all.len() < before
+        let has_ended = table.all.len() < before;
+        if has_ended {
+            tracing::info!(id, "a session of the console was ended");
+        }
+        has_ended
     }
 
     /// Returns all sessions, the latest first.

@@ -349,6 +349,7 @@ fn setting(setting: &tidegate_config::Setting) -> Setting {
     };
     Setting {
         key: setting.key.clone(),
+        name: setting.name.clone(),
         help: setting.help.clone(),
         kind: setting.kind.clone(),
         choices: setting.choices.clone(),

@@ -277,9 +277,14 @@ fn look_again(
     interval: Duration,
     send: &SyncSender<anyhow::Result<Snapshot>>,
 ) {
+    let mut source = None;
     loop {
         thread::sleep(interval);
-        let look = Source::new(config, env).and_then(|source| source.take());
+        // The token may lie in a file that is not there yet.
+        let look = match source.take().map_or_else(|| Source::new(config, env), Ok) {
+            Ok(known) => source.insert(known).take(),
+            Err(error) => Err(error),
+        };
         if send.send(look).is_err() {
             return;
         }

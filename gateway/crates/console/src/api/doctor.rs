@@ -137,6 +137,7 @@ pub(crate) fn start(console: &Console, order: DoctorOrder) -> bool {
     let Some(under_way) = console.doctor.begin() else {
         return false;
     };
+    tracing::info!(objects = ?order.objects, "the doctor measures");
     tokio::spawn(run(console.clone(), under_way, order));
     true
 }

@@ -28,7 +28,7 @@ use tidegate_telemetry::locks::Recover as _;
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 
-/// Runs of chunks that are listed of one object.
+/// The most runs of one object.
 const MAX_RUNS: usize = 200;
 
 /// Positions that are kept: the oldest makes room.
@@ -128,9 +128,10 @@ pub struct Cached {
     pub absent: u64,
     /// Bytes on disk that a pin keeps.
     pub pinned: u64,
-    /// The object in runs of bytes in the same tiers, in order; only the first ones if there are very many.
+    /// The object in runs of bytes in the same tiers, in order. If there are more than 200, neighbours are joined: a joined
+    /// run has the tiers of its longer part.
     pub runs: Vec<Run>,
-    /// The number of runs left out.
+    /// The number of runs at the end that are left out, of an object with more than 10,000.
     pub runs_left_off: u64,
 }
 
@@ -320,16 +321,35 @@ async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> 
     shown
 }
 
+/// Joins neighbours until at most [`MAX_RUNS`] are left.
+fn joined(mut runs: Vec<Run>) -> Vec<Run> {
+    let join = |pair: &[Run]| {
+        let (first, last) = (pair[0], pair[pair.len() - 1]);
+        let longer = match last.end - last.start > first.end - first.start {
+            true => last,
+            false => first,
+        };
+        Run {
+            start: first.start,
+            end: last.end,
+            ..longer
+        }
+    };
+    while runs.len() > MAX_RUNS {
+        runs = runs.chunks(2).map(join).collect();
+    }
+    runs
+}
+
 fn cached(present: &Present) -> Cached {
     let content_type = present.version.header(&axum::http::header::CONTENT_TYPE);
-    let runs = present.runs.iter().take(MAX_RUNS).map(|run| Run {
+    let runs = present.runs.iter().map(|run| Run {
         start: run.range.start,
         end: run.range.end,
         memory: run.held.memory,
         disk: run.held.disk,
         pinned: run.held.pinned,
     });
-    let listed = present.runs.len().min(MAX_RUNS);
     Cached {
         etag: present.version.etag.as_str().to_owned(),
         version_id: present.version.version_id.clone(),
@@ -341,8 +361,8 @@ fn cached(present: &Present) -> Cached {
         disk: present.on_disk,
         absent: present.absent,
         pinned: present.pinned,
-        runs: runs.collect(),
-        runs_left_off: (present.runs.len() - listed + present.left_off) as u64,
+        runs: joined(runs.collect()),
+        runs_left_off: present.left_off as u64,
     }
 }
 
@@ -410,4 +430,30 @@ pub(crate) async fn list(
     Query(query): Query<FolderQuery>,
 ) -> Result<Json<Folder>, ApiError> {
     collect(&console, query).await.map(Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_runs_than_a_bar_shows_still_reach_to_the_end_of_the_object() {
+        // Of each 100 bytes 60 are in memory.
+        let run = |nth: u64, is_held: bool| Run {
+            start: nth * 100 + if is_held { 0 } else { 60 },
+            end: nth * 100 + if is_held { 60 } else { 100 },
+            memory: is_held,
+            disk: false,
+            pinned: false,
+        };
+        let runs: Vec<_> = (0..1000)
+            .flat_map(|nth| [run(nth, true), run(nth, false)])
+            .collect();
+        let shown = joined(runs.clone());
+        assert!(shown.len() <= MAX_RUNS && shown.len() > MAX_RUNS / 2);
+        assert_eq!((shown[0].start, shown[shown.len() - 1].end), (0, 100_000));
+        assert!(shown.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(shown.iter().all(|run| run.memory), "most of each is there");
+        assert_eq!(joined(runs[..MAX_RUNS].to_vec()), runs[..MAX_RUNS]);
+    }
 }

@@ -117,12 +117,12 @@ fn requests(samples: &Samples, origin: &str) -> Vec<RequestCount> {
     kinds.into_iter().map(count).collect()
 }
 
-/// Returns the cost of requests and of bytes received and sent. Deletions cost nothing at any store that we know.
+/// Returns the cost of requests and of bytes received and sent. A probe is a HEAD of the bucket. Deletions cost nothing at any store that we know.
 fn cost(prices: &Prices, requests: &[RequestCount], (received, sent): (u64, u64)) -> f64 {
     let of = |one: &RequestCount| {
         let count = one.results.values().sum::<u64>() as f64 / 1000.0;
         match one.kind.as_str() {
-            "get" | "head" => count * prices.get,
+            "get" | "head" | "probe" => count * prices.get,
             "delete" | "abort" => 0.0,
             _ => count * prices.put,
         }
@@ -150,7 +150,8 @@ mod tests {
     fn the_cost_follows_the_prices() {
         let samples = Samples::parse(
             "tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"ok\"} 1500\n\
-             tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"timeout\"} 500\n\
+             tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"timeout\"} 300\n\
+             tidegate_origin_requests_total{origin=\"o\",kind=\"probe\",result=\"ok\"} 200\n\
              tidegate_origin_requests_total{origin=\"o\",kind=\"list\",result=\"ok\"} 1000\n\
              tidegate_origin_requests_total{origin=\"o\",kind=\"delete\",result=\"ok\"} 1000\n\
              tidegate_origin_requests_total{origin=\"p\",kind=\"get\",result=\"ok\"} 9000\n",

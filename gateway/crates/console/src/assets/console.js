@@ -39,10 +39,14 @@ function say(text) {
 }
 
 if (live && section) {
-  let events;
+  let events, failing;
   const listen = () => {
     events = new EventSource(`/console/live?section=${encodeURIComponent(section)}`);
-    events.onopen = () => say("");
+    events.onopen = () => {
+      clearTimeout(failing);
+      failing = undefined;
+      say("");
+    };
     const show = (part) => ({ data }) => {
       const fresh = document.createElement("div");
       fresh.innerHTML = data;
@@ -52,14 +56,17 @@ if (live && section) {
     events.onmessage = show(live);
     const charts = document.getElementById("charts");
     if (charts) events.addEventListener("charts", show(charts));
-    // The browser tries again by itself, unless the session has ended.
+    // The browser tries again by itself, unless the session has ended. A connection that ends with its time is back at once.
     events.onerror = () => {
-      say(events.readyState === EventSource.CLOSED ? "No longer live: load the page again" : "Not connected, trying again …");
+      if (events.readyState === EventSource.CLOSED) say("No longer live: load the page again");
+      else failing ??= setTimeout(() => say("Not connected, trying again …"), 2000);
     };
   };
   // A page that is not seen asks for nothing.
   document.addEventListener("visibilitychange", () => {
     events?.close();
+    clearTimeout(failing);
+    failing = undefined;
     if (document.visibilityState === "visible") listen();
   });
   listen();

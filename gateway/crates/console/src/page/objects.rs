@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::chart::shares;
-use super::{Page, failure, format, with_code};
+use super::{Page, format, with_code};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::objects::{Folder, FolderQuery, collect};
@@ -40,33 +40,56 @@ pub(crate) async fn page(
     Query(query): Query<ObjectsQuery>,
 ) -> Response {
     let routes = console.gateway.overview().routes;
-    let first = || {
-        routes
-            .first()
-            .map_or_else(|| "/".to_owned(), |route| folder_of(&route.path))
+    let rules = routes.iter().map(|route| RouteRule {
+        host: route.host.clone(),
+        path: route.path.clone(),
+    });
+    let table = RouteTable::new(rules);
+    // An empty host is that of routes without one.
+    let first = routes.first();
+    let first_path = || first.map_or_else(|| "/".to_owned(), |route| folder_of(&route.path));
+    let (path, host) = match query.path {
+        Some(path) => {
+            let host = query
+                .host
+                .unwrap_or_else(|| host_of(&table, &routes, &path));
+            (path, host)
+        }
+        None => (
+            first_path(),
+            first
+                .and_then(|route| route.host.clone())
+                .unwrap_or_default(),
+        ),
     };
-    let path = query.path.unwrap_or_else(first);
-    let host = query.host.filter(|host| !host.is_empty());
     let asked = FolderQuery {
         path: path.clone(),
-        host: host.clone(),
+        host: Some(host.clone()),
         page: query.page,
         limit: None,
     };
     let folder = match collect(&console, asked).await {
         Ok(folder) => folder,
-        Err(error) => return failure(&console, &admitted, PATH, &error),
+        Err(error) => {
+            let words = html! {
+                div.message.error role="alert" { p { (with_code(&error.error)) } }
+                (route_list(&routes))
+            };
+            let page = Page {
+                path: PATH,
+                title: "It did not work",
+                live: None,
+                content: words,
+            };
+            return page.render(&console, &admitted);
+        }
     };
     let csrf = admitted.session().map(OwnSession::csrf);
-    let rules = routes.iter().map(|route| RouteRule {
-        host: route.host.clone(),
-        path: route.path.clone(),
-    });
     let view = View {
         path: &path,
-        host: host.as_deref().unwrap_or_default(),
+        host: &host,
         csrf: csrf.as_deref(),
-        table: &RouteTable::new(rules),
+        table: &table,
         routes: &routes,
     };
     let page = Page {
@@ -129,6 +152,28 @@ fn address(path: &str, host: &str) -> String {
     format!("{PATH}?path={}&host={}", encode(path), encode(host))
 }
 
+/// Returns the host that a path belongs to: none if a route without one has it, or else that of the first route that does.
+fn host_of(table: &RouteTable, routes: &[RouteInfo], path: &str) -> String {
+    let hosts = routes.iter().filter_map(|route| route.host.as_deref());
+    let mut hosts = std::iter::once("").chain(hosts);
+    let found = hosts.find(|host| table.find(host, path).is_some());
+    found.unwrap_or_default().to_owned()
+}
+
+fn route_list(routes: &[RouteInfo]) -> Markup {
+    html! {
+        ul.routes {
+            @for route in routes {
+                li {
+                    a href=(address(&folder_of(&route.path), route.host.as_deref().unwrap_or_default())) {
+                        (route.host.as_deref().unwrap_or_default()) (route.path)
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Renders a prefix of keys.
 fn prefix(prefix: &str) -> Markup {
     html! { code { (if prefix.is_empty() { "/" } else { prefix }) } }
@@ -141,7 +186,7 @@ impl View<'_> {
 
     fn content(&self, folder: &Folder) -> Markup {
         html! {
-            @if self.routes.len() > 1 { (self.route_list()) }
+            @if self.routes.len() > 1 { (route_list(self.routes)) }
             nav aria-label="Folders" { ol.crumbs { (self.crumbs()) } }
             p.quiet { "Origin " (folder.origin) ", keys below " (prefix(&folder.prefix)) }
             @if let Some(note) = &folder.note { p.message { (with_code(note)) } }
@@ -175,20 +220,6 @@ impl View<'_> {
             }
             @if let Some(next) = &folder.next {
                 p { a.button href={ (self.link(self.path)) "&page=" (next) } { "Next page" } }
-            }
-        }
-    }
-
-    fn route_list(&self) -> Markup {
-        html! {
-            ul.routes {
-                @for route in self.routes {
-                    li {
-                        a href=(address(&folder_of(&route.path), route.host.as_deref().unwrap_or_default())) {
-                            (route.host.as_deref().unwrap_or_default()) (route.path)
-                        }
-                    }
-                }
             }
         }
     }

@@ -47,7 +47,8 @@ async fn show(
     let settings = console.gateway.settings();
     let csrf = admitted.session().map(OwnSession::csrf);
     let csrf = csrf.as_deref();
-    let edited = edit.and_then(|key| settings.iter().find(|one| one.key == key));
+    let is_it = |one: &&Setting, key| one.name == key || one.key == key;
+    let edited = edit.and_then(|key| settings.iter().find(|one| is_it(one, key)));
     let content = html! {
         p.quiet {
             "A change is kept as an override in the state folder, over the configuration file and under the environment. "
@@ -72,7 +73,7 @@ async fn show(
     page.render(console, admitted)
 }
 
-/// Returns the section of a key: `cache`, `route[0]`.
+/// Returns the section of a key: `cache`, `route[/media/]`.
 fn section(key: &str) -> &str {
     let end = key.rfind('.').unwrap_or(key.len());
     &key[..end]
@@ -81,7 +82,7 @@ fn section(key: &str) -> &str {
 fn sections(settings: &[Setting], may_edit: bool) -> Markup {
     let mut groups: Vec<(&str, Vec<&Setting>)> = Vec::new();
     for setting in settings {
-        let name = section(&setting.key);
+        let name = section(&setting.name);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, group)) => group.push(setting),
             None => groups.push((name, vec![setting])),
@@ -114,11 +115,11 @@ fn row(setting: &Setting, may_edit: bool) -> Markup {
         SettingSource::Override => "override",
         SettingSource::Environment => "environment",
     };
-    let edit = utf8_percent_encode(&setting.key, NON_ALPHANUMERIC);
+    let edit = utf8_percent_encode(&setting.name, NON_ALPHANUMERIC);
     html! {
         tr data-key=(setting.key) {
             th scope="row" data-label="Key" {
-                code { (setting.key) }
+                code { (setting.name) }
                 span.quiet { (with_code(&setting.help)) }
             }
             td data-label="Value" { (value(setting)) }
@@ -129,7 +130,7 @@ fn row(setting: &Setting, may_edit: bool) -> Markup {
             }
             td {
                 @if may_edit && setting.source != SettingSource::Environment {
-                    a.button.small href={ (PATH) "?edit=" (edit) "#edit" } aria-label={ "Change " (setting.key) } {
+                    a.button.small href={ (PATH) "?edit=" (edit) "#edit" } aria-label={ "Change " (setting.name) } {
                         "Change"
                     }
                 }
@@ -161,7 +162,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
     };
     html! {
         section.card #edit {
-            h2 { "Change " code { (setting.key) } }
+            h2 { "Change " code { (setting.name) } }
             p #edit-help {
                 (with_code(&setting.help)) " " span.quiet {
                     "Kind of value: " (setting.kind)
@@ -170,7 +171,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
             }
             form method="post" action=(PATH) {
                 (csrf_field(csrf))
-                input type="hidden" name="key" value=(setting.key);
+                input type="hidden" name="key" value=(setting.name);
                 label for="edit-value" { "Value" }
                 @if setting.choices.is_empty() {
                     input #edit-value type=(if setting.secret { "password" } else { "text" }) name="value"
@@ -178,6 +179,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                         aria-describedby=(described) aria-invalid=[refused.map(|_| "true")];
                 } @else {
                     select #edit-value name="value" aria-describedby=(described) aria-invalid=[refused.map(|_| "true")] {
+                        @if !setting.choices.iter().any(|choice| choice == shown) { option value="" selected { "–" } }
                         @for choice in &setting.choices {
                             option value=(choice) selected[choice == shown] { (choice) }
                         }
@@ -190,8 +192,8 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                 }
                 div.choices {
                     button name="action" value="set" { "Save" }
-                    @if setting.source == SettingSource::Override {
-                        button name="action" value="unset" { "Undo the override" }
+                    @if let (SettingSource::Override, Some(written)) = (setting.source, &setting.place) {
+                        button name="unset" value=(written) { "Undo the override" }
                     }
                     a.button href=(PATH) { "Leave it" }
                 }
@@ -204,9 +206,11 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
 #[derive(Deserialize)]
 pub(crate) struct SettingForm {
     csrf: String,
-    action: String,
+    action: Option<String>,
     key: Option<String>,
     value: Option<String>,
+    /// The key of an override that is undone, as it is written.
+    unset: Option<String>,
 }
 
 /// Answers `POST /console/settings`.
@@ -219,22 +223,25 @@ pub(crate) async fn act(
         Ok(own) => own.id,
         Err(refusal) => return *refusal,
     };
+    if let Some(written) = form.unset {
+        let undone = save(&console, &written, None).await;
+        let said = undone.map(|report| words(&report));
+        return done(&console, own, PATH, said.map_err(|error| error.to_string()));
+    }
     let key = form.key.unwrap_or_default();
-    let result = match form.action.as_str() {
+    let action = form.action.unwrap_or_default();
+    let result = match action.as_str() {
         "reload" => console.admin.reload.clone().reload().await,
-        "set" | "unset" => {
-            let value = form.value.clone().filter(|_| form.action == "set");
-            save(&console, &key, value).await
-        }
+        "set" => save(&console, &key, form.value.clone()).await,
         _ => return done(&console, own, PATH, Err("This is not known.".to_owned())),
     };
     match result {
         Ok(report) => done(&console, own, PATH, Ok(words(&report))),
-        Err(error) if form.action == "set" => {
+        Err(error) if action == "set" => {
             let (value, errors) = (form.value.unwrap_or_default(), error.to_string());
             // A secret does not come back into the page.
             let settings = console.gateway.settings();
-            let secret = settings.iter().any(|one| one.key == key && one.secret);
+            let secret = settings.iter().any(|one| one.name == key && one.secret);
             let refused = Refused {
                 value: if secret { "" } else { &value },
                 errors: &errors,

@@ -4,16 +4,18 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Form};
 use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::chart::shares;
-use super::{Page, check_form, done, format};
+use super::{Page, check_form, csrf_field, done, format};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::writes::{
     Choice, Decision, Draft, TheirVersion, Writes, ask, ask_meanwhile, collect, decide,
 };
 use crate::section::Section;
+use crate::sessions::OwnSession;
 
 const PATH: &str = "/console/writes";
 
@@ -127,7 +129,8 @@ fn refused(draft: &Draft) -> Markup {
     let value = |choice: &str| format!("{choice} {origin} {}", draft.key);
     let label = |what: &str| format!("{what} of {}", draft.key);
     html! {
-        section.card {
+        // With an id, so that the script never makes one draft's buttons another's.
+        section.card id={ "draft-" (id(origin)) "-" (id(&draft.key)) } {
             h3 { (draft.key) span.badge.bad { "refused" } }
             @if let Some(trouble) = &draft.trouble { p.quiet { (trouble) } }
             div.versions {
@@ -150,6 +153,10 @@ fn refused(draft: &Draft) -> Markup {
             }
         }
     }
+}
+
+fn id(text: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
 /// Says why a choice is not offered.
@@ -189,6 +196,8 @@ pub(crate) struct DecideForm {
     csrf: String,
     /// The choice, the origin and the key, with spaces between.
     decide: String,
+    /// Sent by the page that asks whether ours is to be discarded.
+    sure: Option<String>,
 }
 
 fn read(text: &str) -> Option<Decision> {
@@ -213,6 +222,9 @@ pub(crate) async fn act(
         Err(refusal) => return *refusal,
     };
     let result = match read(&form.decide) {
+        Some(decision) if decision.choice == Choice::Theirs && form.sure.is_none() => {
+            return question(&console, &admitted, &decision, &form.decide);
+        }
         None => Err("this choice is not known".to_owned()),
         Some(decision) => {
             let choice = decision.choice;
@@ -226,4 +238,26 @@ pub(crate) async fn act(
         }
     };
     done(&console, own.id, PATH, result)
+}
+
+/// Asks whether what was written here is to be discarded, on a page of its own, which needs no script.
+fn question(console: &Console, admitted: &Admitted, decision: &Decision, decide: &str) -> Response {
+    let csrf = admitted.session().map(OwnSession::csrf);
+    let content = html! {
+        p { "Discard what was written here as " code { (decision.key) } ", and keep what the bucket has?" }
+        p.quiet { "The bytes of ours are gone then. “Save ours aside” keeps both." }
+        form.inline method="post" action=(PATH) {
+            (csrf_field(&csrf.unwrap_or_default()))
+            input type="hidden" name="sure" value="yes";
+            button name="decide" value=(decide) { "Discard ours" }
+            a.button href=(PATH) { "Leave it" }
+        }
+    };
+    let page = Page {
+        path: PATH,
+        title: "Keep theirs",
+        live: None,
+        content,
+    };
+    page.render(console, admitted)
 }

@@ -127,8 +127,14 @@ impl Question<'_> {
             p { "Purge all that is cached below " (prefix(&self.place.path)) "?" }
             p.quiet {
                 "Readers fetch it from the bucket again, also what is pinned. "
-                @if self.place.host.is_none() && has_routes {
-                    "This covers each route and each host whose paths begin so. "
+                @if has_routes {
+                    "This covers each route "
+                    @match self.place.host.as_deref() {
+                        None => "and each host",
+                        Some("") => "without a host",
+                        Some(host) => { "of " (host) }
+                    }
+                    " whose paths begin so. "
                 }
                 "“Mark stale” keeps the bytes, and has the bucket asked whether they are still right."
             }

@@ -56,14 +56,15 @@ pub(crate) async fn act(
         Ok(own) => own.id,
         Err(refusal) => return *refusal,
     };
-    let host = form.host.filter(|host| !host.is_empty());
+    // An empty host is that of routes without one.
+    let host = form.host;
     let folder = form.back.as_deref().unwrap_or("/");
     let back = address(folder, host.as_deref().unwrap_or_default());
     if let Some(key) = form.order.strip_prefix("link") {
         let key = Some(key.trim_start().to_owned()).filter(|key| !key.is_empty());
         let wanted = LinkOrder {
             path: form.path,
-            host,
+            host: host.filter(|host| !host.is_empty()),
             key,
             life: form.life,
         };
@@ -215,6 +216,7 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
         objects.extend(located.into_iter().map(|one| (one.source, one.key)));
     }
     let count = objects.len();
+    let path = place.path.clone();
     let under_way = console
         .warms
         .begin(place.path, count as u64, unix_time())
@@ -226,6 +228,7 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
         let warm = futures_util::stream::iter(objects).for_each_concurrent(WARM_AT_ONCE, one);
         let _ = admin.draining.run_until_cancelled(warm).await;
     });
+    tracing::info!(path, count, "objects are warmed");
     let count = format::count(count as u64, "object");
     Ok(match has_more {
         true => format!("Fetching the first {count}; the command `tidegate warm` fetches all."),

@@ -44,13 +44,3 @@ pub(crate) fn measured(disks: Vec<MeasuredDisk>, origins: Vec<MeasuredOrigin>) -
         },
     }
 }
-
-/// Creates the network to an origin, through an interface of `rate` MB/s, if it says its rate.
-pub(crate) fn network(origin: &str, rate: Option<f64>, millis: u64) -> MeasuredNetwork {
-    MeasuredNetwork {
-        origin: origin.to_owned(),
-        interface: "eth0".to_owned(),
-        rate: rate.map(mb),
-        round_trip: Duration::from_millis(millis),
-    }
-}

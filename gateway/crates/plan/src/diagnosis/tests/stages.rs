@@ -1,7 +1,16 @@
 //! The slowest stage, from the bucket to the client.
 
-use super::machines::network;
 use super::*;
+
+/// Creates the network to an origin, through an interface of `rate` MB/s, if it says its rate.
+fn network(origin: &str, rate: Option<f64>, millis: u64) -> MeasuredNetwork {
+    MeasuredNetwork {
+        origin: origin.to_owned(),
+        interface: "eth0".to_owned(),
+        rate: rate.map(mb),
+        round_trip: Duration::from_millis(millis),
+    }
+}
 
 /// A home server whose origin is behind 1 Gbit/s: 125 MB/s, of which 118 are bytes of bodies.
 fn home(origin_rate: f64, network_rate: Option<f64>) -> Measurements {
