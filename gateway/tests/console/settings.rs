@@ -202,3 +202,40 @@ async fn an_override_stays_with_its_entry_and_is_undone_as_it_is_written() {
     assert_eq!(browser.setting(second).await, pair("0.5", "file"));
     browser.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_not_listed_can_be_set() {
+    let world = World::new().await;
+    let browser = Browser::start(&world).await;
+    let text = browser.show("/console/settings").await;
+    let (_, form) = text.split_once("id=\"any-key\"").expect("a form");
+    assert!(form.contains("id=\"any-value\""), "{form}");
+    let (_, csrf) = text.split_once("name=\"csrf\" value=\"").expect("a form");
+    let csrf = csrf.split('"').next().expect("a value");
+    let save = async |fields: &str| {
+        let fields = format!("csrf={csrf}&action=set&{fields}");
+        let got = post_to(
+            browser.serving.admin,
+            "/console/settings",
+            &browser.cookie,
+            &fields,
+        );
+        got.await
+    };
+    let got = save("key=profile.films.tll&value=5m").await;
+    let page = got.text();
+    assert_eq!(got.status, 200, "{page}");
+    let (_, errors) = page.split_once("id=\"any-errors\"").expect("errors");
+    assert!(errors.contains("<code>profile.films.tll</code>"), "{page}");
+    assert!(
+        page.contains("value=\"profile.films.tll\""),
+        "it can be mended: {page}"
+    );
+    let got = save("key=profile.films.ttl&value=5m").await;
+    assert_eq!(got.status, 303, "{}", got.text());
+    assert_eq!(
+        browser.setting("profile.films.ttl").await,
+        pair("5m", "override")
+    );
+    browser.end().await;
+}

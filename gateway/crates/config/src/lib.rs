@@ -330,11 +330,11 @@ fn parse_with(
         return Err(sorted(problems));
     }
     Ok(Loaded {
+        settings: settings::settings(&document, schema::shared(), &config),
         config,
         file: None,
         warnings: sorted(found.warnings).0,
         written: WrittenKeys::of(&document),
-        settings: settings::settings(&document, schema::shared()),
         overrides: overrides.clone(),
     })
 }

@@ -8,7 +8,10 @@ use super::overrides;
 use super::problem::{KeyPath, ValueLocation};
 use super::reference;
 use super::schema::{choices, present, property};
+use super::section::profile;
 use super::tree::Node;
+use crate::Config;
+use tidegate_plan::Profile;
 
 /// One key, as it stands in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +36,9 @@ pub struct Setting {
     pub source: Option<ValueLocation>,
 }
 
-/// Returns every key of a document, in the order of the reference; those of lists once for each entry.
-pub(super) fn settings(document: &Document<'_>, schema: &Value) -> Vec<Setting> {
+/// Returns every key of a document, in the order of the reference; those of lists once for each entry, and those of each
+/// built-in profile. A key of a profile that no place wrote has the value that the profile gets for it in `config`.
+pub(super) fn settings(document: &Document<'_>, schema: &Value, config: &Config) -> Vec<Setting> {
     let tree = document.tree();
     let mut walk = Walk {
         document,
@@ -42,6 +46,15 @@ pub(super) fn settings(document: &Document<'_>, schema: &Value) -> Vec<Setting> 
         found: Vec::new(),
     };
     walk.table(schema, &Spot::default(), Some(tree.get_ref()));
+    for setting in &mut walk.found {
+        let key = setting.key.strip_prefix("profile.");
+        if let (None, Some((profile, key))) =
+            (&setting.source, key.and_then(|key| key.rsplit_once('.')))
+        {
+            let profile = config.profile(profile);
+            setting.value = profile.and_then(|profile| profile::value(&profile, key));
+        }
+    }
     walk.found
 }
 
@@ -89,6 +102,16 @@ impl Walk<'_, '_, '_> {
             for (name, node) in table.into_iter().flatten() {
                 if let Some(inner) = property(schema, name.get_ref()) {
                     self.key(inner, &spot.key(name.get_ref()), Some(node));
+                }
+            }
+            let built_in = match spot.name.as_str() {
+                "profile" => &Profile::BUILT_IN[..],
+                _ => &[],
+            };
+            let is_written = |name: &str| table.is_some_and(|table| table.contains_key(name));
+            for name in built_in.iter().filter(|name| !is_written(name)) {
+                if let Some(inner) = property(schema, name) {
+                    self.key(inner, &spot.key(name), None);
                 }
             }
         }
@@ -259,6 +282,12 @@ mod tests {
         assert_eq!(of("cache.chunk").source, None);
         assert_eq!(value("origin[0].bucket"), Some("b"));
         assert_eq!(value("profile.films.ttl"), Some("5m"));
+        assert_eq!(value("profile.films.streams"), Some("4"), "as `web` has it");
+        assert_eq!(of("profile.films.streams").source, None);
+        assert_eq!(value("profile.films.extends"), None);
+        // A built-in one that no place wrote.
+        assert_eq!(value("profile.stream.read_ahead"), Some("128MiB"));
+        assert_eq!(value("profile.backup.bulk"), Some("true"));
         assert_eq!(value("hook[0].on"), Some("[\"created\"]"));
         for secret in [
             "admin.token",

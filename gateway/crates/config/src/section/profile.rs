@@ -99,6 +99,24 @@ pub(crate) fn kept_name(name: &str) -> &'static str {
     }
 }
 
+/// Returns the value of a key of a profile, as text; `None`: a profile has no such value.
+pub(crate) fn value(profile: &Profile, key: &str) -> Option<String> {
+    let time = |time: Duration| Period(time).to_string();
+    Some(match key {
+        "read_ahead" => ByteSize(profile.read_ahead).to_string(),
+        "streams" => profile.streams.to_string(),
+        "disk" => profile.disk.name().to_owned(),
+        "ttl" => time(profile.ttl),
+        "force_ttl" => profile.force_ttl.to_string(),
+        "stale_while_revalidate" => time(profile.stale_while_revalidate),
+        "stale_if_error" => time(profile.stale_if_error),
+        "negative_ttl" => time(profile.negative_ttl),
+        "list_pages" => profile.list_pages.to_string(),
+        "bulk" => profile.bulk.to_string(),
+        _ => return None,
+    })
+}
+
 impl Overlay {
     /// Returns the overlay's values, and those of `under` for the rest.
     pub(crate) fn over(&self, under: Profile) -> Profile {

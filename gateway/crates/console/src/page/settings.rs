@@ -60,6 +60,7 @@ async fn show(
                 button name="action" value="reload" { "Read the configuration again" }
             }
             @if let Some(setting) = edited { (editor(setting, csrf, refused.as_ref())) }
+            (any_key(csrf, edit.filter(|_| edited.is_none()), refused.as_ref()))
         }
         label.filter for="filter" { "Show keys with " input #filter type="search" data-filter="settings"; }
         div #settings { (sections(&settings, csrf.is_some())) }
@@ -186,9 +187,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                     }
                 }
                 @if let Some(refused) = refused {
-                    div #edit-errors role="alert" {
-                        ul.errors { @for line in refused.errors.lines() { li { (with_code(line)) } } }
-                    }
+                    div #edit-errors { (errors(refused)) }
                 }
                 div.choices {
                     button name="action" value="set" { "Save" }
@@ -199,6 +198,35 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
                 }
             }
         }
+    }
+}
+
+/// Renders a form for a key that is not listed, as that of an entry which does not exist yet; `tried` is one that was refused.
+fn any_key(csrf: &str, tried: Option<&str>, refused: Option<&Refused<'_>>) -> Markup {
+    let refused = refused.filter(|_| tried.is_some());
+    html! {
+        details open[tried.is_some()] {
+            summary { "Set a key that is not listed" }
+            form method="post" action=(PATH) {
+                (csrf_field(csrf))
+                label for="any-key" { "Key" }
+                input #any-key type="text" name="key" value=(tried.unwrap_or_default()) placeholder="profile.films.ttl"
+                    autocomplete="off" spellcheck="false";
+                label for="any-value" { "Value" }
+                input #any-value type="text" name="value" value=(refused.map_or("", |one| one.value))
+                    autocomplete="off" spellcheck="false" aria-describedby="any-errors";
+                div #any-errors {
+                    @if let Some(refused) = refused { (errors(refused)) }
+                }
+                button name="action" value="set" { "Save" }
+            }
+        }
+    }
+}
+
+fn errors(refused: &Refused<'_>) -> Markup {
+    html! {
+        ul.errors role="alert" { @for line in refused.errors.lines() { li { (with_code(line)) } } }
     }
 }
 
