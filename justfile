@@ -34,10 +34,11 @@ lint:
     cargo fmt --all
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
-# Write CONFIGURATION.md, METRICS.md, config/tidegate.toml and config/schema.json anew from the code
+# Write CONFIGURATION.md, METRICS.md, openapi.json, config/tidegate.toml and config/schema.json anew from the code
 docs:
     UPDATE=1 cargo test -p tidegate-config --test suite reference
     UPDATE=1 cargo test -p tidegate --test metrics_doc
+    UPDATE=1 cargo test -p tidegate --test console the_document_is_the_one_that_is_kept
 
 # The documentation of the code, in the browser
 api:

@@ -70,10 +70,15 @@ async fn api(gateway: &Whole, path: &str) -> Value {
     api_at(gateway.admin, path).await
 }
 
-/// Returns the JSON of an answer of the API of an admin listener.
+/// Returns the JSON of an answer of the API of an admin listener; it is as the document of the API describes it.
 async fn api_at(admin: SocketAddr, path: &str) -> Value {
     let got = ask(admin, Method::GET, path, &[AUTH]).await;
     assert_eq!(got.status, 200, "{path}: {}", got.text());
+    let (described, _) = path.split_once('?').unwrap_or((path, ""));
+    if described.starts_with("/api/") && !described.ends_with("/openapi.json") {
+        let document = document::of_the_code();
+        document::check(&document, ("get", described, got.status), &got.body);
+    }
     serde_json::from_slice(&got.body).expect("JSON")
 }
 
@@ -284,6 +289,21 @@ impl SlowReader {
 
 const LARGE: usize = 48 << 20;
 
+/// Waits until a stream with bytes ahead of its reader is listed.
+async fn one_reads_ahead(gateway: &Whole) {
+    let reads_ahead = |listed: &Value| {
+        let streams = listed["streams"].as_array().expect("streams").iter();
+        let mut ahead = streams.map(|one| (one["window"].as_u64(), one["ahead"].as_u64()));
+        ahead.any(|(window, ahead)| window > Some(0) && ahead > Some(0))
+    };
+    let waited = timeout(LONG, async {
+        while !reads_ahead(&api(gateway, "/api/v1/streams").await) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "no stream reads ahead");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_is_seen_and_can_be_stopped() {
     let world = World::new().await;
@@ -295,6 +315,7 @@ async fn a_stream_is_seen_and_can_be_stopped() {
     );
     let stopped = SlowReader::start(&gateway, "/large.bin").await;
     let whole = SlowReader::start(&gateway, "/large.bin").await;
+    one_reads_ahead(&gateway).await;
     let listed = api(&gateway, "/api/v1/streams").await;
     let streams = listed["streams"].as_array().expect("streams");
     assert_eq!(streams.len(), 2, "{listed}");
@@ -308,6 +329,7 @@ async fn a_stream_is_seen_and_can_be_stopped() {
         (&json!("127.0.0.1"), &json!("http"))
     );
     assert!(stream["position"].as_u64() > Some(0), "{stream}");
+    assert_eq!(stream["tier"], "origin", "{stream}");
     let path = format!("/api/v1/streams/{}", stream["id"]);
     let got = ask(gateway.admin, Method::DELETE, &path, &[AUTH]).await;
     assert_eq!(got.status, 204, "{}", got.text());

@@ -11,7 +11,16 @@ use super::{AUTH, Got, Whole, World, api, ask, send, started};
 /// Paths that need a parameter, with one.
 const WITH_PARAMETERS: [(&str, &str); 1] = [("/api/v1/objects", "/api/v1/objects?path=/o/")];
 
+/// The document in the repository.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+
 const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// Returns the document that is kept in the repository.
+pub(super) fn of_the_code() -> Value {
+    let text = std::fs::read_to_string(KEPT).expect("it is in the repository");
+    serde_json::from_str(&text).expect("JSON")
+}
 
 async fn document(gateway: &Whole) -> Value {
     let document = api(gateway, "/api/v1/openapi.json").await;
@@ -19,8 +28,22 @@ async fn document(gateway: &Whole) -> Value {
     document
 }
 
+/// A name that scripts use does not change by accident. `UPDATE=1` writes the document anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_is_the_one_that_is_kept() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let document = document(&gateway).await;
+    if std::env::var_os("UPDATE").is_some() {
+        let text = serde_json::to_string_pretty(&document).expect("JSON");
+        std::fs::write(KEPT, text + "\n").expect("written");
+    }
+    assert!(document == of_the_code(), "`just docs` writes it anew");
+    gateway.stop().await;
+}
+
 /// Checks a body by the schema that the document has for an answer.
-fn check(document: &Value, (method, path, status): (&str, &str, u16), body: &[u8]) {
+pub(super) fn check(document: &Value, (method, path, status): (&str, &str, u16), body: &[u8]) {
     let of = format!("{method} {path}, {status}");
     let responses = &document["paths"][path][method]["responses"];
     let response = &responses[status.to_string()];

@@ -38,6 +38,8 @@ use serving::Serving;
 const LARGE: usize = 64 << 20;
 const FILM: usize = 3 << 20;
 
+const EVENTS_TOKEN: &str = "of-the-events-0123456789abcdef01234567";
+
 fn sample(size: usize, seed: usize) -> Vec<u8> {
     (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
 }
@@ -68,6 +70,7 @@ impl Stage {
             "{}[cache]\nmemory = \"64MiB\"\n\
              [[cache.disk]]\npath = \"{home}/cache\"\ncapacity = \"256MiB\"\nmin_free = \"1MiB\"\n\
              [state]\npath = \"{home}/state\"\n\
+             [[events]]\nname = \"bucket\"\norigin = \"o\"\ntoken = \"{EVENTS_TOKEN}\"\n\
              [[route]]\npath = \"/\"\norigin = \"o\"\n[profile.web]\nttl = \"1h\"\n\
              [spool]\npath = \"{home}/spool\"\n\
              [[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n",
@@ -270,7 +273,8 @@ async fn a_setting_is_changed_wrongly_and_rightly(stage: &Stage) {
     assert_eq!(tiers["memory"]["capacity"], 80 << 20);
 }
 
-async fn a_refused_write_is_resolved(stage: &Stage) {
+/// Has the bucket refuse a write, and waits until the page tells their version.
+async fn a_write_is_refused(stage: &Stage) {
     let path = stage.folder.path().join("film.bin");
     let opened = blocking(move || {
         let mut file = std::fs::File::options()
@@ -293,7 +297,11 @@ async fn a_refused_write_is_resolved(stage: &Stage) {
     // A bucket that is slow to answer is asked again meanwhile.
     let told = "return document.querySelector('#live').innerText.includes('6 B')";
     browser.until("their version is told", told).await;
-    browser.picture(&pictures().join("refused.png")).await;
+}
+
+async fn a_refused_write_is_resolved(stage: &Stage) {
+    a_write_is_refused(stage).await;
+    let browser = &stage.browser;
     let text = browser.text("#live").await;
     assert!(
         text.contains("film.bin") && text.contains("Theirs") && text.contains("6 B"),

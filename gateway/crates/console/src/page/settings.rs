@@ -226,7 +226,9 @@ fn any_key(csrf: &str, tried: Option<&str>, refused: Option<&Refused<'_>>) -> Ma
 
 fn errors(refused: &Refused<'_>) -> Markup {
     html! {
-        ul.errors role="alert" { @for line in refused.errors.lines() { li { (with_code(line)) } } }
+        div role="alert" {
+            ul.errors { @for line in refused.errors.lines() { li { (with_code(line)) } } }
+        }
     }
 }
 
