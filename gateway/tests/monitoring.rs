@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use tidegate_telemetry::exposition::PREFIX;
@@ -42,6 +43,37 @@ fn metric(name: &str) -> Option<&'static Metric> {
     })
 }
 
+/// The labels whose values an operator chooses.
+const CONFIGURED: [&str; 5] = ["hook", "origin", "disk", "profile", "source"];
+
+/// The code of all crates, in which each value of a label is written.
+static CODE: LazyLock<String> = LazyLock::new(|| {
+    let mut text = String::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "rs" => {
+                    text.push_str(&std::fs::read_to_string(path).expect("a file"));
+                }
+                _ => {}
+            }
+        }
+    }
+    text
+});
+
+/// Returns the values that a label is compared with, but patterns: `result=~"hit|stale"` has two.
+fn values(pair: &str) -> Vec<&str> {
+    let quoted = pair.split('"').nth(1).unwrap_or_default();
+    let is_plain = |value: &&str| {
+        !value.is_empty() && value.chars().all(|c| c.is_ascii_alphabetic() || c == '_')
+    };
+    quoted.split('|').filter(is_plain).collect()
+}
+
 /// Checks every metric in a text, and the labels that it is selected by. Returns their number.
 fn check(file: &str, text: &str) -> usize {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -61,11 +93,18 @@ fn check(file: &str, text: &str) -> usize {
         let labels = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
         for pair in labels.map_or("", |(labels, _)| labels).split(',') {
             let label = pair.trim().split(['=', '!']).next().unwrap_or_default();
-            let is_known = ["", "job", "instance", "le"].contains(&label);
+            if ["", "job", "instance", "le"].contains(&label) {
+                continue;
+            }
             assert!(
-                is_known || metric.labels.contains(&label),
+                metric.labels.contains(&label),
                 "{file}: {name} has no {label}"
             );
+            let is_of_operator = CONFIGURED.contains(&label);
+            for value in values(pair).into_iter().filter(|_| !is_of_operator) {
+                let is_named = CODE.contains(&format!("\"{value}\""));
+                assert!(is_named, "{file}: no {label} of {name} is {value:?}");
+            }
         }
     }
     found

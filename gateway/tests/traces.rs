@@ -207,6 +207,40 @@ async fn the_server_of_auth_request_can_go_on_with_the_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_store_can_go_on_with_the_trace() {
+    let world = World::new().await;
+    let (collector, store) = (Receiver::start(true).await, Receiver::start(true).await);
+    let more = format!(
+        "{}[[route]]\npath = \"/\"\norigin = \"media\"\n[[route]]\npath = \"/other/\"\norigin = \"other\"\n\
+         [[origin]]\nname = \"other\"\nbucket = \"other\"\nendpoint = \"http://{}\"\npath_style = true\n\
+         access_key_id = \"id\"\nsecret_access_key = \"of-the-store\"\nretries = 0\n",
+        traced(collector.address),
+        store.address,
+    );
+    let gateway = start(&world, &more).await;
+    gateway.get("/other/a", &[("traceparent", PARENT)]).await;
+    let spans = collector.traces("GET", 1).await;
+    gateway.stop().await;
+    let asked = named(&spans, "origin request");
+    let handed_on = |span: &&&Span| {
+        let id: [u8; 8] = span.span_id.clone().try_into().expect("8 bytes");
+        let id = u64::from_be_bytes(id);
+        let expected = format!("traceparent: 00-{TRACE:032x}-{id:016x}-01");
+        let heads = store.requests();
+        let of_object = heads.iter().find(|(head, _)| head.contains("/other/a"));
+        of_object.is_some_and(|(head, _)| head.contains(&expected))
+    };
+    assert!(
+        asked.iter().any(|span| handed_on(&span)),
+        "{:?}",
+        store.requests()
+    );
+    // What is not traced has no such header: the probe of the bucket.
+    let heads = store.requests();
+    assert!(heads.iter().any(|(head, _)| !head.contains("traceparent")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_request_waits_for_a_collector_that_hangs() {
     let world = World::new().await;
     world.put("a", b"bytes").await;

@@ -11,6 +11,7 @@ mod answer;
 mod client;
 mod failure;
 mod page;
+mod trace;
 mod write;
 
 use std::sync::Arc;
