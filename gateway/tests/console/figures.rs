@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tidegate::app::Sockets;
 use tidegate_socket::Listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep};
 
 use super::admission::log_in;
@@ -158,19 +159,51 @@ async fn figures_of_2_000_readers() {
         io.read_exact(&mut first).await.expect("an answer");
         readers.push(io);
     }
-    let mut times = Vec::new();
-    for _ in 0..20 {
-        let begun = Instant::now();
-        let got = ask(gateway.admin, Method::GET, "/api/v1/streams", &[AUTH]).await;
-        times.push(begun.elapsed());
-        let list: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
-        assert_eq!(list["streams"].as_array().map(Vec::len), Some(READERS));
-    }
+    let alone = longest_gap(gateway.http, sleep(Duration::from_secs(4))).await;
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let beside = longest_gap(gateway.http, listings(gateway.admin, times.clone())).await;
+    let mut times = times.lock().expect("not poisoned").clone();
     times.sort();
     println!(
-        "/api/v1/streams with {READERS} readers: median {:?}, at most {:?}",
+        "/api/v1/streams with {READERS} readers: median {:?}, at most {:?}; longest gap of one that takes 3 MB/s: \
+         {alone:?} alone, {beside:?} beside it",
         times[10], times[19]
     );
     drop(readers);
     gateway.stop().await;
+}
+
+/// Lists the streams 20 times, five times a second, and notes the time of each.
+async fn listings(admin: SocketAddr, times: Arc<Mutex<Vec<Duration>>>) {
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let got = ask(admin, Method::GET, "/api/v1/streams", &[AUTH]).await;
+        times.lock().expect("not poisoned").push(begun.elapsed());
+        let list: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+        assert!(list["streams"].as_array().map(Vec::len) >= Some(READERS));
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Returns the longest time for which a reader that takes 64 KiB each 20 ms waited for bytes, until `end`.
+async fn longest_gap(http: SocketAddr, end: impl Future<Output = ()>) -> Duration {
+    let mut io = TcpStream::connect(http).await.expect("listening");
+    io.write_all(b"GET /large.bin HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut longest = Duration::ZERO;
+    let mut piece = vec![0; 64 << 10];
+    let read = async {
+        loop {
+            let begun = Instant::now();
+            io.read_exact(&mut piece).await.expect("more than it takes");
+            longest = longest.max(begun.elapsed());
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = read => {}
+        () = end => {}
+    }
+    longest
 }
