@@ -1,5 +1,5 @@
-//! A library on a mount: its first scan, a scan after a restart, a renamed folder, a backup, and a project under version
-//! control. Beside a local folder and other mounts, over the simulated cloud.
+//! A library on a mount: its first scan, a scan after a restart, a renamed folder, copies, a backup, and a project under
+//! version control. Beside a local folder and other mounts, over the simulated cloud.
 //!
 //! The library is 20 GB, of which MinIO's drive holds about 1.2: books are silent but for their ends, and the drive's
 //! files are made sparse as soon as they are written.
@@ -21,6 +21,7 @@ use crate::slow_disk::drop_file_cache;
 
 mod backup;
 mod books;
+mod copies;
 mod project;
 mod rename;
 mod scan;
@@ -49,6 +50,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let count = context.count(BOOKS);
     scan::run(context, &cloud, count, &mut report).await?;
     rename::run(context, &cloud, count, &mut report).await?;
+    copies::run(context, &cloud, count, &mut report).await?;
     backup::run(context, &cloud, count, &mut report).await?;
     project::run(context, &cloud, &mut report).await?;
     Ok(report)

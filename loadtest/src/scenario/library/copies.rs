@@ -1,0 +1,160 @@
+//! Copies: of a large file within the mount, and of a folder onto it, by requests, and once more by rsync.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, ensure};
+
+use super::{Desk, LOCAL, OURS};
+use crate::context::{Context, progress};
+use crate::measure::turns;
+use crate::pattern::Pattern;
+use crate::peers::cloud::Cloud;
+use crate::report::{Report, Target};
+use crate::tally::Tally;
+use crate::ways::Ways;
+
+const RCLONE: &str = "rclone-writes";
+const ALL: [&str; 3] = [OURS, LOCAL, RCLONE];
+/// The bytes of the large file for each book of the scan, and the fewest.
+const FOR_ONE: u64 = 256_000;
+const LEAST: u64 = 16_000_000;
+
+/// The folder that is copied: so many files, in so many folders below it.
+const FILES: u64 = 50;
+const FOLDERS: u64 = 5;
+/// The age of its files: that of a copy shows whether times are kept.
+const AGE: Duration = Duration::from_secs(90 * 86_400);
+
+/// The programs that copy a folder onto the mount; each has its own destination.
+const COPIERS: [(&str, &str); 3] = [
+    ("cp -a", "cp -a \"$from\" copied"),
+    (
+        "tar x",
+        "tar -C \"$from\" --format=posix -cf - . | (mkdir taken; tar -C taken -xpf -)",
+    ),
+    ("rsync -a", "rsync -a \"$from/\" synced"),
+];
+
+/// Each copy is the same as the source: names, content, modes and times.
+const SAME: &str = "
+    told() { (cd \"$1\"; find . -type f -printf '%P %m %s %T@\\n' | sort); }
+    for copy in copied taken synced; do
+        diff -r \"$from\" $copy
+        [ \"$(told \"$from\")\" = \"$(told $copy)\" ]
+    done";
+
+/// One line for each file that is sent, or whose attributes differ.
+const AGAIN: &str = "rsync -ai \"$from/\" synced >told; lines=$(grep -c . told) || true; rm told; [ \"$lines\" = 0 ]";
+
+pub(super) async fn run(
+    context: &Context,
+    cloud: &Cloud,
+    count: u64,
+    report: &mut Report,
+) -> Result<()> {
+    large(context, cloud, (count * FOR_ONE).max(LEAST), report).await?;
+    if context.takes_part(OURS) {
+        folder(context, cloud, report).await?;
+    }
+    Ok(())
+}
+
+/// Copies a large file that is in the bucket, and in no cache.
+async fn large(context: &Context, cloud: &Cloud, len: u64, report: &mut Report) -> Result<()> {
+    let pattern = Pattern { seed: 1, len };
+    let mut seconds = Ways::new("s");
+    let rounds = context.rounds(3);
+    for round in 0..rounds {
+        progress(format!("cp big big2, round {}/{rounds}", round + 1));
+        for way in turns(&ALL, round) {
+            if !context.takes_part(way) {
+                continue;
+            }
+            context.bucket.put("big", pattern.all().into()).await?;
+            let origin = context.origin_behind(cloud.addr());
+            let Some(desk) = Desk::start(context, way, &origin, report).await? else {
+                continue;
+            };
+            if way == LOCAL {
+                std::fs::write(desk.folder.join("big"), pattern.all())?;
+            }
+            seconds.add(way, desk.timed("cp big big2", &[]).await?);
+            desk.timed("cmp big big2", &[]).await?;
+            drop(desk);
+            context.delete_all("").await?;
+        }
+    }
+    if let Some(ratio) = seconds.ratio(OURS, RCLONE) {
+        let figure = format!("cp big big2: time over {RCLONE}");
+        report.aim(figure, ratio, Target::AtMost(0.3));
+    }
+    let title = format!("cp big big2 within a mount, {} MB", len / 1_000_000);
+    seconds.write(report, &title);
+    Ok(())
+}
+
+/// Copies a folder onto the mount, and counts what the bucket is asked.
+async fn folder(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<()> {
+    progress(format!("{FILES} files onto the mount"));
+    let source = context.new_dir("library-")?;
+    make(&source)?;
+    let from = [("from", source.as_path())];
+    let tally = Tally::start(cloud.addr()).await?;
+    let origin = context.origin_behind(tally.addr());
+    let Some(desk) = Desk::start(context, OURS, &origin, report).await? else {
+        return Ok(());
+    };
+    let title = format!("{FILES} files in {FOLDERS} folders onto the mount: requests");
+    let columns = ["program", "PUT", "LIST", "HEAD", "GET", "others"];
+    let mut rows = Vec::new();
+    for (name, script) in COPIERS {
+        let before = tally.settled().await;
+        desk.timed(script, &from).await?;
+        let asked = tally.settled().await.since(before);
+        let others = asked.requests() - asked.put - asked.list - asked.head - asked.get;
+        let counts = [asked.put, asked.list, asked.head, asked.get, others];
+        let counts = counts.map(|count| count.to_string()).into_iter();
+        rows.push([name.to_owned()].into_iter().chain(counts).collect());
+        // The folder itself, and its parent.
+        let listed = asked.list.min(FOLDERS + 2);
+        let beyond = asked.requests().saturating_sub(FILES + listed);
+        let figure = format!(
+            "{name} of {FILES} files: requests beyond one PUT a file and one LIST a folder"
+        );
+        report.aim(figure, beyond as f64, Target::AtMost(0.0));
+        ensure!(asked.put >= FILES, "{name}: {asked:?}");
+    }
+    report.table(title, &columns, rows);
+    let is_same = desk.timed(SAME, &from).await.is_ok();
+    report.must(
+        "copies that differ in content, mode or time",
+        f64::from(u8::from(!is_same)),
+        Target::AtMost(0.0),
+    );
+    let is_quiet = desk.timed(AGAIN, &from).await.is_ok();
+    report.must(
+        "rsync -a again: files sent, or attributes changed",
+        f64::from(u8::from(!is_quiet)),
+        Target::AtMost(0.0),
+    );
+    drop(desk);
+    context.delete_all("").await
+}
+
+/// Makes the folder that is copied; a third of its files are programs.
+fn make(folder: &Path) -> Result<()> {
+    for seed in 0..FILES {
+        let inner = folder.join(format!("{:02}", seed % FOLDERS));
+        std::fs::create_dir_all(&inner)?;
+        let path = inner.join(format!("{seed}.bin"));
+        let len = 1_000 + seed * 3_000;
+        std::fs::write(&path, Pattern { seed, len }.all())?;
+        let mode = if seed % 3 == 0 { 0o755 } else { 0o640 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+        let file = std::fs::File::options().write(true).open(&path)?;
+        file.set_modified(SystemTime::now() - AGE)?;
+    }
+    Ok(())
+}
