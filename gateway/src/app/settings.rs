@@ -30,7 +30,7 @@ const CONNECTION_SHARE: u64 = 32 << 10;
 /// KiB that wait for the client in encrypted form.
 const TLS_CONNECTION_SHARE: u64 = 80 << 10;
 
-/// Returns the settings of the public listener, for a memory budget of `budget`.
+/// Returns the settings of the log.
 pub(super) fn logging(log: &tidegate_config::Log) -> Logging {
     let format = match log.format {
         tidegate_config::LogFormat::Text => Format::Text,
@@ -62,7 +62,6 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
         drain: http.drain.into(),
         trusted_proxies: http.trusted_proxies.clone(),
         purge_networks: http.purge_networks.clone(),
-        http2: true,
         server_timing: http.server_timing,
     }
 }

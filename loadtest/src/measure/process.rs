@@ -61,18 +61,6 @@ impl ProcessTree {
         let status = fs::read_to_string(format!("/proc/{}/status", self.root))?;
         field(&status, "VmRSS:").context("/proc/PID/status is not as expected")
     }
-
-    /// Resets the peak of resident memory to the current value.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn reset_peak(self) -> Result<()> {
-        for pid in descendants(self.root).into_iter().chain([self.root]) {
-            // "5" resets the peak, see proc_pid_clear_refs(5).
-            fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
-        }
-        Ok(())
-    }
 }
 
 /// The ticks of all the machine's processors so far.

@@ -2,7 +2,7 @@
 //! admin pages.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -242,14 +242,6 @@ impl Browser {
     pub fn delete(&self, id: u64) -> Result<()> {
         let route = format!("/wp/v2/media/{id}&force=true");
         self.rest("DELETE", &route, None).map(|_| ())
-    }
-}
-
-impl Media {
-    /// Returns the paths of all sizes, relative to the folder of uploads.
-    pub fn below_uploads(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        let below = |path: &String| path.strip_prefix("/wp-content/uploads/").map(PathBuf::from);
-        self.paths.iter().filter_map(below)
     }
 }
 

@@ -78,7 +78,7 @@ pub use purge::{Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
 /// an answer.
 const READY_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The longest body that is read, but for lists of paths: a profile has ten keys.
+/// The longest body that is read, but for lists of paths.
 const MAX_BODY: usize = 16 << 10;
 
 /// The admin listener's view of the gateway.

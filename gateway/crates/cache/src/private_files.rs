@@ -96,14 +96,13 @@ fn holds_only_ours(dir: &Path) -> io::Result<bool> {
 /// Returns whether the gateway creates files of this name in a cache or state directory, or in one inside
 /// (`00000001.data`); `lost+found` belongs to the file system.
 fn is_ours(name: &str) -> bool {
-    const OWN_NAMES: [&str; 9] = [
+    const OWN_NAMES: [&str; 8] = [
         "acme",
         "clean",
         "lock",
         "speed",
         "state",
         "spool",
-        "plain",
         "lost+found",
         "overrides.toml",
     ];

@@ -373,12 +373,6 @@ impl Variant {
         Self(Arc::new(inner))
     }
 
-    /// Returns its coding.
-    #[must_use]
-    pub fn coding(&self) -> Coding {
-        self.0.coding
-    }
-
     /// Returns its length in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {

@@ -36,8 +36,6 @@ pub struct Settings {
     pub trusted_proxies: Vec<Network>,
     /// The clients whose `PURGE` is obeyed. Without any, it is no method.
     pub purge_networks: Vec<Network>,
-    /// Whether HTTP/2 with prior knowledge is spoken, beside HTTP/1.1.
-    pub http2: bool,
     /// Whether `Server-Timing` is answered to requests that carry `Tidegate-Timing`.
     pub server_timing: bool,
 }
@@ -55,7 +53,6 @@ impl Default for Settings {
             drain: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
             purge_networks: Vec::new(),
-            http2: true,
             server_timing: true,
         }
     }

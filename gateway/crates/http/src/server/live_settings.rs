@@ -64,9 +64,6 @@ impl InForce {
 
 fn protocol(settings: &Settings) -> Builder<StreamExecutor> {
     let mut builder = Builder::new(StreamExecutor);
-    if !settings.http2 {
-        builder = builder.http1_only();
-    }
     let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
     builder
         .http1()

@@ -241,26 +241,6 @@ async fn speaks_http2_with_prior_knowledge() {
 }
 
 #[tokio::test]
-async fn http2_can_be_refused() {
-    let settings = Settings {
-        http2: false,
-        ..Settings::default()
-    };
-    let server = Running::start(10, settings).await;
-    let mut stream = server.connect().await;
-    stream
-        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        .await
-        .expect("written");
-    let answer = rest(&mut stream).await;
-    assert!(
-        !answer.windows(3).any(|bytes| bytes == b"200"),
-        "{answer:?}"
-    );
-    server.end().await;
-}
-
-#[tokio::test]
 async fn listens_on_a_unix_socket() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("t.sock");

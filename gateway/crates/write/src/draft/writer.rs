@@ -12,7 +12,7 @@ use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
-use tidegate_plan::{ByteRange, ObjectKey, Version};
+use tidegate_plan::{ByteRange, ObjectKey};
 
 /// A handle. All handles on one key share one draft: each reads at once the bytes that another has
 /// written.
@@ -55,12 +55,6 @@ impl Writer {
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.writing.state().phase.is_dirty()
-    }
-
-    /// Returns the version that was committed last, through any handle.
-    #[must_use]
-    pub fn committed(&self) -> Option<Arc<Version>> {
-        self.writing.state().committed.clone()
     }
 
     /// Writes bytes at an offset. A gap between the end and the offset becomes zeros. Waits while
