@@ -13,6 +13,9 @@ const MAX_NAME: usize = 1024;
 /// The longest name of a gateway that is shown, in bytes: that of a host.
 const MAX_HOST: usize = 255;
 
+/// The most bytes of bucket names that a heartbeat carries.
+const MAX_BUCKETS: usize = 8 << 10;
+
 /// The version of the messages. Gateways read those of their own version only.
 const VERSION: u32 = 1;
 
@@ -59,11 +62,29 @@ pub enum FleetChange {
     },
 }
 
+/// A gateway's description of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Presence {
+    /// Its name, for the operator. It need not be unique; `None`: it says none.
+    pub(crate) name: Option<String>,
+    /// The names of its buckets; `None`: it does not say, and may have any.
+    pub(crate) buckets: Option<Vec<String>>,
+}
+
+impl Presence {
+    /// Creates one with these buckets. If their names do not fit into a message, it says none.
+    pub(crate) fn new(name: Option<String>, buckets: Vec<String>) -> Self {
+        let bytes: usize = buckets.iter().map(String::len).sum();
+        let buckets = (bytes <= MAX_BUCKETS).then_some(buckets);
+        Self { name, buckets }
+    }
+}
+
 /// The content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The sender is there. Its name is for the operator, and need not be unique; `None`: it says none.
-    Heartbeat(Option<String>),
+    /// The sender is there.
+    Heartbeat(Presence),
     /// The sender ends in order.
     Bye,
     /// The sender has missed messages: pins are sent again.
@@ -106,6 +127,8 @@ enum Body {
     Heartbeat {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        buckets: Option<Vec<String>>,
     },
     Bye,
     Missed,
@@ -185,7 +208,12 @@ impl Message {
 
 fn body(content: &Content) -> Body {
     let change = match content {
-        Content::Heartbeat(name) => return Body::Heartbeat { name: name.clone() },
+        Content::Heartbeat(Presence { name, buckets }) => {
+            return Body::Heartbeat {
+                name: name.clone(),
+                buckets: buckets.clone(),
+            };
+        }
         Content::Bye => return Body::Bye,
         Content::Missed => return Body::Missed,
         Content::Change(change) => change.clone(),
@@ -238,9 +266,9 @@ fn is_host_name(name: &str) -> bool {
 
 fn content(body: Body) -> Result<Content, Unreadable> {
     let change = match body {
-        Body::Heartbeat { name } => {
+        Body::Heartbeat { name, buckets } => {
             let name = name.filter(|name| is_host_name(name));
-            return Ok(Content::Heartbeat(name));
+            return Ok(Content::Heartbeat(Presence { name, buckets }));
         }
         Body::Bye => return Ok(Content::Bye),
         Body::Missed => return Ok(Content::Missed),
@@ -352,8 +380,8 @@ mod tests {
             },
         ];
         let others = [
-            Content::Heartbeat(None),
-            Content::Heartbeat(Some("a.example".to_owned())),
+            Content::Heartbeat(Presence::default()),
+            Content::Heartbeat(Presence::new(Some("a.example".to_owned()), vec![bucket()])),
             Content::Bye,
             Content::Missed,
         ];
@@ -374,13 +402,29 @@ mod tests {
             let text = format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
             Message::read(text.as_bytes()).map(|message| message.content)
         };
-        let without = Ok(Content::Heartbeat(None));
+        let without = Ok(Content::Heartbeat(Presence::default()));
         assert_eq!(read(r#"{"kind":"heartbeat"}"#), without);
         let long = format!(r#"{{"kind":"heartbeat","name":"{}"}}"#, "x".repeat(256));
         assert_eq!(read(&long), without, "too long to be shown");
         // Gateways from before names had no field in a heartbeat, as there is none in this message.
         let later = read(r#"{"kind":"bye","name":"a"}"#);
         assert_eq!(later, Ok(Content::Bye), "they read one with a name");
+    }
+
+    #[test]
+    fn a_heartbeat_fits_however_many_buckets_there_are() {
+        for (number, says) in [(0, true), (100, true), (1000, false)] {
+            let buckets = (0..number).map(|n| format!("{n:063}")).collect();
+            let presence = Presence::new(None, buckets);
+            assert_eq!(presence.buckets.is_some(), says, "{number}");
+            let message = Message {
+                from: 1,
+                sequence: 1,
+                at: 1,
+                content: Content::Heartbeat(presence),
+            };
+            assert!(message.write().len() <= MAX_MESSAGE);
+        }
     }
 
     #[test]
