@@ -1,8 +1,5 @@
 //! The work of an operator: the admin listener's reports and changes, on the embedded origin.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -44,106 +41,6 @@ async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("never: {what}");
-}
-
-/// Size and number of the objects in the test below.
-const SIZE: usize = 1 << 20;
-const OBJECTS: usize = 48;
-
-/// Reads the objects in an order of its own until it is told to stop; returns how many it read.
-async fn read_on(gateway: Arc<Whole>, stop: Arc<AtomicBool>, reader: usize) -> usize {
-    let mut read = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let n = (reader * 13 + read * 7) % OBJECTS;
-        let got = gateway.get(&format!("/o/{n}.bin"), &[]).await;
-        assert!(got.status == 200 && got.body == sample(SIZE, n), "{n}");
-        read += 1;
-    }
-    read
-}
-
-async fn what_cannot_be_is_refused(gateway: &Whole, disk: &Path) {
-    for (path, body, status) in [
-        (
-            "/cache/disk",
-            json!({ "path": "/etc", "enabled": false }),
-            404,
-        ),
-        (
-            "/cache/disk",
-            json!({ "path": disk, "capacity": 1000 }),
-            400,
-        ),
-        (
-            "/cache/disk",
-            json!({ "path": disk, "capacity": 1u64 << 60 }),
-            400,
-        ),
-        ("/cache/memory", json!({ "capacity": 1 }), 400),
-    ] {
-        let got = change(gateway, path, &body).await;
-        assert_eq!(got.status, status, "{body}: {}", got.text());
-    }
-    let unasked = ask(gateway.admin, Method::PUT, "/cache/memory", &[]).await;
-    assert_eq!(unasked.status, 401);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tiers_change_under_load_and_every_byte_stays_right() {
-    let world = World::new().await;
-    let path = |n: usize| format!("/o/{n}.bin");
-    for n in 0..OBJECTS {
-        world.put(&path(n)[1..], &sample(SIZE, n)).await;
-    }
-    let gateway = Arc::new(world.start("ttl = \"1h\"").await);
-    gateway.ready().await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..4)
-        .map(|reader| tokio::spawn(read_on(gateway.clone(), stop.clone(), reader)))
-        .collect();
-    let disk = world.disk();
-    let used = async || {
-        let report = read(&gateway.look("/cache").await);
-        report["disks"][0]["used"].as_u64().unwrap_or(0)
-    };
-    eventually("something is on disk", async || used().await > 24 << 20).await;
-
-    let report = change(&gateway, "/cache/memory", &json!({ "capacity": "17MiB" })).await;
-    let report = read(&report);
-    assert_eq!(report["memory"]["capacity"], 17 << 20);
-    assert!(report["memory"]["used"].as_u64() <= Some(17 << 20));
-    let smaller = json!({ "path": disk, "capacity": "16MiB" });
-    read(&change(&gateway, "/cache/disk", &smaller).await);
-    eventually("evicted", async || used().await <= 16 << 20).await;
-
-    for _ in 0..3 {
-        let off = json!({ "path": disk, "enabled": false });
-        let report = read(&change(&gateway, "/cache/disk", &off).await);
-        let off = &report["disks"][0];
-        assert_eq!((&off["state"], &off["used"]), (&json!("off"), &Value::Null));
-        let ready = gateway.look("/readyz").await;
-        assert!(ready.text().contains("switched off"), "{}", ready.text());
-        let on = json!({ "path": disk, "enabled": true, "capacity": "32MiB" });
-        let report = read(&change(&gateway, "/cache/disk", &on).await);
-        assert_ne!(report["disks"][0]["state"], "off");
-        eventually("loaded", async || {
-            read(&gateway.look("/cache").await)["disks"][0]["state"] == "up"
-        })
-        .await;
-        assert!(used().await > 0, "it has kept what it held");
-    }
-    eventually("it takes chunks again", async || used().await > 17 << 20).await;
-
-    what_cannot_be_is_refused(&gateway, &disk).await;
-
-    stop.store(true, Ordering::Relaxed);
-    for reader in readers {
-        assert!(reader.await.expect("every byte was right") > 0);
-    }
-    Arc::into_inner(gateway)
-        .expect("nobody else has it")
-        .stop()
-        .await;
 }
 
 /// Runs the command beside the gateway; returns its exit code and its output.
@@ -207,13 +104,13 @@ async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
         run(1_572_864, size, false),
     ];
     assert_eq!(partly["ranges"], json!(runs));
-    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
-    assert_eq!(object()["bytes"]["memory"], 0);
-
     let (code, out, _) = tidegate(&world, &gateway, &["stat", "/films/a%20b.bin"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("films/a b.bin (origin media)\n"), "{out}");
-    assert!(out.contains("  1048576-1572863          disk\n"), "{out}");
+    assert!(
+        out.contains("  1048576-1572863          memory, disk\n"),
+        "{out}"
+    );
     let (code, _, err) = tidegate(&world, &gateway, &["stat", "films"]);
     assert_eq!(code, 1, "{err}");
     assert_eq!(
@@ -232,6 +129,9 @@ async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
         "known after an orderly restart: {kept}"
     );
     assert_eq!(kept["bytes"]["disk"], 512 << 10);
+    assert_eq!(kept["bytes"]["memory"], 0);
+    let (_, out, _) = tidegate(&world, &gateway, &["stat", "/films/a%20b.bin"]);
+    assert!(out.contains("  1048576-1572863          disk\n"), "{out}");
     gateway.stop().await;
 }
 
@@ -264,11 +164,11 @@ async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
         }
     }
     let profile = "ttl = \"1h\"\nread_ahead = \"0\"";
-    let gateway = world.start(profile).await;
+    let config = world.config(profile);
+    let config = config.replace("memory = \"64MiB\"", "memory = 0");
+    let config = config.replace("capacity = \"128MiB\"", "capacity = \"16MiB\"");
+    let gateway = Whole::start(&config).await;
     gateway.ready().await;
-    let disk = json!({ "path": world.disk(), "capacity": "16MiB" });
-    read(&change(&gateway, "/cache/disk", &disk).await);
-    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
     // These are cached before the pin, which takes effect at their next use.
     read_all(&gateway, "keep", 0..2).await;
     eventually("on disk", async || {
@@ -296,10 +196,8 @@ async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
     assert_eq!(out, "media:keep/  3MiB of 4MiB\n");
     gateway.stop().await;
 
-    let gateway = world.start(profile).await;
+    let gateway = Whole::start(&config).await;
     gateway.ready().await;
-    read(&change(&gateway, "/cache/disk", &disk).await);
-    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
     assert_eq!(pinned(&gateway).await, 3, "also after a restart");
     read_all(&gateway, "other", 0..OBJECTS).await;
     assert_eq!(pinned(&gateway).await, 3);

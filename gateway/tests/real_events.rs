@@ -54,6 +54,8 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Webhook,
+    /// By a `queue_dir`, in which MinIO looks for events each 3 s.
+    Queue,
     Nats,
     /// By TLS, with an authority of its own.
     Tls,
@@ -82,7 +84,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let (nats_address, more) = (free_addr(), more(folder.path()));
         let nats = match way {
-            Way::Webhook => None,
+            Way::Webhook | Way::Queue => None,
             _ => Some(start_nats(way, nats_address, &folder).await),
         };
         if way == Way::JetStream {
@@ -90,7 +92,9 @@ impl World {
         }
         let minio_address = free_addr().to_string();
         let gateway = start_gateway(way, &minio_address, nats_address, &folder, &more).await;
-        let minio = start_minio(way, &minio_address, gateway.admin, nats_address).await;
+        let queue = folder.path().join("queue");
+        let servers = (gateway.admin, nats_address);
+        let minio = start_minio(way, &minio_address, servers, &queue).await;
         let bucket = Bucket::create(&minio.settings("media")).await;
         report_all(&bucket, way).await;
         gateway.ready().await;
@@ -194,8 +198,13 @@ async fn create_stream(address: SocketAddr) {
 
 /// Returns a gateway's configuration, with these lines more.
 fn configuration(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir, more: &str) -> String {
+    // A heartbeat that waits in the queue has to come back in time.
+    let every = match way {
+        Way::Queue => "10s",
+        _ => "1s",
+    };
     let way = match way {
-        Way::Webhook => format!("token = \"{TOKEN}\"\n"),
+        Way::Webhook | Way::Queue => format!("token = \"{TOKEN}\"\n"),
         Way::Nats | Way::Tls | Way::JetStream => {
             let scheme = match way {
                 Way::Tls => "tls",
@@ -217,7 +226,7 @@ fn configuration(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir, more
          endpoint = \"http://{minio}\"\naccess_key_id = \"{USER}\"\n\
          secret_access_key = \"{SECRET}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
          [state]\npath = \"{}\"\n{more}[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
-         heartbeat = {{ prefix = \".tidegate/\", every = \"1s\" }}\n{way}",
+         heartbeat = {{ prefix = \".tidegate/\", every = \"{every}\" }}\n{way}",
         folder.path().join("state").display(),
     )
 }
@@ -232,7 +241,12 @@ async fn start_gateway(
     Whole::start(&configuration(way, minio, nats, folder, more)).await
 }
 
-async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketAddr) -> Minio {
+async fn start_minio(
+    way: Way,
+    address: &str,
+    (gateway, nats): (SocketAddr, SocketAddr),
+    queue: &Path,
+) -> Minio {
     // The name is one that the admin listener does not know.
     let endpoint = format!("http://127.0.0.1:{}/events/bucket", gateway.port());
     let nats = nats.to_string();
@@ -241,8 +255,12 @@ async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketA
         ("MINIO_NOTIFY_NATS_TLS_GATE", "on"),
         ("MINIO_NOTIFY_NATS_CERT_AUTHORITY_GATE", &authority),
     ];
+    let queue = [(
+        "MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_GATE",
+        queue.to_str().expect("text"),
+    )];
     let variables: &[(&str, &str)] = match way {
-        Way::Webhook => &[
+        Way::Webhook | Way::Queue => &[
             ("MINIO_NOTIFY_WEBHOOK_ENABLE_GATE", "on"),
             ("MINIO_NOTIFY_WEBHOOK_ENDPOINT_GATE", &endpoint),
             ("MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_GATE", TOKEN),
@@ -256,7 +274,8 @@ async fn start_minio(way: Way, address: &str, gateway: SocketAddr, nats: SocketA
         ],
     };
     let tls = tls.iter().filter(|_| way == Way::Tls);
-    let variables: Vec<_> = variables.iter().chain(tls).copied().collect();
+    let queue = queue.iter().filter(|_| way == Way::Queue);
+    let variables: Vec<_> = variables.iter().chain(tls).chain(queue).copied().collect();
     Minio::start_at(address, &variables).await
 }
 
@@ -266,7 +285,7 @@ async fn report_all(bucket: &Bucket, way: Way) {
         panic!("MinIO speaks S3")
     };
     let target = match way {
-        Way::Webhook => "webhook",
+        Way::Webhook | Way::Queue => "webhook",
         _ => "nats",
     };
     let queue = QueueConfiguration::builder()
@@ -309,6 +328,11 @@ async fn changes_are_read_at_once(way: Way) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_brings_changes() {
     changes_are_read_at_once(Way::Webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_with_a_queue_brings_changes() {
+    changes_are_read_at_once(Way::Queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,6 +30,8 @@ mod listeners;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod mount;
+#[path = "reload/often.rs"]
+mod often;
 #[path = "support/ports.rs"]
 mod ports;
 #[path = "hooks/receiver.rs"]
@@ -350,73 +352,4 @@ async fn read_on(http: SocketAddr, stop: Arc<AtomicBool>, reader: usize) -> usiz
         read += 1;
     }
     read
-}
-
-/// The bytes of memory that a reload may leave behind, of many: those that the allocator keeps are not of each.
-const LEFT_BEHIND: usize = 10 << 10;
-
-/// The reloads that are enough to tell their memory from that of the readers.
-const MANY: usize = 500;
-
-/// The reloads after which memory is measured first.
-const SETTLED: usize = 100;
-
-/// `TIDEGATE_RELOADS` reloads (200) of routes, hooks, listeners, limits, the budget and disks under the load of four
-/// readers: no failed request, and neither descriptors nor memory of each.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_request_fails_however_often_it_is_reloaded() {
-    let world = World::new().await;
-    let serving = serving(&world).await;
-    let second = ports::free_addr();
-    let stop = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..4)
-        .map(|reader| tokio::spawn(read_on(serving.http, stop.clone(), reader)))
-        .collect();
-    let more = "[[hook]]\nname = \"h\"\nurl = \"http://127.0.0.1:9/{key}\"\n";
-    let more = format!(
-        "{MORE}{more}{}",
-        serving::disk(&world.folder.path().join("second"))
-    );
-    let sizes = ["[cache]\nbudget = \"16MiB\"\n", "[cache]\n"];
-    let reload = async |nth: usize| {
-        let text = configuration(&world, [&more, ""][nth % 2]);
-        serving.configure(&text.replace("[cache]\n", sizes[nth % 2]));
-        let both = format!("[\"{}\", \"{second}\"]\nmax_connections = 50", serving.http);
-        if nth.is_multiple_of(2) {
-            serving.listen_on(&both);
-        }
-        report(&serving.post("/reload").await);
-        let expected = [200, 404][nth % 2];
-        assert_eq!(serving.get("/more/2").await.status, expected, "{nth}");
-        let connected = tokio::net::TcpStream::connect(second).await;
-        assert_eq!(connected.is_ok(), nth.is_multiple_of(2), "{nth}");
-    };
-    for nth in 0..SETTLED {
-        reload(nth).await;
-    }
-    let before = (serving.descriptors(), serving.resident());
-    let count = std::env::var("TIDEGATE_RELOADS").ok();
-    let count = count.map_or(2 * SETTLED, |text| text.parse().expect("a number"));
-    assert!(
-        count > SETTLED,
-        "memory is compared with that after {SETTLED}"
-    );
-    for nth in SETTLED..count {
-        reload(nth).await;
-    }
-    let after = (serving.descriptors(), serving.resident());
-    stop.store(true, Ordering::Relaxed);
-    for reader in readers {
-        assert!(reader.await.expect("no request failed") > 0);
-    }
-    println!("descriptors and bytes resident: {before:?}, after {count} reloads {after:?}");
-    // Connections come and go; a leak would be one for each reload.
-    let more = count - SETTLED;
-    assert!(after.0 < before.0 + more.min(50), "{before:?} to {after:?}");
-    if more >= MANY {
-        assert!(
-            after.1 < before.1 + more * LEFT_BEHIND,
-            "{before:?} to {after:?}"
-        );
-    }
 }

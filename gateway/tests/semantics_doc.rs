@@ -24,12 +24,18 @@ fn every_test_that_the_document_names_is_there() {
     }
 }
 
-/// Returns the file of a suite: `X/Y` is `Y` of the crate X where that crate has suites, and else one of the gateway.
+/// Returns the file of a suite: `X/Y` is `Y` of the crate X where that crate has suites, `app/Y` one of the gateway's source,
+/// and else one of the gateway's tests.
 fn file_of(root: &Path, suite: &str) -> PathBuf {
     let of_crate = suite.split_once('/').and_then(|(name, rest)| {
         let suites = root.join("crates").join(name).join("tests/suite");
         suites.is_dir().then(|| suites.join(rest))
     });
-    let path = of_crate.unwrap_or_else(|| root.join("tests").join(suite));
+    let folder = if suite.starts_with("app/") {
+        "src"
+    } else {
+        "tests"
+    };
+    let path = of_crate.unwrap_or_else(|| root.join(folder).join(suite));
     path.with_extension("rs")
 }

@@ -85,7 +85,10 @@ impl Way {
         Some(Self {
             settings: RouteSettings {
                 access: (!is_open).then(|| RouteAccess::new(Access::new(rules(name, key)))),
-                limits: limits.map(|rules| RouteLimits(Arc::new(Limits::new(rules)))),
+                limits: limits
+                    .map(|rules| RouteLimits(Arc::new(Limits::new(rules))))
+                    .into_iter()
+                    .collect(),
                 ..RouteSettings::default()
             },
             target,

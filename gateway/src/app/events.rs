@@ -17,6 +17,8 @@ use tidegate_config::{Config, Environment};
 use tidegate_events::Metrics;
 use tidegate_telemetry::locks::Recover as _;
 
+#[cfg(test)]
+mod dropped;
 pub(super) mod fleet;
 mod nats_auth;
 mod proofs;

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
+use super::events::fleet::{FleetLink, FleetMember};
 use super::events::{BucketEvents, PreparedEvents, Proofs};
 use super::hooks::WrittenKeys;
 use super::locate::Locator;
@@ -59,6 +60,7 @@ pub(super) struct Reloader {
     start_secrets: StartSecrets,
     hooks: Arc<WrittenKeys>,
     events: Arc<BucketEvents>,
+    fleet: Option<Arc<FleetLink>>,
     /// Held during a reload.
     present: Mutex<InForce>,
     /// The configuration in force, for callers that only read it.
@@ -145,6 +147,7 @@ impl Reloader {
             admin,
             start_secrets: StartSecrets::new(&loaded.config, env),
             hooks: parts.written_keys.clone(),
+            fleet: parts.fleet.as_ref().map(FleetMember::link),
             shown: watch::Sender::new(loaded.clone()),
             present: Mutex::new(InForce {
                 loaded,
@@ -281,6 +284,9 @@ impl Reloader {
         let origins = live.all();
         self.engine
             .set_origins(origins.clone().into_iter().collect());
+        if let Some(fleet) = &self.fleet {
+            fleet.replace(config, &origins).await;
+        }
         routes.apply();
         self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());

@@ -85,10 +85,11 @@ pub(super) fn rebuild(
             let found = accesses.get(name);
             found.context("a route's access was checked")
         });
-        let limits = route.limits.as_ref().map(|name| {
+        let limits = route.limits.0.iter().map(|name| {
             let found = limits.get(name).map(|(_, limits)| limits.clone());
             found.context("a route's limits were checked")
         });
+        let limits: anyhow::Result<Vec<_>> = limits.collect();
         rules.push((profile.clone(), proofs.coverage(&route)?));
         let stays = |old: &&Route| {
             let own = &old.settings;
@@ -103,7 +104,7 @@ pub(super) fn rebuild(
             source: source.unwrap_or_else(new),
             settings: RouteSettings {
                 access: access.transpose()?,
-                limits: limits.transpose()?,
+                limits: limits?,
                 ..settings_of(route, env)?
             },
         });
@@ -143,7 +144,7 @@ fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Resu
         path: route.path,
         key_prefix: route.key_prefix,
         access: None,
-        limits: None,
+        limits: Vec::new(),
         cache_control: route.cache_control.map(HeaderValue::try_from).transpose()?,
         index: route.index,
         headers: headers?,

@@ -16,8 +16,15 @@ use crate::write::TOKEN;
 
 /// Starts a gateway whose only route has these limits and access, and whose clients are named by the test.
 async fn limited(rules: LimitRules, access: Option<RouteAccess>) -> Gateway {
+    limited_by([rules], access).await
+}
+
+/// Does the same with several limits.
+async fn limited_by<const N: usize>(all: [LimitRules; N], access: Option<RouteAccess>) -> Gateway {
     let route = RouteSettings {
-        limits: Some(RouteLimits(Arc::new(Limits::new(rules)))),
+        limits: all
+            .map(|rules| RouteLimits(Arc::new(Limits::new(rules))))
+            .into(),
         access,
         write_token: Token::new("s3cret"),
         ..RouteSettings::default()
@@ -157,5 +164,54 @@ async fn bytes_wait_and_arrive_whole() {
     let head = gateway.ask(Method::HEAD, "/k", &[]).await;
     assert_eq!(head.header("content-length"), "50000");
     assert!(begun.elapsed() < Duration::from_secs(5));
+    gateway.end().await;
+}
+
+/// Requests by address, bytes and answers under way by route, and requests by key hold at the same time.
+#[tokio::test]
+async fn limits_of_several_kinds_hold_together() {
+    let key = |id: &str| SigningKey::new(id, "a secret of sixteen").expect("a key");
+    let access = RouteAccess::new(Access::new(Rules {
+        keys: ["k1", "k2", "k3"].map(key).into(),
+        ..Rules::default()
+    }));
+    let of_route = LimitRules {
+        bytes: NonZeroU64::new(100_000),
+        connections: NonZeroU32::new(1),
+        per: Per::Route,
+        ..LimitRules::default()
+    };
+    let all = [rare(Per::Address), of_route, rare(Per::Key)];
+    let gateway = limited_by(all, Some(access)).await;
+    let link = |id: &str| format!("/k?{}", key(id).sign_prefix("/k", u64::MAX));
+    let whole = sample(50_000);
+    let begun = Instant::now();
+    for (id, address, expected) in [
+        ("k1", "192.0.2.1", 200),
+        ("k1", "192.0.2.2", 200),
+        ("k1", "192.0.2.3", 429),
+        ("k2", "192.0.2.1", 200),
+        ("k2", "192.0.2.1", 429),
+        ("k2", "192.0.2.4", 200),
+    ] {
+        let got = gateway.get(&link(id), &[from(address)]).await;
+        assert_eq!(status(&got), expected, "{id} {address}");
+        if expected == 200 {
+            assert_eq!(got.bytes(), &whole);
+        }
+    }
+    // 200,000 bytes for all clients together: one second's worth at once, and the rest in its time.
+    assert!(begun.elapsed() >= Duration::from_millis(900));
+
+    gateway.origin.put("large", sample(24 << 20));
+    let mut slow = gateway.connect().await;
+    let large = format!("/large?{}", key("k3").sign_prefix("/large", u64::MAX));
+    let head = format!("GET {large} HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.5\r\n\r\n");
+    slow.write_all(head.as_bytes()).await.expect("sent");
+    slow.read_exact(&mut [0; 64]).await.expect("an answer");
+    let got = gateway.get(&link("k3"), &[from("192.0.2.6")]).await;
+    let detail = got.header("cache-status");
+    assert_eq!(detail, "tidegate; detail=limit-connections");
+    drop(slow);
     gateway.end().await;
 }

@@ -7,7 +7,7 @@ use crate::gateway::send;
 use crate::receiver::{Manner, Receiver};
 use crate::serving::Serving;
 use crate::world::World;
-use crate::{configuration, report, serving};
+use crate::{configuration, other_origin, report, serving};
 
 const WRITE_TOKEN: &str = "a token of the tests";
 
@@ -49,4 +49,27 @@ async fn a_hook_comes_changes_and_goes() {
     put(&serving, "/v/4").await;
     assert_eq!(receiver.next().await.line, "POST /third/v/4");
     assert_eq!(receiver.seen(), 3);
+}
+
+/// A gateway of a fleet whose NATS is away calls its own hooks.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_comes_joins_the_fleet() {
+    let world = World::new().await;
+    let receiver = Receiver::start(Manner::Ok).await;
+    let more = format!(
+        "[fleet]\nnats = [\"nats://127.0.0.1:9\"]\n\
+         [[hook]]\nname = \"h\"\nurl = \"http://{}/{{key}}\"\ndebounce = \"1ms\"\n",
+        receiver.address
+    );
+    let mut serving = Serving::configured(&configuration(&world, &more));
+    serving.start().await;
+    let file = world.disk().with_file_name("secret");
+    std::fs::write(&file, &world.origin.credentials().secret_access_key).expect("written");
+    let other = other_origin(&world, &file);
+    let writable = format!("{other}writable = true\nwrite_token = \"{WRITE_TOKEN}\"\n{more}");
+    serving.configure(&configuration(&world, &writable));
+    let told = report(&serving.post("/reload").await);
+    assert_eq!(told["needs_restart"], json!([]), "{told}");
+    put(&serving, "/other/1").await;
+    assert_eq!(receiver.next().await.line, "POST /o/1");
 }

@@ -1,12 +1,16 @@
-//! The budget and the disks of a cache that serves.
+//! The budget, the memory and the disks of a cache that serves.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use http::Method;
 use serde_json::{Value, json};
 
+use crate::gateway::{Got, ask, send};
+use crate::mount::TOKEN;
 use crate::serving::{Serving, disk};
 use crate::world::{World, sample};
 use crate::{LONG, SIZE, configuration, read_on, report, serving};
@@ -134,4 +138,110 @@ async fn disks_come_and_go() {
     assert_eq!(told["needs_restart"], json!([]), "{told}");
     let got = serving.get("/o/1").await;
     assert_eq!((got.status, &*got.body), (200, &*sample(SIZE, 1)));
+}
+
+/// Size and number of the objects in the test below.
+const LARGE: usize = 1 << 20;
+const OBJECTS: usize = 48;
+
+/// Reads the objects in an order of its own until it is told to stop; returns how many it read.
+async fn read_large(http: SocketAddr, stop: Arc<AtomicBool>, reader: usize) -> usize {
+    let mut read = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let n = (reader * 13 + read * 7) % OBJECTS;
+        let got = ask(http, Method::GET, &format!("/l/{n}.bin"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(LARGE, n), "{n}");
+        read += 1;
+    }
+    read
+}
+
+/// Waits until the first disk is as `done` says.
+async fn until(what: &str, serving: &Serving, done: impl Fn(&Value) -> bool) {
+    let since = Instant::now();
+    while !done(&tiers(serving).await["disks"][0]) {
+        assert!(since.elapsed() < LONG, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Sends a change to the admin listener, as the operator.
+async fn change(serving: &Serving, method: Method, path: &str, body: &Value) -> Got {
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("authorization", bearer.as_str())];
+    send(serving.admin, method, path, &headers, &body.to_string()).await
+}
+
+async fn set(serving: &Serving, key: &str, value: &str) -> Got {
+    let body = json!({ "key": key, "value": value });
+    change(serving, Method::POST, "/overrides", &body).await
+}
+
+async fn what_cannot_be_is_refused(serving: &Serving, capacity: &str) {
+    for (key, value) in [
+        (capacity, "1000B"),
+        (capacity, "1024PiB"),
+        ("cache.memory", "1B"),
+    ] {
+        let got = set(serving, key, value).await;
+        assert_eq!(got.status, 422, "{key} {value}: {}", got.text());
+    }
+    let body = json!({ "path": "/etc", "enabled": false });
+    let got = change(serving, Method::PUT, "/cache/disk", &body).await;
+    assert_eq!(got.status, 404, "{}", got.text());
+    let unasked = ask(serving.admin, Method::PUT, "/cache/disk", &[]).await;
+    assert_eq!(unasked.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tiers_change_under_load_and_every_byte_stays_right() {
+    let world = World::new().await;
+    for n in 0..OBJECTS {
+        world.put(&format!("l/{n}.bin"), &sample(LARGE, n)).await;
+    }
+    let serving = serving(&world).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers = (0..READERS).map(|n| tokio::spawn(read_large(serving.http, stop.clone(), n)));
+    let readers: Vec<_> = readers.collect();
+    let used = |disk: &Value| disk["used"].as_u64().unwrap_or(0);
+    until("something is on disk", &serving, |disk| {
+        used(disk) > 24 << 20
+    })
+    .await;
+
+    report(&set(&serving, "cache.memory", "17MiB").await);
+    let memory = tiers(&serving).await["memory"].clone();
+    assert_eq!(memory["capacity"], 17 << 20);
+    assert!(memory["used"].as_u64() <= Some(17 << 20));
+    let capacity = "cache.disk[0].capacity";
+    report(&set(&serving, capacity, "16MiB").await);
+    until("evicted", &serving, |disk| used(disk) <= 16 << 20).await;
+
+    let switch = async |enabled: bool| {
+        let body = json!({ "path": world.disk(), "enabled": enabled });
+        let switched = change(&serving, Method::PUT, "/cache/disk", &body).await;
+        report(&switched)["disks"][0].clone()
+    };
+    for _ in 0..3 {
+        let off = switch(false).await;
+        assert_eq!((&off["state"], &off["used"]), (&json!("off"), &Value::Null));
+        let ready = serving.look("/readyz").await;
+        assert!(ready.text().contains("switched off"), "{}", ready.text());
+        // The first time it is another one, of a disk that is off.
+        report(&set(&serving, capacity, "32MiB").await);
+        assert_ne!(switch(true).await["state"], "off");
+        until("loaded", &serving, |disk| disk["state"] == "up").await;
+        let disk = tiers(&serving).await["disks"][0].clone();
+        assert!(used(&disk) > 0, "it has kept what it held");
+    }
+    until("it takes chunks again", &serving, |disk| {
+        used(disk) > 17 << 20
+    })
+    .await;
+    what_cannot_be_is_refused(&serving, capacity).await;
+
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.expect("every byte was right") > 0);
+    }
 }

@@ -102,12 +102,17 @@ impl Guesses {
         // A request without a token is not a guess.
         let is_guess = headers.contains_key(header::AUTHORIZATION);
         if is_guess && !self.slow_down(path).await {
-            let body = "too many wrong tokens\n";
-            return (StatusCode::TOO_MANY_REQUESTS, body).into_response();
+            return too_many_guesses();
         }
         let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")];
         (StatusCode::UNAUTHORIZED, challenge, needed).into_response()
     }
+}
+
+/// Returns the answer to a wrong token that has no slot to wait in.
+pub(super) fn too_many_guesses() -> Response {
+    let body = "too many wrong tokens\n";
+    (StatusCode::TOO_MANY_REQUESTS, body).into_response()
 }
 
 impl Guard {

@@ -1,13 +1,10 @@
-//! `GET /cache`, `PUT /cache/memory` and `PUT /cache/disk`: the state of the tiers, and changes to them while the
-//! gateway runs.
+//! `GET /cache` and `PUT /cache/disk`: the state of the tiers, and a disk that is switched off or on while the gateway runs.
 //!
-//! - `PUT /cache/memory {"capacity": "512MiB"}`: another capacity of the memory tier;
-//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "capacity": "50GiB"}`: another capacity of a disk;
-//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "enabled": false}`: the disk is closed in order, and the gateway
-//!   goes on without it; `true` opens it again with its content.
+//! `PUT /cache/disk {"path": "/var/cache/tidegate", "enabled": false}` closes the disk in order, and the gateway goes on
+//! without it; `true` opens it again with its content. A disk is named as the configuration writes its path, and no other
+//! path is ever used. The answer is the new state of the tiers. The next start switches every disk on.
 //!
-//! Both may stand in one request; then the capacity comes first. A disk is named as the configuration writes its path,
-//! and no other path is ever used. Each answers with the new state of the tiers. The next start uses the file again.
+//! Sizes are settings: the configuration has them, and `POST /overrides` sets them while the gateway runs.
 
 use std::path::PathBuf;
 
@@ -27,11 +24,11 @@ pub trait Tiers: Send + Sync + 'static {
     /// Returns the state of the tiers. Never blocks.
     fn report(&self) -> Report;
 
-    /// Changes a tier, and returns when that is done; evictions that follow go on in the background.
+    /// Switches a disk off or on, and returns when that is done. `path` is the disk's, as configured.
     ///
     /// # Errors
-    /// If the tier was not changed.
-    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>>;
+    /// If the disk was not switched.
+    fn switch_disk(&self, path: PathBuf, enabled: bool) -> BoxFuture<'_, Result<(), SwitchError>>;
 }
 
 /// The state of the tiers. Sizes are in bytes.
@@ -88,25 +85,9 @@ pub struct Disk {
     pub write_amplification: Option<f64>,
 }
 
-/// A requested change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TierChange {
-    /// The capacity of the memory tier, in bytes.
-    Memory(u64),
-    /// A disk.
-    Disk {
-        /// Its path, as configured.
-        path: PathBuf,
-        /// Its new capacity in bytes, if that is to change.
-        capacity: Option<u64>,
-        /// Whether it is to be on, if that is to change.
-        enabled: Option<bool>,
-    },
-}
-
-/// The reason why a tier was not changed.
+/// The reason why a disk was not switched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TierChangeError {
+pub enum SwitchError {
     /// There is no such disk.
     #[error("{0}")]
     NoSuch(String),
@@ -117,18 +98,9 @@ pub enum TierChangeError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MemoryChange {
-    #[serde(deserialize_with = "size")]
-    capacity: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DiskChange {
+struct DiskSwitch {
     path: PathBuf,
-    #[serde(default, deserialize_with = "some_size")]
-    capacity: Option<u64>,
-    enabled: Option<bool>,
+    enabled: bool,
 }
 
 /// Answers `GET /cache`.
@@ -136,49 +108,22 @@ pub(super) async fn show(State(admin): State<Admin>) -> Response {
     shown(&admin)
 }
 
-/// Answers `PUT /cache/memory`.
-pub(super) async fn memory(State(admin): State<Admin>, request: Request) -> Response {
-    let asked = read::<MemoryChange>(request).await;
-    let change = asked.map(|to| TierChange::Memory(to.capacity));
-    carry_out(&admin, change).await
-}
-
 /// Answers `PUT /cache/disk`.
 pub(super) async fn disk(State(admin): State<Admin>, request: Request) -> Response {
-    let asked = read::<DiskChange>(request).await;
-    let change = asked.and_then(|to| match (to.capacity, to.enabled) {
-        (None, None) => Err(bad("say what is to change: capacity, enabled, or both")),
-        (capacity, enabled) => Ok(TierChange::Disk {
-            path: to.path,
-            capacity,
-            enabled,
-        }),
-    });
-    carry_out(&admin, change).await
-}
-
-async fn carry_out(admin: &Admin, change: Result<TierChange, Refusal>) -> Response {
-    let change = match change {
-        Ok(change) => change,
+    let asked = read::<DiskSwitch>(request).await;
+    let DiskSwitch { path, enabled } = match asked {
+        Ok(asked) => asked,
         Err((status, why)) => return (status, format!("{why}\n")).into_response(),
     };
-    let changed = admin.tiers.change(change.clone()).await;
-    if let Err(error) = changed {
+    if let Err(error) = admin.tiers.switch_disk(path.clone(), enabled).await {
         let status = match error {
-            TierChangeError::NoSuch(_) => StatusCode::NOT_FOUND,
-            TierChangeError::Refused(_) => StatusCode::BAD_REQUEST,
+            SwitchError::NoSuch(_) => StatusCode::NOT_FOUND,
+            SwitchError::Refused(_) => StatusCode::BAD_REQUEST,
         };
         return (status, format!("{error}\n")).into_response();
     }
-    match change {
-        TierChange::Memory(capacity) => tracing::info!(capacity, "memory tier changed"),
-        TierChange::Disk {
-            path,
-            capacity,
-            enabled,
-        } => tracing::info!(?path, ?capacity, ?enabled, "cache disk changed"),
-    }
-    shown(admin)
+    tracing::info!(?path, enabled, "cache disk switched");
+    shown(&admin)
 }
 
 fn shown(admin: &Admin) -> Response {

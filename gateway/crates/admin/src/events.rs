@@ -2,7 +2,7 @@
 //!
 //! The request shows the token of the subscription, not the admin token; or it is a message of AWS SNS, which is signed. The
 //! answer is 200 when the changes hold. 400: the message cannot be read, and sending it again does not help. 413: it is
-//! longer than 8 MiB. 503: the changes may not hold, and the message should be sent again.
+//! longer than 8 MiB. 429: too many wrong tokens or forged messages. 503: the changes may not hold, and the message should be sent again.
 //!
 //! A store names this listener as its operator does, so that any host is accepted: the token, which no page of a browser
 //! has, protects it. A name that is not configured is answered like a wrong token.
@@ -16,7 +16,7 @@ use tidegate_plan::Token;
 
 use super::Admin;
 use super::ask;
-use super::auth::Guesses;
+use super::auth::{self, Guesses};
 
 /// The beginning of the path of every subscription.
 pub(super) const PATH: &str = "/events/";
@@ -110,14 +110,31 @@ pub(super) async fn receive(
     let is_signed = request.headers().contains_key(SNS_HEADER)
         && !request.headers().contains_key(header::AUTHORIZATION);
     if let Some(max) = events.max_signed(&name).filter(|_| is_signed) {
-        return match read(request, max).await {
-            Ok(body) => answer(events.deliver_signed(&name, body).await),
-            Err(refusal) => refusal,
-        };
+        return receive_signed((events, &name), request, max, &guesses).await;
     }
     let needed = "this needs the token of the subscription\n";
     let (path, headers) = (request.uri().path(), request.headers());
     guesses.refuse(path, headers, needed).await
+}
+
+/// Takes a message that is to show by its signature that it counts. The answer to a forged one is as slow as to a wrong token.
+async fn receive_signed(
+    (events, name): (&dyn Events, &str),
+    request: Request,
+    max: usize,
+    guesses: &Guesses,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let body = match read(request, max).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let taken = events.deliver_signed(name, body).await;
+    let is_forged = matches!(taken, Err(EventsError::Forbidden(_)));
+    if is_forged && !guesses.slow_down(&path).await {
+        return auth::too_many_guesses();
+    }
+    answer(taken)
 }
 
 async fn read(request: Request, max: usize) -> Result<Bytes, Response> {

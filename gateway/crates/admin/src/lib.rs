@@ -7,7 +7,7 @@
 //! | `GET /readyz` | 200 once origins and cache index are ready; else 503, one line for each thing that is not. Other problems follow as notes |
 //! | `GET /metrics` | all metrics, as OpenMetrics text |
 //! | `GET /cache` | the state of the tiers, as JSON (see [`cache`]) |
-//! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
+//! | `PUT /cache/disk` | a disk is switched off, or on |
 //! | `GET /stat` | the cached bytes of an object, as JSON (see [`stat`]) |
 //! | `GET /pending` | objects written through mounts that are not in the bucket yet, as JSON (see [`pending`]) |
 //! | `GET`, `PUT`, `DELETE /pins` | prefixes that are kept from eviction on disk (see [`pins`]) |
@@ -159,10 +159,6 @@ impl Admin {
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .route("/cache", get(cache::show))
-            .route(
-                "/cache/memory",
-                put(cache::memory).route_layer(changes.clone()),
-            )
             .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
             .route("/stat", get(stat::stat))
             .route("/pending", get(pending::list))

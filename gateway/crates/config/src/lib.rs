@@ -43,9 +43,9 @@ pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Acme, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
     CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, ExternalAccount, Fleet, Heartbeat,
-    Hook, HookEach, HookEvent, Http, Jwt, Limits, ListenOn, Listeners, Log, LogFormat, Mount,
-    NatsLogin, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool, State, Tls,
-    Trace, Umask,
+    Hook, HookEach, HookEvent, Http, Jwt, LimitNames, Limits, ListenOn, Listeners, Log, LogFormat,
+    Mount, NatsLogin, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool,
+    State, Tls, Trace, Umask,
 };
 
 pub use settings::Setting;

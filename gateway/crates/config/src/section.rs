@@ -23,7 +23,7 @@ pub use cache::{Cache, Disk};
 pub use events::{Events, EventsKind, Fleet, Heartbeat, NatsLogin};
 pub use hook::{Hook, HookEach, HookEvent};
 pub use http::Http;
-pub use limits::{ByteRate, Limits, Per, RequestRate};
+pub use limits::{ByteRate, LimitNames, Limits, Per, RequestRate};
 pub use listeners::{ListenOn, Listeners};
 pub use log::{Log, LogFormat, Trace};
 pub use mount::{AttributesName, CommitName, Mount, Umask};

@@ -121,7 +121,9 @@ fn check_sound(config: &Config) {
         assert!(
             route
                 .limits
-                .is_none_or(|name| config.limits.contains_key(&name))
+                .0
+                .iter()
+                .all(|name| config.limits.contains_key(name))
         );
         for (name, value) in &route.headers {
             assert!(

@@ -27,7 +27,7 @@ mod peers;
 mod pin_log;
 
 use hook_turns::HookTurns;
-use message::{Content, Message};
+use message::{Content, Message, Presence};
 use peers::{Peers, Seen};
 use pin_log::PinLog;
 
@@ -93,6 +93,8 @@ pub struct Fleet {
 struct State {
     /// The number of the last change that was sent.
     sequence: u64,
+    /// The names of this gateway's buckets.
+    buckets: Vec<String>,
     is_connected: bool,
     peers: Peers,
     pins: PinLog,
@@ -148,8 +150,21 @@ impl Fleet {
         self.state().peers.gateways(Instant::now())
     }
 
-    fn heartbeat(&self) -> Content {
-        Content::Heartbeat(self.name.clone())
+    /// Takes the names of the buckets that this gateway has from now on. The others learn of them with the next heartbeat,
+    /// and send the pins of new ones again.
+    pub fn set_buckets(&self, buckets: Vec<String>) {
+        let mut state = self.state();
+        let State {
+            buckets: old, pins, ..
+        } = &mut *state;
+        let new: Vec<_> = buckets.iter().filter(|one| !old.contains(one)).collect();
+        new.iter().for_each(|bucket| pins.forget(bucket));
+        state.lacks_pins |= !new.is_empty();
+        state.buckets = buckets;
+    }
+
+    fn heartbeat(&self, state: &State) -> Content {
+        Content::Heartbeat(Presence::new(self.name.clone(), state.buckets.clone()))
     }
 
     /// Tells the other gateways of a change that was made here. Returns at once.
@@ -224,8 +239,11 @@ impl Fleet {
             Seen::Next | Seen::Again => {}
         }
         let taken = match message.content {
-            Content::Heartbeat(name) => {
-                state.peers.named(message.from, name);
+            Content::Heartbeat(presence) => {
+                if state.peers.present(message.from, presence) {
+                    // A gateway that has lost a bucket calls its hooks no more.
+                    self.call_due(&mut state);
+                }
                 None
             }
             Content::Missed => {
@@ -281,7 +299,8 @@ impl Fleet {
         let mut state = self.state();
         state.is_connected = true;
         state.peers.restart(Instant::now());
-        self.enqueue(&mut state, (self.clock)().0, self.heartbeat());
+        let heartbeat = self.heartbeat(&state);
+        self.enqueue(&mut state, (self.clock)().0, heartbeat);
     }
 
     /// Takes that the connection is lost: the gateways whose turn it is may not hear of the last changes.
@@ -313,7 +332,7 @@ impl Fleet {
         }
         let content = match std::mem::take(&mut state.lacks_pins) {
             true => Content::Missed,
-            false => self.heartbeat(),
+            false => self.heartbeat(&state),
         };
         self.enqueue(&mut state, at, content);
     }

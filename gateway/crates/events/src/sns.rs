@@ -2,32 +2,30 @@
 //!
 //! A message counts only if its topic is listed, its certificate comes from the SNS host of the topic's region, and the
 //! signature fits (SNS developer guide, "Verifying the signatures of Amazon SNS messages"). A confirmation of a
-//! subscription is answered by fetching its URL, which lies on the same host. Nothing else is ever fetched.
+//! subscription is answered by fetching its URL, which lies on the same host. Nothing else is ever fetched, and a certificate
+//! no more often than [`certificates`] allows, whatever forged messages name.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base64_simd::STANDARD;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use serde::Deserialize;
-use tidegate_telemetry::locks::Recover as _;
 
 mod address;
+mod certificates;
 mod https;
 mod signature;
 
 pub use address::AwsUrl;
 pub use https::HttpsClient;
 
+use certificates::Certificates;
 use signature::Certificate;
 
 /// The longest message, in bytes: SNS sends 256 KiB, which JSON may escape.
 pub const MAX_MESSAGE: usize = 1 << 20;
-
-/// The certificates that are kept. A region has one or two.
-const MAX_CERTIFICATES: usize = 8;
 
 /// Fetches documents of AWS over HTTPS.
 pub trait Fetch: Send + Sync + 'static {
@@ -97,7 +95,7 @@ struct Envelope {
 pub struct SnsVerifier {
     topics: Vec<String>,
     fetch: Arc<dyn Fetch>,
-    certificates: Mutex<VecDeque<(AwsUrl, Arc<Certificate>)>>,
+    certificates: Certificates,
 }
 
 impl fmt::Debug for SnsVerifier {
@@ -115,7 +113,7 @@ impl SnsVerifier {
         Self {
             topics,
             fetch,
-            certificates: Mutex::default(),
+            certificates: Certificates::default(),
         }
     }
 
@@ -151,26 +149,10 @@ impl SnsVerifier {
     }
 
     async fn certificate(&self, url: AwsUrl) -> Result<Arc<Certificate>, SnsError> {
-        if !url.is_certificate() {
-            return Err(SnsError::Url);
+        match url.is_certificate() {
+            true => self.certificates.get(url, &*self.fetch).await,
+            false => Err(SnsError::Url),
         }
-        let kept = || {
-            let kept = self.certificates.lock().recover();
-            let found = kept.iter().find(|(other, _)| *other == url);
-            found.map(|(_, certificate)| certificate.clone())
-        };
-        if let Some(certificate) = kept() {
-            return Ok(certificate);
-        }
-        let document = self.fetch.fetch(&url).await?;
-        let certificate = Certificate::read(&document).ok_or(SnsError::Signature)?;
-        let certificate = Arc::new(certificate);
-        let mut kept = self.certificates.lock().recover();
-        if kept.len() == MAX_CERTIFICATES {
-            kept.pop_front();
-        }
-        kept.push_back((url, certificate.clone()));
-        Ok(certificate)
     }
 }
 

@@ -69,8 +69,8 @@ pub struct RouteSettings {
     pub key_prefix: String,
     /// The access that GET and HEAD must have; `None`: the route is open to all.
     pub access: Option<RouteAccess>,
-    /// The limits of GET and HEAD; `None`: there are none.
-    pub limits: Option<RouteLimits>,
+    /// The limits of GET and HEAD. A request keeps to all of them.
+    pub limits: Vec<RouteLimits>,
     /// The `Cache-Control` that is sent instead of the object's own.
     pub cache_control: Option<HeaderValue>,
     /// The object that answers for `…/`, such as `index.html`.
@@ -94,7 +94,7 @@ pub struct RouteSettings {
 impl RouteSettings {
     /// Returns whether it admits every request.
     pub(crate) fn is_open(&self) -> bool {
-        self.access.is_none() && self.limits.is_none()
+        self.access.is_none() && self.limits.is_empty()
     }
 
     /// Returns whether a request that is refused is answered as where there is no route.
@@ -102,10 +102,19 @@ impl RouteSettings {
         self.access.as_ref().is_some_and(|access| access.hide)
     }
 
-    /// Returns whether its limits are looked at after its access: they count by its keys, or would tell that it is there.
-    pub(crate) fn limits_late(&self) -> bool {
-        let by_key = |limits: &RouteLimits| limits.0.counts_by_key();
-        self.limits.as_ref().is_some_and(by_key) || self.is_hidden()
+    /// Returns the limits that are looked at before its access.
+    pub(crate) fn early_limits(&self) -> impl Iterator<Item = &RouteLimits> {
+        self.limits.iter().filter(|limits| !self.is_late(limits))
+    }
+
+    /// Returns those that are looked at after it.
+    pub(crate) fn late_limits(&self) -> impl Iterator<Item = &RouteLimits> {
+        self.limits.iter().filter(|limits| self.is_late(limits))
+    }
+
+    /// Returns whether limits count by the keys of its access, or would tell that it is there.
+    fn is_late(&self, limits: &RouteLimits) -> bool {
+        limits.0.counts_by_key() || self.is_hidden()
     }
 
     /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
@@ -180,7 +189,7 @@ impl PartialEq for RouteAccess {
     }
 }
 
-/// The limits of a route. Routes that name the same ones count together.
+/// Limits of a route. Routes that name the same ones count together.
 #[derive(Debug, Clone)]
 pub struct RouteLimits(pub Arc<Limits>);
 
@@ -197,7 +206,7 @@ impl Default for RouteSettings {
             path: "/".into(),
             key_prefix: String::new(),
             access: None,
-            limits: None,
+            limits: Vec::new(),
             cache_control: None,
             index: None,
             headers: Vec::new(),

@@ -1,10 +1,11 @@
 //! The fleet: its messages from and to the engine, the pins and the hooks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
@@ -47,15 +48,20 @@ pub(in crate::app) struct FleetMember {
 #[derive(Debug)]
 pub(in crate::app) struct FleetLink {
     fleet: Arc<Fleet>,
-    buckets: HashMap<OriginId, String>,
+    engine: Engine,
+    buckets: Arc<FleetBuckets>,
 }
+
+/// The buckets of this gateway, as a fleet names them. A reload exchanges them.
+#[derive(Debug)]
+struct FleetBuckets(ArcSwap<Named>);
 
 /// The parts that a message of another gateway reaches.
 struct MemberSink {
     engine: Engine,
     hooks: Arc<Hooks>,
     pinning: Arc<dyn Pinning>,
-    named: Named,
+    buckets: Arc<FleetBuckets>,
     log: Arc<EventLog>,
 }
 
@@ -71,17 +77,12 @@ pub(in crate::app) async fn join(
     if section.nats.is_empty() {
         return Ok(None);
     }
-    let named = named(config, origins);
-    let ids = named.iter().flat_map(|(bucket, origins)| {
-        let own = origins.iter();
-        own.map(|(_, id, _)| (*id, bucket.clone()))
-    });
-    let buckets = ids.collect();
+    let buckets = Arc::new(FleetBuckets(ArcSwap::from_pointee(named(config, origins))));
     let sink = Arc::new(MemberSink {
         engine: engine.clone(),
         hooks: hooks.clone(),
         pinning: pinning.clone(),
-        named,
+        buckets: buckets.clone(),
         log: log.clone(),
     });
     let metrics = Metrics::default();
@@ -91,6 +92,7 @@ pub(in crate::app) async fn join(
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
     let made = Fleet::new(machine_name(), sink, clock, metrics);
     let (fleet, outgoing) = made.context("the system has no random numbers")?;
+    fleet.set_buckets(buckets.names());
     let login = section.login();
     let settings = FleetSettings {
         servers: section.nats.clone(),
@@ -99,7 +101,11 @@ pub(in crate::app) async fn join(
         authorities: login.ca.map(Into::into),
     };
     let nats = NatsFleet::new(&settings, fleet.clone(), outgoing).context("`fleet`")?;
-    let link = Arc::new(FleetLink { fleet, buckets });
+    let link = Arc::new(FleetLink {
+        fleet,
+        engine: engine.clone(),
+        buckets,
+    });
     engine.observe_changes(link.clone());
     let stop = CancellationToken::new();
     let running = tokio::spawn(nats.run(stop.clone()));
@@ -120,6 +126,26 @@ fn named(config: &Config, origins: &Origins) -> Named {
         }
     }
     named
+}
+
+impl FleetBuckets {
+    fn names(&self) -> Vec<String> {
+        self.0.load().keys().cloned().collect()
+    }
+
+    /// Returns the name of an origin's bucket.
+    fn name_of(&self, origin: OriginId) -> Option<String> {
+        let named = self.0.load();
+        let has_it = |one: &(String, OriginId, Bucket)| one.1 == origin;
+        let mut all = named.iter();
+        let found = all.find(|(_, origins)| origins.iter().any(has_it));
+        found.map(|(bucket, _)| bucket.clone())
+    }
+
+    /// Returns the origins of the buckets of this name.
+    fn of(&self, bucket: &str) -> Vec<(String, OriginId, Bucket)> {
+        self.0.load().get(bucket).cloned().unwrap_or_default()
+    }
 }
 
 impl FleetMember {
@@ -143,11 +169,27 @@ impl FleetLink {
         self.fleet.gateways()
     }
 
+    /// Takes the origins of another configuration. What is cached of new ones is confirmed before its next use, for
+    /// messages about their buckets were for others until now.
+    pub(in crate::app) async fn replace(&self, config: &Config, origins: &Origins) {
+        let new = Arc::new(named(config, origins));
+        let old = self.buckets.0.swap(new.clone());
+        self.fleet.set_buckets(self.buckets.names());
+        let ids = |named: &Named| named.values().flatten().map(|(_, id, _)| *id).collect();
+        let (old, new): (HashSet<_>, HashSet<_>) = (ids(&old), ids(&new));
+        let doubts = new
+            .difference(&old)
+            .map(|origin| self.engine.doubt(*origin));
+        if let Err(error) = first_error(join_all(doubts).await) {
+            tracing::warn!(%error, "not everything may be confirmed after a restart");
+        }
+    }
+
     /// Tells the others of a pin that was set or removed here.
     pub(in crate::app) fn pinned(&self, origin: OriginId, prefix: &str, limit: Option<u64>) {
-        if let Some(bucket) = self.buckets.get(&origin) {
+        if let Some(bucket) = self.buckets.name_of(origin) {
             self.fleet.publish(FleetChange::Pinned {
-                bucket: bucket.clone(),
+                bucket,
                 prefix: prefix.to_owned(),
                 limit,
             });
@@ -184,15 +226,15 @@ impl FleetLink {
 
 impl ChangeObserver for FleetLink {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
-        if let Some(bucket) = self.buckets.get(&origin) {
-            self.key_changed(bucket, key, kind);
+        if let Some(bucket) = self.buckets.name_of(origin) {
+            self.key_changed(&bucket, key, kind);
         }
     }
 
     fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
-        if let Some(bucket) = self.buckets.get(&origin) {
+        if let Some(bucket) = self.buckets.name_of(origin) {
             self.fleet.publish(FleetChange::Purged {
-                bucket: bucket.clone(),
+                bucket,
                 extent: match target.clone() {
                     Scope::Key(key) => Extent::Key(key),
                     Scope::Prefix(prefix) => Extent::Prefix(prefix.to_string()),
@@ -208,18 +250,18 @@ impl MemberSink {
     /// Returns one origin of each bucket of this name: the engine reaches the others of the bucket.
     fn origins(&self, bucket: &str) -> Vec<OriginId> {
         let mut seen = Vec::new();
-        let all = self.named.get(bucket).into_iter().flatten();
-        all.filter(|(_, _, bucket)| {
+        let mut all = self.buckets.of(bucket);
+        all.retain(|(_, _, bucket)| {
             let is_first = !seen.contains(bucket);
             seen.push(*bucket);
             is_first
-        })
-        .map(|(_, id, _)| *id)
-        .collect()
+        });
+        all.into_iter().map(|(_, id, _)| id).collect()
     }
 
     async fn doubt_all(&self) -> Result<(), ApplyError> {
-        let buckets = self.named.keys().flat_map(|bucket| self.origins(bucket));
+        let names = self.buckets.names().into_iter();
+        let buckets = names.flat_map(|bucket| self.origins(&bucket));
         let doubts = buckets.map(|origin| self.engine.doubt(origin));
         first_error(join_all(doubts).await)
     }
@@ -306,8 +348,8 @@ impl FleetSink for MemberSink {
         // A pin belongs to an origin, everything else to its bucket.
         let origins = match change {
             FleetChange::Pinned { .. } => {
-                let all = self.named.get(bucket).into_iter().flatten();
-                all.map(|(_, id, _)| *id).collect()
+                let all = self.buckets.of(bucket).into_iter();
+                all.map(|(_, id, _)| id).collect()
             }
             _ => self.origins(bucket),
         };
@@ -328,8 +370,7 @@ impl FleetSink for MemberSink {
 
     fn call_hooks(&self, change: &HookChange) {
         let HookChange { bucket, key, kind } = change;
-        let origins = self.named.get(bucket);
-        if let Some((origin, ..)) = origins.and_then(|origins| origins.first()) {
+        if let Some((origin, ..)) = self.buckets.of(bucket).first() {
             self.hooks
                 .changed(origin, &[KeyChange::of(bucket, key, *kind)]);
         }

@@ -1,7 +1,6 @@
 //! One subscription: from its section of the configuration to its tasks.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +18,7 @@ use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
 use tidegate_events::subscription::HeartbeatSettings;
 use tidegate_events::{Metrics, Subscription, SubscriptionSettings};
 use tidegate_origin::Origin;
-use tidegate_plan::{OriginId, Timestamp};
+use tidegate_plan::OriginId;
 
 /// The settings of a subscription, with its secrets. A reload keeps a subscription whose settings stay equal.
 #[derive(PartialEq)]
@@ -188,7 +187,9 @@ fn subscription(
         heartbeat: heartbeat.transpose()?,
         has_connection: section.kind == EventsKind::Nats,
     };
-    let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
+    // What it proves is compared with the times at which the engine has confirmed.
+    let engine = sink.receivers.engine.clone();
+    let clock = Arc::new(move || engine.now());
     Ok(Subscription::new(settings, Arc::new(sink), clock, metrics))
 }
 

@@ -1,20 +1,22 @@
 //! The subscriptions that the admin listener feeds.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use tidegate_admin::events::EventsError;
 use tidegate_events::Subscription;
 use tidegate_events::metrics::GapReason;
 use tidegate_events::sns::{self, Fetch, HttpsClient, SnsError, SnsMessage, SnsVerifier};
 use tidegate_events::subscription::DeliverError;
-use tidegate_plan::Token;
+use tidegate_plan::{LogRate, Token};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The signed messages that are read and checked at once: their senders have shown no token.
 const MAX_SIGNED_AT_ONCE: usize = 4;
@@ -25,6 +27,9 @@ pub(super) struct Webhook {
     token: Option<Token>,
     signed: Option<SnsVerifier>,
     signed_slots: Semaphore,
+    /// The refused messages that are logged: strangers cause them.
+    refusals: Mutex<LogRate>,
+    since: Instant,
 }
 
 /// The subscriptions that the admin listener feeds, by name. They are exchanged as a whole.
@@ -100,6 +105,8 @@ impl Webhook {
             token: token.transpose().context("`token`")?,
             signed,
             signed_slots: Semaphore::new(MAX_SIGNED_AT_ONCE),
+            refusals: Mutex::default(),
+            since: Instant::now(),
         })
     }
 
@@ -136,7 +143,10 @@ impl Webhook {
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(subscription = name, %error, "a message of SNS was refused");
+                let line = self.refusals.lock().recover().record(self.since.elapsed());
+                if let Some(count) = line {
+                    tracing::warn!(subscription = name, %error, count, "a message of SNS was refused");
+                }
                 Err(match error {
                     SnsError::Fetch(_) => EventsError::NotApplied(error.to_string()),
                     _ => EventsError::Forbidden(error.to_string()),

@@ -1,5 +1,6 @@
-//! The operator's view of the tiers: the reports of the stores and the engine, and changes one at a time.
+//! The operator's view of the tiers: the reports of the stores and the engine, and disks that are switched one at a time.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use tidegate_admin::cache::{Budget, Disk, Memory, Report, TierChange, TierChangeError, Tiers};
+use tidegate_admin::cache::{Budget, Disk, Memory, Report, SwitchError, Tiers};
 use tidegate_cache::tiering::DiskReport;
 use tidegate_cache::{Tiering, TieringError};
 use tidegate_engine::Engine;
 
-/// The time that a change may take before the next one has its turn: a disk that hangs takes for ever.
+/// The time that a switch may take before the next one has its turn: a disk that hangs takes for ever.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Implements [`Tiers`] over the stores and the engine.
@@ -52,42 +53,23 @@ impl Tiers for OperatorTiers {
         }
     }
 
-    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
+    fn switch_disk(&self, path: PathBuf, enabled: bool) -> BoxFuture<'_, Result<(), SwitchError>> {
         let (tiering, changing) = (self.tiering.clone(), self.changing.clone());
         // A task of its own: a client that leaves does not leave a disk half switched off.
         let done = tokio::spawn(async move {
             let _changing = changing.lock().await;
-            apply(tiering, change).await
+            match enabled {
+                false => tiering.switch_off(&path).await.map_err(store_error),
+                true => blocking(move || tiering.switch_on(&path)).await,
+            }
         });
         Box::pin(async { done.await.unwrap_or_else(|error| Err(refusal(error))) })
     }
 }
 
-async fn apply(tiering: Arc<dyn Tiering>, change: TierChange) -> Result<(), TierChangeError> {
-    let (path, capacity, enabled) = match change {
-        TierChange::Memory(capacity) => {
-            return blocking(move || tiering.resize_memory(capacity)).await;
-        }
-        TierChange::Disk {
-            path,
-            capacity,
-            enabled,
-        } => (path, capacity, enabled),
-    };
-    if let Some(capacity) = capacity {
-        let (tiering, path) = (tiering.clone(), path.clone());
-        blocking(move || tiering.resize_disk(&path, capacity)).await?;
-    }
-    match enabled {
-        None => Ok(()),
-        Some(false) => tiering.switch_off(&path).await.map_err(store_error),
-        Some(true) => blocking(move || tiering.switch_on(&path)).await,
-    }
-}
-
 async fn blocking(
     change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
-) -> Result<(), TierChangeError> {
+) -> Result<(), SwitchError> {
     match timeout(CHANGE_TIMEOUT, spawn_blocking(change)).await {
         Ok(Ok(done)) => done.map_err(store_error),
         Ok(Err(error)) => Err(refusal(error)),
@@ -97,17 +79,17 @@ async fn blocking(
     }
 }
 
-fn store_error(error: TieringError) -> TierChangeError {
+fn store_error(error: TieringError) -> SwitchError {
     let words = error.to_string();
     match error {
-        TieringError::NoDisk(_) => TierChangeError::NoSuch(words),
-        TieringError::Refused(_) => TierChangeError::Refused(words),
+        TieringError::NoDisk(_) => SwitchError::NoSuch(words),
+        TieringError::Refused(_) => SwitchError::Refused(words),
     }
 }
 
 /// Returns the refusal for a panic, or the end of the runtime.
-fn refusal(error: impl ToString) -> TierChangeError {
-    TierChangeError::Refused(error.to_string())
+fn refusal(error: impl ToString) -> SwitchError {
+    SwitchError::Refused(error.to_string())
 }
 
 fn disk_report(disk: DiskReport) -> Disk {

@@ -110,7 +110,7 @@ async fn a_limit_is_felt_by_the_admitted_alone() {
         ..LimitRules::default()
     };
     let limited = RouteSettings {
-        limits: Some(RouteLimits(Arc::new(Limits::new(rules)))),
+        limits: vec![RouteLimits(Arc::new(Limits::new(rules)))],
         ..hidden()
     };
     let gateway = Gateway::with(vec![limited], Settings::default()).await;

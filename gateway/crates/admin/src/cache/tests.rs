@@ -11,8 +11,8 @@ use tidegate_telemetry::locks::Recover as _;
 /// One disk, whose changes fail if the test says so.
 #[derive(Default)]
 pub(in super::super) struct OneDisk {
-    pub(in super::super) fails: Mutex<Option<TierChangeError>>,
-    pub(in super::super) told: Mutex<Vec<TierChange>>,
+    pub(in super::super) fails: Mutex<Option<SwitchError>>,
+    pub(in super::super) told: Mutex<Vec<(PathBuf, bool)>>,
 }
 
 impl Tiers for OneDisk {
@@ -41,10 +41,10 @@ impl Tiers for OneDisk {
         }
     }
 
-    fn change(&self, change: TierChange) -> BoxFuture<'_, Result<(), TierChangeError>> {
+    fn switch_disk(&self, path: PathBuf, enabled: bool) -> BoxFuture<'_, Result<(), SwitchError>> {
         let fails = self.fails.lock().recover();
         let result = fails.clone().map_or(Ok(()), Err);
-        self.told.lock().expect("not poisoned").push(change);
+        self.told.lock().recover().push((path, enabled));
         Box::pin(std::future::ready(result))
     }
 }
@@ -67,41 +67,27 @@ async fn tells_how_the_tiers_are() {
 }
 
 #[tokio::test]
-async fn changes_what_is_said_and_only_with_the_token() {
+async fn a_disk_is_switched_only_with_the_token() {
     let t = running(Some("s3cret"));
-    let line = "PUT /cache/memory";
-    let body = r#"{"capacity": "1MiB"}"#;
-    assert_eq!(asked(&t.admin, line, None, body).await.0, 401);
-    assert_eq!(asked(&t.admin, line, Some("s3cret"), body).await.0, 200);
-    let disk = "PUT /cache/disk";
-    for body in [
-        r#"{"path": "/c", "capacity": 5}"#,
-        r#"{"path": "/c", "enabled": false, "capacity": "2KiB"}"#,
-    ] {
-        assert_eq!(asked(&t.admin, disk, Some("s3cret"), body).await.0, 200);
+    let line = "PUT /cache/disk";
+    for enabled in [false, true] {
+        let body = json!({ "path": "/c", "enabled": enabled }).to_string();
+        assert_eq!(asked(&t.admin, line, None, &body).await.0, 401);
+        assert_eq!(asked(&t.admin, line, Some("s3cret"), &body).await.0, 200);
     }
-    let to = |capacity, enabled| TierChange::Disk {
-        path: "/c".into(),
-        capacity,
-        enabled,
-    };
-    let told = std::mem::take(&mut *t.tiers.told.lock().expect("not poisoned"));
-    let expected = [
-        TierChange::Memory(1 << 20),
-        to(Some(5), None),
-        to(Some(2048), Some(false)),
-    ];
-    assert_eq!(told, expected);
+    let told = std::mem::take(&mut *t.tiers.told.lock().recover());
+    assert_eq!(told, [("/c".into(), false), ("/c".into(), true)]);
 }
 
 #[tokio::test]
 async fn refuses_what_it_does_not_understand() {
     let t = running(Some("s3cret"));
     for (line, body) in [
-        ("PUT /cache/memory", ""),
-        ("PUT /cache/memory", r#"{"capacity": "1 potato"}"#),
-        ("PUT /cache/memory", r#"{"capacity": -1}"#),
-        ("PUT /cache/memory", r#"{"capacity": 1, "path": "/c"}"#),
+        ("PUT /cache/disk", ""),
+        (
+            "PUT /cache/disk",
+            r#"{"path": "/c", "enabled": true, "capacity": 1}"#,
+        ),
         ("PUT /cache/disk", r#"{"path": "/c"}"#),
         ("PUT /cache/disk", r#"{"enabled": true}"#),
         ("PUT /cache/disk", r#"{"path": "/c", "enabled": "no"}"#),
@@ -111,8 +97,8 @@ async fn refuses_what_it_does_not_understand() {
     }
     assert!(t.tiers.told.lock().expect("not poisoned").is_empty());
     for (error, expected) in [
-        (TierChangeError::NoSuch("none".to_owned()), 404),
-        (TierChangeError::Refused("too small".to_owned()), 400),
+        (SwitchError::NoSuch("none".to_owned()), 404),
+        (SwitchError::Refused("too small".to_owned()), 400),
     ] {
         *t.tiers.fails.lock().expect("not poisoned") = Some(error.clone());
         let body = r#"{"path": "/c", "enabled": true}"#;

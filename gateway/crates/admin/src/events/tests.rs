@@ -210,3 +210,17 @@ async fn a_signed_message_is_short_and_goes_to_a_subscription_that_takes_it() {
     assert_eq!(world.send("/events/bucket", &[sns], "{}").await, 401);
     assert_eq!(world.taken(), ["signed signed 2 {}"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn forged_messages_are_slowed_like_wrong_tokens() {
+    let world = World::new();
+    let sns = ("x-amz-sns-message-type", "Notification");
+    let before = Instant::now();
+    assert_eq!(world.send("/events/signed", &[sns], "forbidden").await, 403);
+    assert!(before.elapsed() >= tidegate_plan::wrong_tokens::FIRST_DELAY);
+    for (body, status) in [("{}", 200), ("not applied", 503)] {
+        let before = Instant::now();
+        assert_eq!(world.send("/events/signed", &[sns], body).await, status);
+        assert_eq!(before.elapsed(), std::time::Duration::ZERO, "{body}");
+    }
+}

@@ -8,7 +8,7 @@ impl Check<'_, '_> {
     pub(super) fn all_limits(&mut self, config: &Config) {
         for (name, limits) in &config.limits {
             let path = KeyPath::of("limits", name);
-            let is_named = |route: &Route| route.limits.as_ref() == Some(name);
+            let is_named = |route: &Route| route.limits.0.contains(name);
             if !config.route.iter().any(is_named) {
                 self.warn(&path, "no route names it");
             }
@@ -41,20 +41,24 @@ impl Check<'_, '_> {
     }
 
     fn limits_of_route(&mut self, config: &Config, path: &KeyPath, route: &Route) {
-        let Some(name) = &route.limits else { return };
         let path = path.key("limits");
-        let Some(limits) = config.limits.get(name) else {
-            let hint = suggestion(name, config.limits.keys().map(String::as_str));
-            let message = format!("there are no limits `{}`{hint}", name.escape_debug());
-            self.error(&path, message);
-            return;
-        };
-        if limits.per == Per::Key && route.access.is_none() {
-            let message = format!(
-                "`{}` counts by key, and the route has no `access`: each address counts for itself",
-                name.escape_debug()
-            );
-            self.warn(&path, message);
+        for (nth, name) in route.limits.0.iter().enumerate() {
+            let shown = name.escape_debug();
+            if route.limits.0[..nth].contains(name) {
+                self.error(&path, format!("names `{shown}` twice"));
+                continue;
+            }
+            let Some(limits) = config.limits.get(name) else {
+                let hint = suggestion(name, config.limits.keys().map(String::as_str));
+                self.error(&path, format!("there are no limits `{shown}`{hint}"));
+                continue;
+            };
+            if limits.per == Per::Key && route.access.is_none() {
+                let message = format!(
+                    "`{shown}` counts by key, and the route has no `access`: each address counts for itself"
+                );
+                self.warn(&path, message);
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! `[limits.NAME]`: the share of a client.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use tidegate_access::limits::Rate;
@@ -44,6 +46,56 @@ pub enum Per {
     Key,
     /// All.
     Route,
+}
+
+/// The names of the limits of a route: one as text, or a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitNames(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for LimitNames {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct NamesVisitor;
+
+        impl<'de> Visitor<'de> for NamesVisitor {
+            type Value = LimitNames;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name or a list of names")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<LimitNames, E> {
+                Ok(LimitNames(vec![name.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<LimitNames, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(LimitNames(names))
+            }
+        }
+
+        input.deserialize_any(NamesVisitor)
+    }
+}
+
+impl JsonSchema for LimitNames {
+    fn schema_name() -> Cow<'static, str> {
+        "LimitNames".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let list = json_schema!({ "type": "array", "items": { "type": "string" } });
+        json_schema!({
+            "anyOf": [{ "type": "string" }, list],
+            "x-kind": "text or list",
+        })
+    }
 }
 
 /// A number of requests in a time: `50/s`.

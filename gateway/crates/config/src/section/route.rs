@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limits::LimitNames;
 use crate::Secret;
 use tidegate_plan::Period;
 use tidegate_plan::media_type::GuessTypes;
@@ -30,9 +31,9 @@ pub struct Route {
     /// The access that GET and HEAD must have, an `[access.NAME]`; left out: open to all.
     #[schemars(extend("examples" = ["members"]))]
     pub access: Option<String>,
-    /// The limits of GET and HEAD, a `[limits.NAME]`; left out: none.
-    #[schemars(extend("examples" = ["public"]))]
-    pub limits: Option<String>,
+    /// The limits of GET and HEAD, a `[limits.NAME]` or several, all of which hold; left out: none.
+    #[schemars(extend("examples" = ["public", ["each-address", "all-together"]]))]
+    pub limits: LimitNames,
     /// The events that report changes of its objects, an `[[events]]` with a heartbeat; left out: `ttl` stands.
     ///
     /// While none was missed, what the bucket has confirmed stays fresh until an event reports a change.
@@ -85,7 +86,7 @@ impl Default for Route {
             key_prefix: String::new(),
             profile: "web".into(),
             access: None,
-            limits: None,
+            limits: LimitNames::default(),
             events: None,
             events_max_age: Period::secs(86_400),
             index: None,

@@ -13,6 +13,9 @@ const MAX_NAME: usize = 1024;
 /// The longest name of a gateway that is shown, in bytes: that of a host.
 const MAX_HOST: usize = 255;
 
+/// The most bytes of bucket names that a heartbeat carries.
+const MAX_BUCKETS: usize = 8 << 10;
+
 /// The version of the messages. Gateways read those of their own version only.
 const VERSION: u32 = 1;
 
@@ -59,11 +62,29 @@ pub enum FleetChange {
     },
 }
 
+/// A gateway's description of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Presence {
+    /// Its name, for the operator. It need not be unique; `None`: it says none.
+    pub(crate) name: Option<String>,
+    /// The names of its buckets; `None`: it does not say, and may have any.
+    pub(crate) buckets: Option<Vec<String>>,
+}
+
+impl Presence {
+    /// Creates one with these buckets. If their names do not fit into a message, it says none.
+    pub(crate) fn new(name: Option<String>, buckets: Vec<String>) -> Self {
+        let bytes: usize = buckets.iter().map(String::len).sum();
+        let buckets = (bytes <= MAX_BUCKETS).then_some(buckets);
+        Self { name, buckets }
+    }
+}
+
 /// The content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The sender is there. Its name is for the operator, and need not be unique; `None`: it says none.
-    Heartbeat(Option<String>),
+    /// The sender is there.
+    Heartbeat(Presence),
     /// The sender ends in order.
     Bye,
     /// The sender has missed messages: pins are sent again.
@@ -106,6 +127,8 @@ enum Body {
     Heartbeat {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        buckets: Option<Vec<String>>,
     },
     Bye,
     Missed,
@@ -185,7 +208,12 @@ impl Message {
 
 fn body(content: &Content) -> Body {
     let change = match content {
-        Content::Heartbeat(name) => return Body::Heartbeat { name: name.clone() },
+        Content::Heartbeat(Presence { name, buckets }) => {
+            return Body::Heartbeat {
+                name: name.clone(),
+                buckets: buckets.clone(),
+            };
+        }
         Content::Bye => return Body::Bye,
         Content::Missed => return Body::Missed,
         Content::Change(change) => change.clone(),
@@ -238,9 +266,9 @@ fn is_host_name(name: &str) -> bool {
 
 fn content(body: Body) -> Result<Content, Unreadable> {
     let change = match body {
-        Body::Heartbeat { name } => {
+        Body::Heartbeat { name, buckets } => {
             let name = name.filter(|name| is_host_name(name));
-            return Ok(Content::Heartbeat(name));
+            return Ok(Content::Heartbeat(Presence { name, buckets }));
         }
         Body::Bye => return Ok(Content::Bye),
         Body::Missed => return Ok(Content::Missed),
@@ -314,112 +342,4 @@ fn named(text: String) -> Result<String, Unreadable> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_read_as_they_were_written() {
-        let key = ObjectKey::new("a b/\u{fc}\u{1}.jpg").expect("a key");
-        let bucket = || "media".to_owned();
-        let purged = |extent, soft| FleetChange::Purged {
-            bucket: bucket(),
-            extent,
-            soft,
-        };
-        let changes = [
-            purged(Extent::Key(key.clone()), false),
-            purged(Extent::Prefix(String::new()), true),
-            purged(Extent::Tag(Tag::new("post-1").expect("a tag")), false),
-            FleetChange::Changed {
-                bucket: bucket(),
-                key: key.clone(),
-                kind: ChangeKind::Created,
-            },
-            FleetChange::Changed {
-                bucket: bucket(),
-                key,
-                kind: ChangeKind::Removed,
-            },
-            FleetChange::Pinned {
-                bucket: bucket(),
-                prefix: "a/".to_owned(),
-                limit: Some(u64::MAX),
-            },
-            FleetChange::Pinned {
-                bucket: bucket(),
-                prefix: "a/".to_owned(),
-                limit: None,
-            },
-        ];
-        let others = [
-            Content::Heartbeat(None),
-            Content::Heartbeat(Some("a.example".to_owned())),
-            Content::Bye,
-            Content::Missed,
-        ];
-        for content in changes.map(Content::Change).into_iter().chain(others) {
-            let message = Message {
-                from: u64::MAX,
-                sequence: 7,
-                at: 9,
-                content,
-            };
-            assert_eq!(Message::read(&message.write()), Ok(message));
-        }
-    }
-
-    #[test]
-    fn a_heartbeat_is_read_with_a_name_and_without_one() {
-        let read = |body: &str| {
-            let text = format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
-            Message::read(text.as_bytes()).map(|message| message.content)
-        };
-        let without = Ok(Content::Heartbeat(None));
-        assert_eq!(read(r#"{"kind":"heartbeat"}"#), without);
-        let long = format!(r#"{{"kind":"heartbeat","name":"{}"}}"#, "x".repeat(256));
-        assert_eq!(read(&long), without, "too long to be shown");
-        // Gateways from before names had no field in a heartbeat, as there is none in this message.
-        let later = read(r#"{"kind":"bye","name":"a"}"#);
-        assert_eq!(later, Ok(Content::Bye), "they read one with a name");
-    }
-
-    #[test]
-    fn the_longest_key_fits() {
-        let key = "\u{1}".repeat(1024);
-        let message = Message {
-            from: 1,
-            sequence: u64::MAX,
-            at: u64::MAX,
-            content: Content::Change(FleetChange::Changed {
-                bucket: "b".repeat(63),
-                key: ObjectKey::new(&key).expect("a key"),
-                kind: ChangeKind::Created,
-            }),
-        };
-        assert!(message.write().len() < MAX_MESSAGE);
-    }
-
-    #[test]
-    fn hostile_messages_are_refused() {
-        let of = |body: &str| format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
-        let long = "x".repeat(1025);
-        for text in [
-            String::new(),
-            "[".repeat(MAX_MESSAGE),
-            " ".repeat(MAX_MESSAGE + 1),
-            r#"{"v":2,"from":1,"seq":1,"at":1,"body":{"kind":"bye"}}"#.to_owned(),
-            r#"{"v":1,"from":-1,"seq":1,"at":1,"body":{"kind":"bye"}}"#.to_owned(),
-            of(r#"{"kind":"shutdown"}"#),
-            of(r#"{"kind":"purge","bucket":"b","soft":false}"#),
-            of(r#"{"kind":"purge","bucket":"b","key":"a","prefix":"b","soft":false}"#),
-            of(r#"{"kind":"purge","bucket":"b","tag":"a b","soft":false}"#),
-            of(r#"{"kind":"created","bucket":"b","key":"../a"}"#),
-            of(r#"{"kind":"pin","bucket":"b","prefix":"a","limit":0}"#),
-            of(&format!(
-                r#"{{"kind":"unpin","bucket":"b","prefix":"{long}"}}"#
-            )),
-        ] {
-            assert!(Message::read(text.as_bytes()).is_err(), "{text}");
-        }
-    }
-}
+mod tests;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 use tokio::time::Instant;
 
+use super::message::Presence;
+
 /// The most gateways that are told apart. Messages of further ones are applied, and each is taken for a new one's.
 const MAX_PEERS: usize = 64;
 
@@ -33,7 +35,7 @@ pub(super) enum Seen {
 struct Peer {
     sequence: u64,
     at: Instant,
-    name: Option<String>,
+    presence: Presence,
 }
 
 /// Another gateway of the fleet.
@@ -59,7 +61,7 @@ impl Peers {
                 let peer = Peer {
                     sequence,
                     at: now,
-                    name: None,
+                    presence: Presence::default(),
                 };
                 self.0.insert(from, peer);
             }
@@ -94,18 +96,22 @@ impl Peers {
         self.0.values_mut().for_each(|peer| peer.at = now);
     }
 
-    /// Takes the name that a sender gives itself.
-    pub(super) fn named(&mut self, from: u64, name: Option<String>) {
-        if let Some(peer) = self.0.get_mut(&from) {
-            peer.name = name.or_else(|| peer.name.take());
-        }
+    /// Takes what a sender says of itself; returns whether its buckets are others than before.
+    pub(super) fn present(&mut self, from: u64, presence: Presence) -> bool {
+        let Some(peer) = self.0.get_mut(&from) else {
+            return false;
+        };
+        let old = std::mem::replace(&mut peer.presence, presence);
+        let new = &mut peer.presence;
+        new.name = new.name.take().or(old.name);
+        new.buckets != old.buckets
     }
 
     /// Returns the senders, in the order of their names.
     pub(super) fn gateways(&self, now: Instant) -> Vec<FleetGateway> {
         let gateway = |(id, peer): (&u64, &Peer)| FleetGateway {
             id: *id,
-            name: peer.name.clone(),
+            name: peer.presence.name.clone(),
             heard: now.duration_since(peer.at),
         };
         let mut all: Vec<_> = self.0.iter().map(gateway).collect();
@@ -117,8 +123,9 @@ impl Peers {
         self.0.len()
     }
 
-    /// Returns whether `own` is the gateway that calls the hooks of a bucket. All gateways that see the same senders
-    /// answer alike, and a gateway that leaves moves only the buckets that were its own.
+    /// Returns whether `own`, which has a bucket, is the gateway that calls its hooks. A sender without the bucket is no
+    /// choice. All gateways that see the same senders answer alike, and one that leaves moves only the buckets that were
+    /// its own.
     pub(super) fn is_chosen(&self, own: u64, bucket: &str) -> bool {
         let weight = |id: u64| {
             let text = [&id.to_be_bytes()[..], bucket.as_bytes()].concat();
@@ -126,7 +133,12 @@ impl Peers {
             <[u8; 32]>::try_from(digest.as_ref()).unwrap_or_default()
         };
         let of_own = weight(own);
-        self.0.keys().all(|id| weight(*id) <= of_own)
+        let has_it = |peer: &Peer| match &peer.presence.buckets {
+            Some(buckets) => buckets.iter().any(|one| one == bucket),
+            None => true,
+        };
+        let mut others = self.0.iter().filter(|(_, peer)| has_it(peer));
+        others.all(|(id, _)| weight(*id) <= of_own)
     }
 }
 

@@ -48,6 +48,11 @@ impl PinLog {
         true
     }
 
+    /// Forgets the pins of a bucket that was not there when they came.
+    pub(super) fn forget(&mut self, bucket: &str) {
+        self.0.retain(|(of, _), last| last.is_own || of != bucket);
+    }
+
     /// Returns the changes that were made through this gateway and that no later one has replaced, with their times.
     pub(super) fn own(&self) -> Vec<(u64, FleetChange)> {
         let own = self.0.iter().filter(|(_, last)| last.is_own);

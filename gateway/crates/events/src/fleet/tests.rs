@@ -51,6 +51,7 @@ impl Member {
             Metrics::default(),
         );
         let (fleet, outgoing) = made.expect("chance");
+        fleet.set_buckets(vec!["media".to_owned()]);
         fleet.connected();
         let doubts = fleet.clone();
         tokio::spawn(async move { doubts.doubt_on_request().await });
@@ -204,6 +205,50 @@ async fn one_gateway_calls_the_hooks_and_another_takes_over_from_a_lost_one() {
     advance(peers::PEER_TIMEOUT).await;
     survivor.fleet.tick();
     assert_eq!(survivor.hooks(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_without_the_bucket_is_not_chosen_for_its_hooks() {
+    let FleetChange::Changed { bucket, key, kind } = changed("x") else {
+        unreachable!()
+    };
+    let change = HookChange { bucket, key, kind };
+    // By chance either of two is chosen.
+    for _ in 0..20 {
+        let (a, mut b) = (Member::new(), Member::new());
+        b.fleet.set_buckets(vec!["other".to_owned()]);
+        b.fleet.connected();
+        a.receive(&b.sent()).await;
+        a.fleet.call_hooks(change.clone());
+        assert_eq!(a.hooks(), 1);
+        // Another that has it until a reload is perhaps chosen, and has perhaps called.
+        b.fleet.set_buckets(vec!["media".to_owned()]);
+        b.fleet.connected();
+        a.receive(&b.sent()).await;
+        a.fleet.call_hooks(change.clone());
+        b.fleet.set_buckets(Vec::new());
+        b.fleet.connected();
+        a.receive(&b.sent()).await;
+        assert_eq!(a.hooks(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_whose_bucket_comes_later_is_sent_its_pins_again() {
+    let (mut a, mut b) = (Member::new(), Member::new());
+    b.fleet.set_buckets(Vec::new());
+    b.fleet.tick();
+    b.sent();
+    a.sent();
+    a.fleet.publish(pin(Some(5)));
+    b.receive(&a.sent()).await;
+    b.fleet.set_buckets(vec!["media".to_owned()]);
+    b.fleet.tick();
+    a.receive(&b.sent()).await;
+    a.fleet.tick();
+    b.receive(&a.sent()).await;
+    let applied = b.seen.applied.lock().recover();
+    assert_eq!(*applied, [pin(Some(5)), pin(Some(5))]);
 }
 
 #[tokio::test(start_paused = true)]

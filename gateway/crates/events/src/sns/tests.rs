@@ -1,8 +1,10 @@
 //! Signed messages, and each change that must spoil them.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use tidegate_telemetry::locks::Recover as _;
 
 use super::*;
 
@@ -151,11 +153,39 @@ async fn a_subscription_is_confirmed_on_the_host_of_its_topic() {
     assert!(confirmation.starts_with("sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription&"));
 }
 
-#[tokio::test]
-async fn a_fetch_that_fails_is_tried_again_by_the_next_message() {
+#[tokio::test(start_paused = true)]
+async fn a_fetch_that_fails_is_tried_again_after_a_while() {
     let (verifier, served) = verifier(CERTIFICATE, &[TOPIC]);
     served.failures.store(1, Ordering::Relaxed);
-    let failed = verifier.verify(NOTIFICATION_V1.as_bytes()).await;
-    assert!(matches!(failed, Err(SnsError::Fetch(_))), "{failed:?}");
+    for _ in 0..100 {
+        let failed = verifier.verify(NOTIFICATION_V1.as_bytes()).await;
+        assert!(matches!(failed, Err(SnsError::Fetch(_))), "{failed:?}");
+    }
+    assert_eq!(served.asked.lock().recover().len(), 1);
+    tokio::time::advance(certificates::FAILURE_MEMORY).await;
     assert!(verifier.verify(NOTIFICATION_V1.as_bytes()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_messages_have_few_certificates_fetched_and_none_forgotten() {
+    let (verifier, served) = verifier(CERTIFICATE, &[TOPIC]);
+    assert!(verifier.verify(NOTIFICATION_V1.as_bytes()).await.is_ok());
+    served.failures.store(usize::MAX, Ordering::Relaxed);
+    let forged = |n: usize| {
+        let url = format!("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-{n}.pem");
+        with(NOTIFICATION_V1, "SigningCertURL", &url)
+    };
+    for n in 0..1000 {
+        let refused = verifier.verify(forged(n).as_bytes()).await;
+        assert!(matches!(refused, Err(SnsError::Fetch(_))), "{refused:?}");
+    }
+    assert_eq!(
+        served.asked.lock().recover().len(),
+        certificates::MAX_FETCHES
+    );
+    assert!(verifier.verify(NOTIFICATION_V1.as_bytes()).await.is_ok());
+    tokio::time::advance(certificates::FETCH_WINDOW).await;
+    served.failures.store(0, Ordering::Relaxed);
+    let rotated = verifier.verify(forged(1).as_bytes()).await;
+    assert!(rotated.is_ok(), "{rotated:?}");
 }

@@ -43,7 +43,7 @@ pub(super) struct Undecided<'p> {
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
-    /// Its share, if the limits were looked at already.
+    /// Its share in the limits that were looked at already.
     share: Option<Share>,
 }
 
@@ -80,10 +80,8 @@ impl Frontend {
         request: ClosedRequest<'_, 'p>,
     ) -> Result<Admission<'p>, NotAdmitted<'p>> {
         let settings = &request.route.settings;
-        let early = settings.limits.as_ref().filter(|_| !settings.limits_late());
-        let early = early.map(|limits| self.enter(&limits.0, request.client(), None));
-        let share = early.transpose().map_err(NotAdmitted::Refused)?;
-        let share = share.flatten();
+        let share = self.enter(settings.early_limits(), request.client(), None, None);
+        let share = share.map_err(NotAdmitted::Refused)?;
         let Some(access) = &settings.access else {
             let below = request.below;
             return Ok(Admission { below, share });
@@ -170,12 +168,7 @@ impl Frontend {
             let refusal = Refusal::Prefix;
             return Err(self.refused(access, (refusal, challenge(access, refusal))));
         }
-        let share = match &settings.limits {
-            Some(limits) if settings.limits_late() => {
-                self.enter(&limits.0, request.client(), by)?
-            }
-            _ => share,
-        };
+        let share = self.enter(settings.late_limits(), request.client(), by, share)?;
         Ok(Admission { below, share })
     }
 

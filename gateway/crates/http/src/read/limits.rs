@@ -14,15 +14,18 @@ use crate::body::Content;
 use crate::body::delivery::{BodyError, ByteSource};
 use crate::body::pieces::Pieces;
 use crate::request_error::RequestError;
+use crate::settings::RouteLimits;
 use tidegate_access::limits::{LimitKey, Limits, UnderWay};
 
 /// The share of a request in the limits of its route.
 #[derive(Debug)]
 pub(crate) struct Share {
-    limits: Arc<Limits>,
-    key: LimitKey,
-    /// Held until the answer's last byte has left the process: a client that takes nothing keeps its place.
-    place: Option<UnderWay>,
+    /// The limits of bytes.
+    bytes: Vec<(Arc<Limits>, LimitKey)>,
+    /// The first of them that have counted the next piece already.
+    counted: usize,
+    /// Held until the answer's last byte has left the process: a client that takes nothing keeps its places.
+    places: Vec<UnderWay>,
     /// The start of the limits' time.
     since: Instant,
     /// The time of the request since then.
@@ -30,36 +33,79 @@ pub(crate) struct Share {
 }
 
 impl Frontend {
-    /// Counts a request by its route's limits. Returns its share if its answer has to keep to them. `by` is the name of the
-    /// key or token that admitted it, as far as that is known by now.
+    /// Counts a request by limits of its route, one after the other. Adds to its share, which it has if its answer has to
+    /// keep to limits. `by` is the name of the key or token that admitted it, as far as that is known by now.
     ///
     /// # Errors
-    /// A limit is reached, which is counted.
-    pub(super) fn enter(
+    /// A limit is reached, which is counted. Those before it have counted the request.
+    pub(super) fn enter<'l>(
         &self,
-        limits: &Arc<Limits>,
+        limits: impl Iterator<Item = &'l RouteLimits>,
         (client, started): (Option<IpAddr>, Instant),
         by: Option<&str>,
+        mut share: Option<Share>,
     ) -> Result<Option<Share>, RequestError> {
-        let key = limits.key(client.into(), by);
         let now = started.saturating_duration_since(self.started);
-        let entered = limits.enter(key, now);
-        let place = entered.map_err(|limited| {
-            self.metrics.count_limited(limited);
-            RequestError::Limited(limited)
-        })?;
-        let is_limited = place.is_some() || limits.limits_bytes();
-        Ok(is_limited.then(|| Share {
-            limits: limits.clone(),
-            key,
-            place,
-            since: self.started,
-            now,
-        }))
+        for RouteLimits(limits) in limits {
+            let key = limits.key(client.into(), by);
+            let entered = limits.enter(key, now);
+            let place = entered.map_err(|limited| {
+                self.metrics.count_limited(limited);
+                RequestError::Limited(limited)
+            })?;
+            if place.is_some() || limits.limits_bytes() {
+                let share = share.get_or_insert_with(|| Share::new(self.started, now));
+                share.add(limits, key, place);
+            }
+        }
+        Ok(share)
     }
 }
 
 impl Share {
+    fn new(since: Instant, now: Duration) -> Self {
+        Self {
+            bytes: Vec::new(),
+            counted: 0,
+            places: Vec::new(),
+            since,
+            now,
+        }
+    }
+
+    fn add(&mut self, limits: &Arc<Limits>, key: LimitKey, place: Option<UnderWay>) {
+        self.places.extend(place);
+        if limits.limits_bytes() {
+            self.bytes.push((limits.clone(), key));
+        }
+    }
+
+    /// Returns the most bytes that go out in one piece.
+    fn piece(&self) -> usize {
+        let pieces = self.bytes.iter().map(|(limits, _)| limits.piece());
+        pieces.min().unwrap_or(usize::MAX)
+    }
+
+    /// Counts a piece that goes out at `now` by each of the limits.
+    ///
+    /// # Errors
+    /// The time after which the same piece is to be tried again; limits that have counted it do not count it twice.
+    fn send(&mut self, now: Duration, bytes: usize) -> Result<(), Duration> {
+        while let Some((limits, key)) = self.bytes.get(self.counted) {
+            limits.send(*key, now, bytes)?;
+            self.counted += 1;
+        }
+        self.counted = 0;
+        Ok(())
+    }
+
+    /// Has the places held until the last of these bytes has left.
+    fn hand_over(&mut self, last: &mut Pieces) {
+        if !self.places.is_empty() {
+            last.hold(std::mem::take(&mut self.places));
+        }
+    }
+
     /// Returns an answer's content that keeps to the limits.
     ///
     /// A short one whose turn it is, with all of its bytes here, is counted now and goes out as it is.
@@ -71,10 +117,8 @@ impl Share {
                 if bytes == 0 {
                     return content;
                 }
-                if bytes <= self.limits.piece() && self.is_turn(bytes) {
-                    if let Some(place) = self.place.take() {
-                        pieces.hold(place);
-                    }
+                if bytes <= self.piece() && self.send(self.now, bytes).is_ok() {
+                    self.hand_over(pieces);
                     return content;
                 }
             }
@@ -87,11 +131,6 @@ impl Share {
             share: self,
             sleep: None,
         }))
-    }
-
-    /// Counts bytes that may go out at the request's own time. Otherwise they are not counted.
-    fn is_turn(&self, bytes: usize) -> bool {
-        self.limits.send(self.key, self.now, bytes).is_ok()
     }
 }
 
@@ -112,10 +151,8 @@ impl LimitedContent {
                 ready!(sleep.as_mut().poll(cx));
                 self.sleep = None;
             }
-            let Share {
-                limits, key, since, ..
-            } = &self.share;
-            match limits.send(*key, since.elapsed(), bytes) {
+            let now = self.share.since.elapsed();
+            match self.share.send(now, bytes) {
                 Ok(()) => return Poll::Ready(()),
                 // tokio's clock has milliseconds: a shorter wait would end at once.
                 Err(wait) => {
@@ -134,7 +171,7 @@ impl ByteSource for LimitedContent {
                 end => return Poll::Ready(end),
             }
         }
-        let most = self.share.limits.piece();
+        let most = self.share.piece();
         let fits = self.held.remaining() <= most;
         // Bytes of two pieces would be copied, and no client's charge would count the copy.
         let bytes = match fits {
@@ -146,10 +183,8 @@ impl ByteSource for LimitedContent {
             true => std::mem::take(&mut self.held),
             false => Pieces::from(self.held.copy_to_bytes(bytes)),
         };
-        if self.left() == 0
-            && let Some(place) = self.share.place.take()
-        {
-            piece.hold(place);
+        if self.left() == 0 {
+            self.share.hand_over(&mut piece);
         }
         Poll::Ready(Some(Ok(piece)))
     }
@@ -179,14 +214,10 @@ mod tests {
 
     /// Returns the share of a client in limits, as a request has it that has just come.
     fn share(limits: &Arc<Limits>) -> Result<Share, Limited> {
+        let mut share = Share::new(Instant::now(), Duration::ZERO);
         let key = limits.key(Client::Own, None);
-        Ok(Share {
-            limits: limits.clone(),
-            key,
-            place: limits.enter(key, Duration::ZERO)?,
-            since: Instant::now(),
-            now: Duration::ZERO,
-        })
+        share.add(limits, key, limits.enter(key, Duration::ZERO)?);
+        Ok(share)
     }
 
     /// Returns the next bytes, which come in their time.
@@ -241,6 +272,38 @@ mod tests {
         let piece = next(&mut second).await.expect("bytes");
         assert_eq!(piece.remaining(), limits.piece());
         assert!(begun.elapsed() >= Duration::from_millis(49));
+    }
+
+    /// A short answer that the second limit of two holds up is counted once by the first.
+    #[tokio::test(start_paused = true)]
+    async fn of_several_limits_each_counts_a_piece_once() {
+        let limits = |rate: u64| {
+            Arc::new(Limits::new(LimitRules {
+                bytes: NonZeroU64::new(rate),
+                ..LimitRules::default()
+            }))
+        };
+        let [wide, again, narrow] = [100_000, 100_000, 50_000].map(limits);
+        let mut both = share(&wide).expect("no limit of requests");
+        both.add(&narrow, narrow.key(Client::Own, None), None);
+        let len = narrow.piece();
+        assert_eq!(both.piece(), len);
+        // The narrow one has no bytes left, the wide one has.
+        let key = narrow.key(Client::Own, None);
+        while narrow.send(key, Duration::ZERO, len).is_ok() {}
+        let mut content = both.limit(Content::Ready(Bytes::from(vec![7; len]).into()));
+        let begun = Instant::now();
+        let piece = next(&mut content).await.expect("bytes");
+        assert_eq!(piece.remaining(), len);
+        let waited = begun.elapsed();
+        assert!(waited >= Duration::from_millis(49), "{waited:?}");
+        // The time until it has made up for what it has counted, beside one that has counted a piece.
+        let owed = |limits: &Limits, bytes: usize| {
+            let key = limits.key(Client::Own, None);
+            limits.send(key, Duration::ZERO, bytes)
+        };
+        assert_eq!(owed(&again, len), Ok(()));
+        assert_eq!(owed(&wide, len), owed(&again, len));
     }
 
     #[tokio::test]

@@ -36,6 +36,19 @@ fn limits_limit_something() {
                 "t.toml:6:10: `route[0].limits`: there are no limits `publik`; did you mean `public`?",
             ],
         ),
+        (
+            "[[route]]\norigin = \"media\"\nlimits = [\"a\", \"b\", \"a\"]\n[limits.a]\nrequests = \"1/s\"\n",
+            &[
+                "t.toml:6:10: `route[0].limits`: names `a` twice",
+                "t.toml:6:10: `route[0].limits`: there are no limits `b`",
+            ],
+        ),
+        (
+            "[[route]]\norigin = \"media\"\nlimits = 5\n",
+            &[
+                "t.toml:6:10: `route[0].limits`: invalid type: integer `5`, expected a name or a list of names",
+            ],
+        ),
     ]);
 }
 
