@@ -215,8 +215,9 @@ impl Drop for Table<'_> {
 
 impl Writers {
     /// Opens the spool and resumes the drafts of an earlier process. Promised drafts continue in
-    /// the background where they stopped; others are removed with their uploads. `sources` are the
-    /// buckets that may be written to. Blocks while it reads the journals.
+    /// the background where they stopped; others are removed with their uploads. So do the renames
+    /// of folders that it began. `sources` are the buckets that may be written to. Blocks while it
+    /// reads the journals.
     ///
     /// # Errors
     /// Another process has the spool, or the directory cannot be used.
@@ -246,6 +247,7 @@ impl Writers {
         core.times.attach(&writers.0.settings.spool);
         writers.recover(sources)?;
         writers.recover_attributes(sources);
+        writers.resume_renames(sources);
         let _ = path.drafts.set(Arc::downgrade(&writers.0));
         Ok(writers)
     }

@@ -1,8 +1,9 @@
 //! Renaming a folder: copies every object in it on the server, and deletes the sources once all
-//! copies are known to exist. A crash in between leaves both, never neither (ADR 0033).
+//! copies are known to exist. The next process goes on with a rename that a crash has cut (ADR 0033).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::{StreamExt as _, stream};
 
@@ -20,13 +21,17 @@ use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
+use tidegate_telemetry::progress::ProgressLines;
 
 mod copies;
 mod listing;
+mod record;
+mod resume;
 mod unmarked;
 
 use copies::missing_is_changed;
 use listing::list;
+use record::{RecordedRename, RenameRecord};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
@@ -71,6 +76,8 @@ struct Item {
     replaces: bool,
     /// The change of attributes that waits for it; then the version's headers have it.
     waiting: Option<Change>,
+    /// The tag of its copy, if an earlier process has made that.
+    copied: Option<ETag>,
 }
 
 impl Item {
@@ -78,6 +85,15 @@ impl Item {
     fn changed_headers(&self) -> Option<Headers> {
         self.waiting.is_some().then(|| self.version.headers.clone())
     }
+}
+
+/// A rename of which nothing was done yet. All its keys are held.
+struct PreparedRename {
+    found: Vec<Listed>,
+    items: Vec<Item>,
+    holds: Vec<PublishHold>,
+    /// The marker of the empty folder that is replaced.
+    marker: Option<ObjectId>,
 }
 
 /// A copy that the store answered.
@@ -137,26 +153,64 @@ impl Writers {
         for hold in &holds {
             check_base(hold, &items)?;
         }
-        let (outcomes, copied) = inner.copy_all(source, (from, most), &items, &found).await;
+        let prepared = PreparedRename {
+            found,
+            items,
+            holds,
+            marker,
+        };
+        let copied = inner.carry_out(source, (from, to), prepared).await?;
+        Ok(FolderRename::Copied(copied))
+    }
+}
+
+impl Drafts {
+    /// Copies all objects, and deletes them under their old keys. A durable record says so from before the first copy on:
+    /// the next process goes on where this one ends.
+    async fn carry_out(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        (from, to): (&str, &str),
+        prepared: PreparedRename,
+    ) -> Result<CopiedFolder, WriteError> {
+        let (core, origin, items) = (&self.core, source.origin.id(), &prepared.items);
+        let replaces = prepared.marker.is_some();
+        let mut hidden = core.hide_folder(origin, to, replaces);
+        let record = RenameRecord::new(origin, (from, to), &prepared.found, replaces);
+        let mut recorded = RecordedRename::begin(&self.settings.spool, record, core).await?;
+        let (outcomes, mut copied) = self.copy_all(source, from, items, &prepared.found).await;
+        if copied.is_ok() {
+            copied = recorded.note_copied().await;
+        }
         if let Err(error) = copied {
+            if core.stop.is_cancelled() {
+                recorded.leave();
+                return Err(WriteError::Closing);
+            }
             tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
-            inner.delete_copies(source, &items, &outcomes).await;
-            inner.core.forget_name(source.origin.id(), to);
+            self.delete_copies(source, items, &outcomes).await;
+            core.forget_name(origin, to);
+            recorded.end().await;
             return Err(error);
         }
-        inner.drop_marker(source, from, marker, &items).await;
-        inner.note_copies(source, &items, &outcomes).await;
-        inner.move_folder_changes(source, (from, to)).await;
-        let copied = inner
-            .delete_sources(source, &items, &holds, &outcomes)
-            .await;
+        self.drop_marker(source, from, prepared.marker, items).await;
+        self.note_copies(source, items, &outcomes).await;
+        self.move_folder_changes(source, (from, to)).await;
+        hidden.hide_instead(from);
+        let copied = self.delete_sources(source, items, &prepared.holds, &outcomes);
+        let copied = copied.await;
         match &copied.left {
-            None => inner.forget_folders(&items, from),
+            None => self.forget_folders(items, from),
+            Some(_) if core.stop.is_cancelled() => {
+                recorded.leave();
+                return Ok(copied);
+            }
             Some(error) => {
                 tracing::warn!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
             }
         }
-        Ok(FolderRename::Copied(copied))
+        recorded.end().await;
+        Ok(copied)
     }
 }
 
@@ -223,6 +277,7 @@ impl Drafts {
             }
             items.push(Item {
                 waiting,
+                copied: None,
                 replaces: marker.as_ref() == Some(&new),
                 old,
                 new,
@@ -302,6 +357,7 @@ impl Drafts {
         holds: &[PublishHold],
         outcomes: &[CopyOutcome],
     ) -> CopiedFolder {
+        let mut lines = ProgressLines::begin(Instant::now());
         let deletions = (0..items.len()).map(|number| async move {
             (
                 number,
@@ -315,6 +371,15 @@ impl Drafts {
         };
         while let Some((number, deleted)) = deletions.next().await {
             let item = &items[number];
+            if lines.is_due(Instant::now()) {
+                let (deleted, of, key) = (copied.moved.len(), items.len(), item.old.key.as_str());
+                tracing::info!(
+                    deleted,
+                    of,
+                    key,
+                    "still deleting a renamed folder's old objects"
+                );
+            }
             if let Err(error) = deleted {
                 copied.left.get_or_insert(error);
                 continue;

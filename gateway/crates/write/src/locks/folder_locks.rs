@@ -85,6 +85,12 @@ impl FolderLocks {
         }
     }
 
+    /// Returns once no folder is being renamed.
+    pub(crate) async fn settled(&self) {
+        self.when(|table| table.moved.is_empty().then_some(()))
+            .await;
+    }
+
     fn lock(&self, number: u64) -> PathLock {
         let locks = self.clone();
         PathLock { locks, number }

@@ -350,6 +350,6 @@ impl DraftState {
 }
 
 /// Returns whether both have the same headers, in any order.
-fn alike(one: &Headers, other: &Headers) -> bool {
+pub(crate) fn alike(one: &Headers, other: &Headers) -> bool {
     one.len() == other.len() && one.iter().all(|header| other.contains(header))
 }
