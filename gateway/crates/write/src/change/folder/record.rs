@@ -4,7 +4,7 @@
 //! The file is one frame of `attributes::log`. It is replaced as a whole, and its name is synced each time, so that a
 //! power cut leaves an old or a new record, and none of a rename that was answered.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,35 @@ pub(super) struct RenameRecord {
     origin: u64,
     pub(super) from: String,
     pub(super) to: String,
-    /// The objects under the old name: the rest of each key, and its tag.
-    objects: Vec<(String, String)>,
+    /// The objects under the old name.
+    objects: Vec<RecordedObject>,
     /// Whether an empty folder is replaced that has a marker.
     pub(super) replaces: bool,
     /// Whether every copy was answered: nothing but deletions is left.
     pub(super) is_copied: bool,
+}
+
+/// An object as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct RecordedObject {
+    /// Its key without the folder's.
+    rest: String,
+    size: u64,
+    /// Some stores list none.
+    etag: Option<String>,
+    /// Milliseconds since 1970.
+    modified: Option<u64>,
+}
+
+impl RecordedObject {
+    fn of(listed: &Listed, folder: &str) -> Self {
+        Self {
+            rest: listed.key[folder.len()..].to_owned(),
+            size: listed.size,
+            etag: listed.etag.as_ref().map(|etag| etag.as_str().to_owned()),
+            modified: listed.last_modified.map(|time| time.0),
+        }
+    }
 }
 
 impl RenameRecord {
@@ -41,16 +64,12 @@ impl RenameRecord {
         found: &[Listed],
         replaces: bool,
     ) -> Self {
-        let tag = |listed: &Listed| {
-            let etag = listed.etag.as_ref();
-            etag.map_or_else(String::new, |etag| etag.as_str().to_owned())
-        };
-        let object = |listed: &Listed| (listed.key[from.len()..].to_owned(), tag(listed));
+        let objects = found.iter().map(|listed| RecordedObject::of(listed, from));
         Self {
             origin: origin.0,
             from: from.to_owned(),
             to: to.to_owned(),
-            objects: found.iter().map(object).collect(),
+            objects: objects.collect(),
             replaces,
             is_copied: false,
         }
@@ -68,7 +87,7 @@ impl RenameRecord {
 
     /// Returns all keys, under the old and the new name.
     pub(super) fn keys(&self, source: &ReadContext) -> Vec<ObjectId> {
-        let rests = self.objects.iter().map(|(rest, _)| rest);
+        let rests = self.objects.iter().map(|object| &object.rest);
         let keys =
             rests.flat_map(|rest| [&self.from, &self.to].map(|folder| format!("{folder}{rest}")));
         let keys = keys.filter_map(|key| ObjectKey::new(&key).ok());
@@ -84,12 +103,8 @@ impl RenameRecord {
 
     /// Returns those of the listed objects that are its own, as they were.
     pub(super) fn own(&self, found: Vec<Listed>) -> Vec<Listed> {
-        let tags: HashMap<_, _> = self.objects.iter().cloned().collect();
-        let is_own = |listed: &Listed| {
-            let tag = tags.get(&listed.key[self.from.len()..]);
-            let etag = listed.etag.as_ref();
-            tag.is_some_and(|tag| etag.is_some_and(|etag| etag.as_str() == tag))
-        };
+        let recorded: HashSet<_> = self.objects.iter().collect();
+        let is_own = |listed: &Listed| recorded.contains(&RecordedObject::of(listed, &self.from));
         found.into_iter().filter(is_own).collect()
     }
 }

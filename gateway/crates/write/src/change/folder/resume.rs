@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::record::{RecordedRename, RenameRecord, left_in};
-use super::{AnsweredCopy, CopyOutcome, Item, list};
+use super::{AnsweredCopy, CopyOutcome, Item, list, map_deleted};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::key_locks::KeyLock;
 use crate::publish::complete::alike;
@@ -295,8 +295,8 @@ async fn look_at(
         return Ok(FoundCopy::Same(etag.clone()));
     }
     let origin = &source.origin;
-    let copy = origin.head(&item.new.key).await.map_err(Error::from)?;
-    let mut old = origin.head(&item.old.key).await.map_err(Error::from)?;
+    let copy = origin.head(&item.new.key).await.map_err(map_deleted)?;
+    let mut old = origin.head(&item.old.key).await.map_err(map_deleted)?;
     let is_plain = alike(&old.headers, &copy.headers);
     if let Some(change) = &item.waiting {
         change.attributes.store(&mut old.headers);
@@ -307,15 +307,34 @@ async fn look_at(
     })
 }
 
-/// Lists both folders.
+/// Lists both folders, the second one with the tags of its objects.
 async fn both(
     source: &ReadContext,
     (from, to): (&str, &str),
 ) -> Result<(Vec<Listed>, BTreeMap<String, Listed>), WriteError> {
     let found = list(source, from, usize::MAX).await?.unwrap_or_default();
     let there = list(source, to, usize::MAX).await?.unwrap_or_default();
-    let there = there.into_iter().map(|listed| (listed.key.clone(), listed));
-    Ok((found, there.collect()))
+    let tagged = there.into_iter().map(|listed| tagged(source, listed));
+    let mut tagged = stream::iter(tagged).buffer_unordered(MAX_DRAFT_STREAMS);
+    let mut there = BTreeMap::new();
+    while let Some(listed) = tagged.next().await {
+        let listed = listed?;
+        there.insert(listed.key.clone(), listed);
+    }
+    Ok((found, there))
+}
+
+/// Asks for the tag of an object if the store has not listed it.
+async fn tagged(source: &ReadContext, listed: Listed) -> Result<Listed, WriteError> {
+    let key = match (&listed.etag, ObjectKey::new(&listed.key)) {
+        (None, Ok(key)) => key,
+        _ => return Ok(listed),
+    };
+    let version = source.origin.head(&key).await.map_err(map_deleted)?;
+    Ok(Listed {
+        etag: Some(version.etag),
+        ..listed
+    })
 }
 
 fn new_key(listed: &Listed, (from, to): (&str, &str)) -> String {

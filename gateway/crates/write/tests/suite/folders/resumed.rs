@@ -16,6 +16,9 @@ use crate::support::spool::{Desk, PART, Terms, copy_of, down, source};
 const FILES: [&str; 5] = ["", "a", "deep/c", "deep/er/d", "parts"];
 const NAMES: (&str, &str) = ("old/", "new/");
 
+/// The time from the effect of a request, which comes after whole seconds, to a moment when nothing is done.
+const BETWEEN: Duration = Duration::from_millis(500);
+
 /// The seconds within which any of these renames ends.
 const LONG: u64 = 120;
 
@@ -77,7 +80,7 @@ impl Cut {
     /// Renames the folder, and switches the machine off between two requests, after some seconds. `None`: the rename
     /// has ended by then.
     async fn after(seconds: u64) -> Option<Self> {
-        let time = secs(seconds) + Duration::from_millis(500);
+        let time = secs(seconds) + BETWEEN;
         let desk = with_a_folder().await;
         spread(desk.bucket());
         tokio::select! {
@@ -280,8 +283,8 @@ async fn an_orderly_end_waits_for_a_rename_or_leaves_it() {
         let desk = with_a_folder().await;
         spread(desk.bucket());
         let closes = async {
-            pass(secs(n)).await;
-            desk.world.engine.close(secs(1)).await;
+            pass(secs(n) + BETWEEN).await;
+            desk.world.engine.close(BETWEEN / 4).await;
         };
         // What is under way by then goes with the runtime.
         tokio::select! {
