@@ -371,6 +371,7 @@ pub(crate) async fn copy(
         let (whole, upload) = (whole.clone(), &upload);
         async move {
             let tag = origin.copy_part(upload, number, whole, range).await?;
+            inner.folders.note_progress();
             Ok::<_, OriginError>((number, tag))
         }
     });

@@ -371,6 +371,7 @@ impl Drafts {
         };
         while let Some((number, deleted)) = deletions.next().await {
             let item = &items[number];
+            self.folders.note_progress();
             if lines.is_due(Instant::now()) {
                 let (deleted, of, key) = (copied.moved.len(), items.len(), item.old.key.as_str());
                 tracing::info!(

@@ -74,6 +74,7 @@ impl Drafts {
             let copied = copy(self, source, version, &item.old.key, &item.new).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             done.fetch_add(1, Ordering::Relaxed);
+            self.folders.note_progress();
             let made = copied.map(|written| AnsweredCopy {
                 answered: WriteAnswer::now(&self.core, asked, written.answered),
                 written,
