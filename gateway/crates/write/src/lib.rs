@@ -45,7 +45,7 @@ use spool::Spool;
 use spool::blocks::Memory;
 use tidegate_engine::Core;
 use tidegate_engine::{Engine, ReadContext};
-use tidegate_origin::write::Headers;
+use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
@@ -99,6 +99,8 @@ pub struct Settings {
     pub patience: Duration,
     /// The length of a journal, in bytes, from which it is rewritten at a sync.
     pub journal: u64,
+    /// The most bytes that one request copies on the server; larger objects are copied in parts.
+    pub max_copy: u64,
 }
 
 impl Settings {
@@ -113,6 +115,7 @@ impl Settings {
             kept: MAX_KEPT_END,
             patience: Duration::from_secs(60),
             journal: 4 << 20,
+            max_copy: MAX_COPY,
         }
     }
 }

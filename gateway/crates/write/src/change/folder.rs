@@ -17,7 +17,7 @@ use tidegate_cache::Entry;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Error, ReadContext, records};
-use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::write::Headers;
 use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
@@ -262,13 +262,17 @@ impl Drafts {
             let is_at_hand = at_hand.is_some() || waiting.is_some();
             let mut version = match (at_hand, &listed.etag) {
                 (Some(version), _) => version,
-                (None, Some(etag)) if listed.size <= MAX_COPY && waiting.is_none() => Version {
-                    etag: etag.clone(),
-                    size: listed.size,
-                    last_modified: listed.last_modified,
-                    version_id: None,
-                    headers: Vec::new(),
-                },
+                (None, Some(etag))
+                    if listed.size <= self.settings.max_copy && waiting.is_none() =>
+                {
+                    Version {
+                        etag: etag.clone(),
+                        size: listed.size,
+                        last_modified: listed.last_modified,
+                        version_id: None,
+                        headers: Vec::new(),
+                    }
+                }
                 // A copy in parts does not copy the headers, and one that changes them needs all of them.
                 _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
             };

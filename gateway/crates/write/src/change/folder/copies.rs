@@ -7,7 +7,8 @@ use futures_util::{StreamExt as _, stream};
 
 use super::listing::check_unchanged;
 use super::{AnsweredCopy, CopyOutcome, Item};
-use crate::change::{copy, delete_object};
+use crate::change::delete_object;
+use crate::change::server_copy::copy;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Core, Error, ReadContext};
@@ -71,7 +72,8 @@ impl Drafts {
                 return Some((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
             }
             let version = (&item.version, item.changed_headers());
-            let copied = copy(self, source, version, &item.old.key, &item.new).await;
+            let moved = || self.folders.note_progress();
+            let copied = copy(self, source, version, &item.old.key, &item.new, &moved).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             done.fetch_add(1, Ordering::Relaxed);
             self.folders.note_progress();
