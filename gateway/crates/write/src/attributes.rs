@@ -132,6 +132,20 @@ impl AttributeChanges {
 
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
+        self.keys_below(origin, prefix, |change| change.etag.is_none())
+    }
+
+    /// Returns the keys below a prefix whose changes wait.
+    pub(crate) fn changed_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
+        self.keys_below(origin, prefix, |_| true)
+    }
+
+    fn keys_below(
+        &self,
+        origin: OriginId,
+        prefix: &str,
+        is_wanted: impl Fn(&Change) -> bool,
+    ) -> Vec<ObjectKey> {
         let table = self.lock();
         let first = ObjectKey::new(prefix).map(|key| ObjectId { origin, key });
         let rest = match first {
@@ -142,8 +156,8 @@ impl AttributeChanges {
         let below = rest
             .skip_while(|(id, _)| id.origin < origin)
             .take_while(|(id, _)| id.is_below(origin, prefix));
-        let folders = below.filter(|(_, change)| change.etag.is_none());
-        folders.map(|(id, _)| id.key.clone()).collect()
+        let wanted = below.filter(|(_, change)| is_wanted(change));
+        wanted.map(|(id, _)| id.key.clone()).collect()
     }
 
     /// Returns the change of a version, if it waits.

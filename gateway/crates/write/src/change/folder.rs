@@ -133,8 +133,8 @@ impl Writers {
             return Ok(FolderRename::TooMany);
         }
         let holds = inner.hold_folder(source, from).await?;
-        // Before the listing: it has the markers that were put until then, and no other one follows.
-        let mut held = inner.lock_changed_folders(source, (from, to)).await;
+        // Before the listing: it has what was sent until then, and nothing follows.
+        let mut held = inner.lock_changed(source, (from, to)).await;
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };

@@ -89,7 +89,7 @@ impl Drafts {
         let (from, to) = (recorded.record.from.clone(), recorded.record.to.clone());
         let stop = self.core.stop.clone();
         let mut locks = ResumeLocks {
-            keys: self.lock_changed_folders(source, (&from, &to)).await,
+            keys: self.lock_changed(source, (&from, &to)).await,
             _folders: folders,
         };
         let keys = recorded.record.keys(source);
