@@ -7,6 +7,7 @@
 
 pub(crate) mod log;
 pub(crate) mod send;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -228,13 +229,17 @@ impl AttributeChanges {
 
     /// Writes new records to the file, and waits for that a bounded time.
     pub(crate) async fn write_out(self: &Arc<Self>) {
+        self.log.write_out(self.all()).await;
+    }
+
+    /// Returns a function that returns the records of all changes.
+    fn all(self: &Arc<Self>) -> impl Fn() -> Vec<Record> + Send + 'static {
         let changes = self.clone();
-        let all = move || {
+        move || {
             let table = changes.lock();
             let all = table.changes.iter();
             all.map(|(id, change)| Record::of(id, change)).collect()
-        };
-        self.log.write_out(all).await;
+        }
     }
 
     /// Returns once a change has room in the table, or after `patience` without any.

@@ -169,6 +169,12 @@ impl TableFile for Log {
         self.sync_soon();
         Ok(())
     }
+
+    fn sync(&mut self) -> io::Result<()> {
+        // A new file may have the name since.
+        self.file.sync_data()?;
+        File::open(&self.directory)?.sync_all()
+    }
 }
 
 /// Returns the frames of records.
