@@ -1,4 +1,4 @@
-//! kill -9 during background commits: nothing that was promised is lost, and nothing is half there.
+//! kill -9 during background commits and renames of folders: nothing that was promised is lost, and nothing is half there.
 //!
 //! The child is this very program, told by its environment to write objects into a real S3 (the
 //! embedded one, which lives here and survives it) until it is killed. It reports each close that
@@ -8,15 +8,16 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::embedded::Embedded;
-use tidegate_engine::Open;
+use tidegate_engine::{Open, ReadContext};
+use tidegate_origin::List;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::{ByteRange, ObjectKey};
-use tidegate_write::WriteError;
-use tidegate_write::{Commit, OpenMode};
+use tidegate_write::{Commit, FolderRename, OpenMode, WriteError};
 
 #[path = "support/writers.rs"]
 mod writers;
@@ -94,11 +95,70 @@ async fn writes_until_it_is_killed() {
     }
 }
 
-/// Runs the child until it has closed `count` objects; returns the last number.
-fn run_and_kill(spool: &Path, endpoint: &str, secrets: &str, from: u64, count: usize) -> u64 {
+/// The folders between which objects are renamed.
+const FOLDERS: [&str; 2] = ["one/", "two/"];
+
+/// The objects of the renamed folder. Two of them were sent in parts.
+const RENAMED: u64 = 16;
+
+/// Returns which of [`FOLDERS`] has all objects, and checks that the other one has none.
+async fn whole_folder(source: &ReadContext) -> usize {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let list = List {
+            prefix: folder.to_owned(),
+            delimiter: false,
+            after: None,
+            limit: 1000,
+        };
+        let page = source.origin.list(list).await.expect("a page");
+        found.push(page.objects.len() as u64);
+    }
+    let whole = found.iter().position(|count| *count == RENAMED);
+    assert_eq!(found.iter().sum::<u64>(), RENAMED, "{found:?}");
+    whole.unwrap_or_else(|| panic!("{found:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other test starts it, to kill it"]
+async fn renames_until_it_is_killed() {
+    let Some(spool) = std::env::var_os(SPOOL) else {
+        return;
+    };
+    let variable = |name| std::env::var(name).expect("set");
+    let settings = settings(&variable(ENDPOINT), &variable(SECRETS));
+    let (_engine, source, writers) = start(Path::new(&spool), ROOM, &settings).await;
+    // Ends the rename of the process before.
+    writers.settled().await;
+    let mut from = whole_folder(&source).await;
+    // The steps at which it is killed, somewhere in a rename.
+    tokio::spawn(async {
+        for step in 0.. {
+            println!("\nclosed {step}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    loop {
+        let (old, new) = (FOLDERS[from], FOLDERS[1 - from]);
+        let lock = writers.lock_folders(&source, [old, new]).await;
+        let renamed = writers.rename_folder(&source, (old, new), 100, &lock);
+        let renamed = renamed.await.expect("renamed");
+        assert!(matches!(renamed, FolderRename::Copied(it) if it.left.is_none()));
+        from = 1 - from;
+    }
+}
+
+/// Runs a test as a child until it has closed `count` objects; returns the last number.
+fn run_and_kill(
+    test: &str,
+    spool: &Path,
+    (endpoint, secrets): (&str, &str),
+    from: u64,
+    count: usize,
+) -> u64 {
     let program = std::env::current_exe().expect("known");
     let mut child = Command::new(program)
-        .args(["writes_until_it_is_killed", "--exact"])
+        .args([test, "--exact"])
         .args(["--include-ignored", "--nocapture"])
         .env(SPOOL, spool)
         .env(ENDPOINT, endpoint)
@@ -131,7 +191,8 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
         let (path, count) = (spool.path().to_owned(), 1 + round * 7 % 11);
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
         let ran = tokio::task::spawn_blocking(move || {
-            run_and_kill(&path, &endpoint, &secrets, from, count)
+            let test = "writes_until_it_is_killed";
+            run_and_kill(test, &path, (&endpoint, &secrets), from, count)
         });
         let last = ran.await.expect("no panic");
         closed.extend(from..=last);
@@ -170,4 +231,51 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
     }
     println!("{left} uploads that nobody knows of");
     assert_eq!(writers.spooled().0, 0);
+}
+
+/// Wherever a rename is killed, the next process ends it before anything else is done with the folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_whose_rename_was_killed_is_whole_under_one_name() {
+    let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
+    let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
+    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let keys = embedded.credentials();
+    let secrets = format!("{} {}", keys.access_key_id, keys.secret_access_key);
+    let endpoint = embedded.endpoint();
+    let settings = settings(&endpoint, &secrets);
+    let object = |folder, number| ObjectKey::new(&format!("{folder}{number}")).expect("a key");
+    {
+        let own = tempfile::tempdir().expect("a folder");
+        let (_engine, source, writers) = start(own.path(), ROOM, &settings).await;
+        for number in 0..RENAMED {
+            let key = object(FOLDERS[0], number);
+            let writer = writers.open(&source, &key, OpenMode::Create, Vec::new());
+            let writer = writer.await.expect("opened");
+            writer.write_at(0, content(number)).await.expect("written");
+            writer.commit(Commit::Close).await.expect("committed");
+        }
+    }
+    let mut left = 0;
+    for round in 0..ROUNDS / 2 {
+        let (path, count) = (spool.path().to_owned(), 1 + round * 13 % 100);
+        let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
+        let ran = tokio::task::spawn_blocking(move || {
+            let test = "renames_until_it_is_killed";
+            run_and_kill(test, &path, (&endpoint, &secrets), 0, count)
+        });
+        ran.await.expect("the folder is whole");
+        let names = std::fs::read_dir(spool.path()).expect("readable");
+        let names = names.map(|entry| entry.expect("readable").file_name());
+        let mut names = names.map(|name| name.to_string_lossy().into_owned());
+        left += usize::from(names.any(|name| name.starts_with("rename-")));
+    }
+    println!("{left} of {} renames were cut", ROUNDS / 2);
+    let (_engine, source, writers) = start(spool.path(), ROOM, &settings).await;
+    writers.settled().await;
+    let whole = FOLDERS[whole_folder(&source).await];
+    for number in 0..RENAMED {
+        let found = source.origin.head(&object(whole, number)).await;
+        let size = found.expect("there").size;
+        assert_eq!(size, content(number).len() as u64, "{number}");
+    }
 }

@@ -79,6 +79,7 @@ use invalidate::identities::Identities;
 use invalidate::reported::ReportedChanges;
 use invalidate::subscribers::InvalidationSubscribers;
 use metrics::Metrics;
+use names::hidden::HiddenFolders;
 use names::{Listings, Table};
 use open::resolve::PendingResolve;
 use open::unconfirmed::Unconfirmed;
@@ -266,6 +267,8 @@ pub struct Core {
     pub stop: CancellationToken,
     pub(crate) readiness: Readiness,
     pub(crate) names: Table,
+    /// Folders that are not shown.
+    pub(crate) hidden: HiddenFolders,
     /// Pages of folder listings under way.
     pub(crate) listings: Listings,
     /// The times at which versions were written here.
@@ -314,6 +317,7 @@ impl Core {
             identities,
             readiness,
             names: Table::default(),
+            hidden: HiddenFolders::default(),
             listings: Listings::default(),
             unconfirmed: Unconfirmed::default(),
             self_copies: SelfCopies::default(),

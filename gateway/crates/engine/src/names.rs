@@ -24,6 +24,7 @@ use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 mod answer;
 mod ask;
 mod confirm;
+pub(crate) mod hidden;
 mod listing;
 mod own;
 mod pages;
@@ -31,6 +32,7 @@ mod recording;
 mod table;
 
 use answer::{Meaning, NameRequest};
+pub use hidden::HiddenFolder;
 pub(super) use pages::Listings;
 pub(super) use table::Table;
 
@@ -135,7 +137,7 @@ impl Engine {
     ///
     /// Sends no request if the name or its folder is known. Otherwise it sends at most a HEAD and a listing of one key,
     /// or lists the folder within the profile's limits. An object of a known version has that version's freshness. A
-    /// path that is no valid key is missing. While the origin fails, a name's last meaning holds for the profile's
+    /// path that is no valid key is missing, and so is one in a hidden folder. While the origin fails, a name's last meaning holds for the profile's
     /// `stale_if_error`.
     ///
     /// # Errors
@@ -149,6 +151,9 @@ impl Engine {
         let Ok(key) = ObjectKey::new(path) else {
             return Ok(self.answer(source, NameKind::Missing));
         };
+        if self.core.is_hidden(source.origin.id(), path) {
+            return Ok(answer_for(NameKind::Missing, Duration::ZERO));
+        }
         let asked = self.name_request(source);
         let error = match self.find_meaning(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,

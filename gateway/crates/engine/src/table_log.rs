@@ -33,6 +33,12 @@ pub trait TableFile: Send + 'static {
     /// # Errors
     /// Those of the system. The file is not used any more then.
     fn append(&mut self, rows: &[Self::Row], all: &dyn Fn() -> Vec<Self::Row>) -> io::Result<()>;
+
+    /// Makes the written rows durable. Blocks.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn sync(&mut self) -> io::Result<()>;
 }
 
 /// See the module documentation. Clones have the same file.
@@ -92,21 +98,45 @@ impl<F: TableFile> TableLog<F> {
         if self.unwritten().as_ref().is_none_or(Vec::is_empty) {
             return;
         }
-        let (file, unwritten, loss) = (self.file.clone(), self.unwritten.clone(), self.loss);
-        let out = async move {
-            let mut held = file.lock_owned().await;
-            let written = tokio::task::spawn_blocking(move || {
-                let Some(file) = held.as_mut() else { return };
-                let rows = unwritten.lock().recover().as_mut().map(mem::take);
-                if let Err(error) = file.append(&rows.unwrap_or_default(), &all) {
-                    tracing::warn!(%error, "{loss}");
-                    *held = None;
-                    *unwritten.lock().recover() = None;
-                }
-            });
-            let _ = written.await;
-        };
-        let _ = tokio::time::timeout(WRITE_TIMEOUT, out).await;
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, self.write(all, |_| Ok(()))).await;
+    }
+
+    /// Writes the queued rows, and makes all written ones durable. Waits for the disk for as long as that takes.
+    ///
+    /// # Errors
+    /// Those of the system. There is no file, or none any more.
+    pub async fn sync(&self, all: impl Fn() -> Vec<F::Row> + Send + 'static) -> io::Result<()> {
+        self.write(all, F::sync).await
+    }
+
+    /// Writes the queued rows, and then calls `then`. The file is not used any more after an error.
+    async fn write(
+        &self,
+        all: impl Fn() -> Vec<F::Row> + Send + 'static,
+        then: impl FnOnce(&mut F) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let (unwritten, loss) = (self.unwritten.clone(), self.loss);
+        let mut held = self.file.clone().lock_owned().await;
+        let written = tokio::task::spawn_blocking(move || {
+            let file = held.as_mut();
+            let file = file.ok_or_else(|| io::Error::other("the file is not used any more"))?;
+            let rows = unwritten.lock().recover().as_mut().map(mem::take);
+            let rows = rows.unwrap_or_default();
+            let written = match rows.is_empty() {
+                true => Ok(()),
+                false => file.append(&rows, &all),
+            };
+            let written = written.and_then(|()| then(file));
+            if let Err(error) = &written {
+                tracing::warn!(%error, "{loss}");
+                *held = None;
+                *unwritten.lock().recover() = None;
+            }
+            written
+        });
+        written
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("a panic")))
     }
 
     fn unwritten(&self) -> MutexGuard<'_, Option<Vec<F::Row>>> {
@@ -142,4 +172,50 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that notes what is done to it.
+    #[derive(Default)]
+    struct Notes(Arc<Mutex<Vec<String>>>);
+
+    impl TableFile for Notes {
+        type Row = u32;
+
+        fn append(&mut self, rows: &[u32], _: &dyn Fn() -> Vec<u32>) -> io::Result<()> {
+            let mut notes = self.0.lock().recover();
+            notes.push(format!("append {rows:?}"));
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            let mut notes = self.0.lock().recover();
+            notes.push("sync".to_owned());
+            match notes.len() {
+                0..4 => Ok(()),
+                _ => Err(io::Error::other("the disk failed")),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sync_covers_all_rows_and_fails_with_its_disk() {
+        let (log, file) = (TableLog::new("nothing outlives"), Notes::default());
+        assert!(log.sync(Vec::new).await.is_err(), "there is no file");
+        let notes = file.0.clone();
+        log.attach(Ok(file));
+        log.push(1);
+        log.sync(Vec::new).await.expect("synced");
+        log.push(2);
+        log.write_out(Vec::new).await;
+        assert!(log.sync(Vec::new).await.is_err());
+        assert_eq!(
+            *notes.lock().recover(),
+            ["append [1]", "sync", "append [2]", "sync"]
+        );
+        assert!(log.sync(Vec::new).await.is_err(), "for good");
+    }
 }

@@ -167,13 +167,12 @@ impl Filesystem for Adapter {
         self.flushed(handle, of.pid(), reply);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.synced(handle, reply);
+    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.synced(ino, handle, reply);
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // Changes of names are in the bucket by now.
-        reply.ok();
+    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.folder_synced(ino, reply);
     }
 
     fn setattr(

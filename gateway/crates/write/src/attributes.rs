@@ -7,6 +7,7 @@
 
 pub(crate) mod log;
 pub(crate) mod send;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -132,6 +133,20 @@ impl AttributeChanges {
 
     /// Returns the folders below a prefix whose markers are to be put.
     pub(crate) fn folders_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
+        self.keys_below(origin, prefix, |change| change.etag.is_none())
+    }
+
+    /// Returns the keys below a prefix whose changes wait.
+    pub(crate) fn changed_below(&self, origin: OriginId, prefix: &str) -> Vec<ObjectKey> {
+        self.keys_below(origin, prefix, |_| true)
+    }
+
+    fn keys_below(
+        &self,
+        origin: OriginId,
+        prefix: &str,
+        is_wanted: impl Fn(&Change) -> bool,
+    ) -> Vec<ObjectKey> {
         let table = self.lock();
         let first = ObjectKey::new(prefix).map(|key| ObjectId { origin, key });
         let rest = match first {
@@ -142,8 +157,8 @@ impl AttributeChanges {
         let below = rest
             .skip_while(|(id, _)| id.origin < origin)
             .take_while(|(id, _)| id.is_below(origin, prefix));
-        let folders = below.filter(|(_, change)| change.etag.is_none());
-        folders.map(|(id, _)| id.key.clone()).collect()
+        let wanted = below.filter(|(_, change)| is_wanted(change));
+        wanted.map(|(id, _)| id.key.clone()).collect()
     }
 
     /// Returns the change of a version, if it waits.
@@ -214,13 +229,17 @@ impl AttributeChanges {
 
     /// Writes new records to the file, and waits for that a bounded time.
     pub(crate) async fn write_out(self: &Arc<Self>) {
+        self.log.write_out(self.all()).await;
+    }
+
+    /// Returns a function that returns the records of all changes.
+    fn all(self: &Arc<Self>) -> impl Fn() -> Vec<Record> + Send + 'static {
         let changes = self.clone();
-        let all = move || {
+        move || {
             let table = changes.lock();
             let all = table.changes.iter();
             all.map(|(id, change)| Record::of(id, change)).collect()
-        };
-        self.log.write_out(all).await;
+        }
     }
 
     /// Returns once a change has room in the table, or after `patience` without any.

@@ -3,6 +3,7 @@
 pub(crate) mod change_mark;
 pub(crate) mod folder;
 pub(crate) mod markers;
+pub(crate) mod server_copy;
 pub(crate) mod supersede;
 pub(crate) mod temporary;
 pub(crate) mod unsent;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::attributes::Change;
 use crate::change::change_mark::change_key;
 use crate::change::markers::make_marker;
+use crate::change::server_copy::copy;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
@@ -19,18 +21,13 @@ use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
-use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::write::{Headers, MAX_COPY};
-use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Written};
+use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
-
-/// Bytes that one request copies of an object too large for one.
-const COPY_PART_BYTES: u64 = 1 << 30;
 
 /// How often a rename holds the drafts of its keys, if another one appears each time.
 const MAX_HOLD_TRIES: u32 = 16;
@@ -131,7 +128,7 @@ impl Writers {
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = core.now();
-        let written = copy(&self.0, source, (&version, headers), from, &new).await?;
+        let written = copy(&self.0, source, (&version, headers), from, &new, &|| {}).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
@@ -339,53 +336,4 @@ pub(crate) async fn note_deleted(inner: &Drafts, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.write_changes_out().await;
     supersede(&inner.core, id, ChangedKey::Missing);
-}
-
-/// Copies a version on the server, in parts if it is too large for one request. With `headers` the copy has those in
-/// place of the version's.
-pub(crate) async fn copy(
-    inner: &Drafts,
-    source: &ReadContext,
-    (version, headers): (&Version, Option<Headers>),
-    from: &ObjectKey,
-    new: &ObjectId,
-) -> Result<Written, WriteError> {
-    let (origin, to) = (source.origin.writing(), &new.key);
-    let whole = CopySource {
-        key: from.clone(),
-        etag: version.etag.clone(),
-    };
-    if version.size <= MAX_COPY {
-        let copied = change_key(
-            &inner.core,
-            (new, ChangeKind::Created),
-            origin.copy(whole, to, headers),
-        );
-        return Ok(copied.await?);
-    }
-    let headers = headers.unwrap_or_else(|| version.headers.clone());
-    let upload = origin.begin(to, headers, PartSums::Crc64).await?;
-    let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
-    let parts = pieces.map(|(number, start)| {
-        let range = ByteRange::new(start, version.size.min(start + COPY_PART_BYTES));
-        let (whole, upload) = (whole.clone(), &upload);
-        async move {
-            let tag = origin.copy_part(upload, number, whole, range).await?;
-            Ok::<_, OriginError>((number, tag))
-        }
-    });
-    let parts = stream::iter(parts).buffered(MAX_DRAFT_STREAMS);
-    let parts: Result<Vec<_>, _> = parts.try_collect().await;
-    let written = match parts {
-        Ok(parts) => {
-            let complete = origin.complete(&upload, parts, Guard::None);
-            change_key(&inner.core, (new, ChangeKind::Created), complete).await
-        }
-        Err(error) => Err(error),
-    };
-    if written.is_err() {
-        // Otherwise a lifecycle rule would have to remove it.
-        let _ = origin.abort(&upload).await;
-    }
-    Ok(written?)
 }

@@ -45,7 +45,7 @@ use spool::Spool;
 use spool::blocks::Memory;
 use tidegate_engine::Core;
 use tidegate_engine::{Engine, ReadContext};
-use tidegate_origin::write::Headers;
+use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
@@ -99,6 +99,8 @@ pub struct Settings {
     pub patience: Duration,
     /// The length of a journal, in bytes, from which it is rewritten at a sync.
     pub journal: u64,
+    /// The most bytes that one request copies on the server; larger objects are copied in parts.
+    pub max_copy: u64,
 }
 
 impl Settings {
@@ -113,6 +115,7 @@ impl Settings {
             kept: MAX_KEPT_END,
             patience: Duration::from_secs(60),
             journal: 4 << 20,
+            max_copy: MAX_COPY,
         }
     }
 }
@@ -215,8 +218,9 @@ impl Drop for Table<'_> {
 
 impl Writers {
     /// Opens the spool and resumes the drafts of an earlier process. Promised drafts continue in
-    /// the background where they stopped; others are removed with their uploads. `sources` are the
-    /// buckets that may be written to. Blocks while it reads the journals.
+    /// the background where they stopped; others are removed with their uploads. So do the renames
+    /// of folders that it began. `sources` are the buckets that may be written to. Blocks while it
+    /// reads the journals.
     ///
     /// # Errors
     /// Another process has the spool, or the directory cannot be used.
@@ -246,6 +250,7 @@ impl Writers {
         core.times.attach(&writers.0.settings.spool);
         writers.recover(sources)?;
         writers.recover_attributes(sources);
+        writers.resume_renames(sources);
         let _ = path.drafts.set(Arc::downgrade(&writers.0));
         Ok(writers)
     }

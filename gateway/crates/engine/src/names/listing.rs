@@ -30,12 +30,24 @@ pub(super) enum ReaderPosition {
 }
 
 impl Engine {
-    /// Returns a page of names in the folder of this prefix (empty, or with a `/` at its end). Sends one request, or
-    /// none if all the names are known and fresh.
+    /// Returns a page of names in the folder of this prefix (empty, or with a `/` at its end), without those of hidden
+    /// folders. Sends one request, or none if all the names are known and fresh.
     ///
     /// # Errors
     /// If the origin failed.
     pub async fn list(
+        &self,
+        source: &ReadContext,
+        prefix: &str,
+        from: Option<PagePosition>,
+    ) -> Result<NamePage, Error> {
+        let mut page = self.list_all(source, prefix, from).await?;
+        self.core.hide_names(source.origin.id(), prefix, &mut page);
+        Ok(page)
+    }
+
+    /// Returns a page of names, those of hidden folders included.
+    async fn list_all(
         &self,
         source: &ReadContext,
         prefix: &str,

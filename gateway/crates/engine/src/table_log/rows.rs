@@ -95,6 +95,10 @@ impl<R: Row> TableFile for RowFile<R> {
         self.rows += rows.len() as u64;
         Ok(())
     }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
 }
 
 /// Reads rows of `length` bytes and a checksum of this seed each; skips those that are not sound, and a torn end. Blocks.

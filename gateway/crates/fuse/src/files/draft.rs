@@ -10,6 +10,7 @@ use std::time::Duration;
 use fuser::Errno;
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use tokio::sync::watch;
 
 use super::{Files, PINNED_ATTR_TTL, TimedAttr, key_of};
 use crate::nodes::Node;
@@ -305,14 +306,24 @@ impl Files {
         writer: &Writer,
         work: impl Future<Output = Result<T, WriteError>>,
     ) -> Result<T, Errno> {
-        let mut progress = writer.progress();
+        let work = async {
+            let done = work.await;
+            done.map_err(|error| errno::written(&error, writer.key().as_str()))
+        };
+        self.while_moving(writer.progress(), work).await
+    }
+
+    /// Waits for work, as long as `progress` changes within each deadline. Ends at once when the mount goes.
+    pub(crate) async fn while_moving<T>(
+        &self,
+        mut progress: watch::Receiver<()>,
+        work: impl Future<Output = Result<T, Errno>>,
+    ) -> Result<T, Errno> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => {
-                    return done.map_err(|error| errno::written(&error, writer.key().as_str()));
-                }
+                done = &mut work => return done,
                 () = self.stop.cancelled() => return Err(Errno::EIO),
                 moved = tokio::time::timeout(self.settings.deadline, progress.changed()) => {
                     if moved.is_err() {

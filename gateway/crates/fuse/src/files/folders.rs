@@ -49,17 +49,20 @@ impl Files {
         Ok(lock)
     }
 
-    /// Locks the names that `find` returns, within the deadline. If `find` returns other names once the lock is held,
+    /// Locks the names that `find` returns. Waits for renames of their folders as long as those get on within each
+    /// deadline. If `find` returns other names once the lock is held,
     /// it starts anew, for a folder may have been renamed meanwhile.
     async fn locked<T: PartialEq + Clone, L: Future>(
         &self,
         find: impl Fn() -> Result<T, Errno>,
         lock: impl Fn(T) -> L,
     ) -> Result<(T, L::Output), Errno> {
+        let writers = self.writers()?;
         loop {
             let found = find()?;
             let lock = lock(found.clone());
-            let locked = self.bounded(async { Ok(lock.await) }).await?;
+            let locked = async { Ok(lock.await) };
+            let locked = self.while_moving(writers.rename_progress(), locked).await?;
             if find()? == found {
                 return Ok((found, locked));
             }

@@ -12,7 +12,7 @@ use super::attributes::Creator;
 use super::change::key;
 use super::draft::OpenDraft;
 use super::handle::{Handle, WriteHandle, has_flag};
-use super::{Files, TimedAttr};
+use super::{Files, TimedAttr, key_of};
 use crate::errno;
 use crate::handle_users::HandleUsers;
 use crate::nodes::Node;
@@ -204,13 +204,34 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the written bytes durable here.
-    pub(crate) async fn fsync(&self, handle: u64) -> Result<(), Errno> {
+    /// Makes the written bytes and the changed attributes of a file durable here.
+    pub(crate) async fn fsync(&self, ino: u64, handle: u64) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let Some(writer) = handle.draft() else {
+        if let Some(writer) = handle.draft() {
+            self.progressing(&writer, writer.sync()).await?;
+        }
+        let (Ok(writers), Some(node)) = (self.writers(), self.nodes.get(ino)) else {
             return Ok(());
         };
-        self.progressing(&writer, writer.sync()).await
+        // Without a name it has nothing that outlives a crash.
+        let Ok(key) = key_of(&node) else {
+            return Ok(());
+        };
+        let synced = writers.sync_attributes(&self.source, &key).await;
+        synced.map_err(|error| errno::written(&error, key.as_str()))
+    }
+
+    /// Makes the names in a folder durable, in the bucket or here.
+    pub(crate) async fn fsync_folder(&self, ino: u64) -> Result<(), Errno> {
+        let Ok(writers) = self.writers() else {
+            return Ok(());
+        };
+        let prefix = self.folder_node(ino)?.key();
+        let work = async {
+            let synced = writers.sync_folder(&self.source, &prefix).await;
+            synced.map_err(|error| errno::written(&error, &prefix))
+        };
+        self.bounded(work).await
     }
 
     /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room

@@ -84,9 +84,15 @@ impl Adapter {
         self.answer_long(Operation::Flush, work, empty(reply));
     }
 
-    pub(crate) fn synced(&self, handle: FileHandle, reply: ReplyEmpty) {
+    pub(crate) fn synced(&self, ino: INodeNo, handle: FileHandle, reply: ReplyEmpty) {
         let files = self.files.clone();
-        let work = async move { files.fsync(handle.0).await };
+        let work = async move { files.fsync(ino.0, handle.0).await };
+        self.answer_long(Operation::Fsync, work, empty(reply));
+    }
+
+    pub(crate) fn folder_synced(&self, ino: INodeNo, reply: ReplyEmpty) {
+        let files = self.files.clone();
+        let work = async move { files.fsync_folder(ino.0).await };
         self.answer_long(Operation::Fsync, work, empty(reply));
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -104,7 +105,7 @@ impl Log {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let (mut at, mut changes) = (0, HashMap::new());
-        while let Some((record, length)) = read(&bytes[at..]) {
+        while let Some((record, length)) = read::<Record>(&bytes[at..], MAX_RECORD_BYTES) {
             at += length;
             let key = (record.origin, record.key.clone());
             match record.headers.is_some() {
@@ -168,9 +169,16 @@ impl TableFile for Log {
         self.sync_soon();
         Ok(())
     }
+
+    fn sync(&mut self) -> io::Result<()> {
+        // A new file may have the name since.
+        self.file.sync_data()?;
+        File::open(&self.directory)?.sync_all()
+    }
 }
 
-fn frames(records: &[Record]) -> Vec<u8> {
+/// Returns the frames of records.
+pub(crate) fn frames<R: Serialize>(records: &[R]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
         let body = serde_json::to_vec(record).expect("records are plain data");
@@ -182,12 +190,12 @@ fn frames(records: &[Record]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first record, and the length of its frame; `None` if it is not whole.
-fn read(bytes: &[u8]) -> Option<(Record, usize)> {
+/// Returns the first record, of at most `most` bytes, and the length of its frame; `None` if it is not whole.
+pub(crate) fn read<R: DeserializeOwned>(bytes: &[u8], most: usize) -> Option<(R, usize)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (hash, rest) = rest.split_first_chunk::<8>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    let body = rest.get(..length).filter(|_| length <= MAX_RECORD_BYTES)?;
+    let body = rest.get(..length).filter(|_| length <= most)?;
     let sound = u64::from_le_bytes(*hash) == xxh3_64_with_seed(body, CHECKSUM_SEED);
     let record = sound.then(|| serde_json::from_slice(body).ok())??;
     Some((record, HEAD_BYTES + length))

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{Change, QUIET_TIME};
 use crate::change::change_mark::change_key;
 use crate::draft::begin;
+use crate::draft::shared_draft::SharedDraft;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
@@ -137,11 +138,7 @@ impl Drafts {
                 None => return Ok(Sent::Done),
             },
         };
-        let published = self.publish_change(&writer, id, change).await;
-        if published.is_err() {
-            self.give_up(&writer);
-        }
-        match published {
+        match self.publish_change(&writer, id, change).await {
             Ok(sent) => Ok(sent),
             // Another writer has replaced or removed it.
             Err(WriteError::Changed | WriteError::Origin(Error::NotFound)) => Ok(Sent::Done),
@@ -172,7 +169,12 @@ impl Drafts {
                 state.send_headers();
                 state.phase.close();
             }
-            writing.commit_locked().await.map(|()| Sent::Done)
+            let published = writing.commit_locked().await;
+            if published.is_err() {
+                // As long as no rename can take it for a file that a program has written.
+                inner.give_up(&writing);
+            }
+            published.map(|()| Sent::Done)
         };
         run_to_completion(&self.core, work).await
     }
@@ -208,14 +210,14 @@ impl Drafts {
     }
 
     /// Discards a draft whose publish has failed, unless another writer has joined it.
-    fn give_up(&self, writer: &Writer) {
+    fn give_up(&self, writing: &Arc<SharedDraft>) {
         let mut writings = self.writings();
-        let mut state = writer.writing.state();
+        let mut state = writing.state();
         if state.handles == 1 && state.draft.local().bytes() == 0 && !state.is_promised() {
             state.phase.discard();
             let id = state.id.clone();
             drop(state);
-            writer.writing.unlist(&mut writings, &id);
+            writing.unlist(&mut writings, &id);
         }
     }
 

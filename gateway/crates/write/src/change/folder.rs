@@ -1,32 +1,33 @@
 //! Renaming a folder: copies every object in it on the server, and deletes the sources once all
-//! copies are known to exist. A crash in between leaves both, never neither (ADR 0033).
+//! copies are known to exist. The next process goes on with a rename that a crash has cut (ADR 0033).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, stream};
-
 use crate::attributes::Change;
-use crate::change::delete_object;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
-use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use crate::{Drafts, WriteError, Writers};
 use tidegate_cache::Entry;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Error, ReadContext, records};
-use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::write::Headers;
 use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
-use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, Version};
 
 mod copies;
+mod deletions;
 mod listing;
+mod record;
+mod resume;
 mod unmarked;
 
 use copies::missing_is_changed;
 use listing::list;
+use record::{RecordedRename, RenameRecord};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ struct Item {
     replaces: bool,
     /// The change of attributes that waits for it; then the version's headers have it.
     waiting: Option<Change>,
+    /// The tag of its copy, if an earlier process has made that.
+    copied: Option<ETag>,
 }
 
 impl Item {
@@ -78,6 +81,15 @@ impl Item {
     fn changed_headers(&self) -> Option<Headers> {
         self.waiting.is_some().then(|| self.version.headers.clone())
     }
+}
+
+/// A rename of which nothing was done yet. All its keys are held.
+struct PreparedRename {
+    found: Vec<Listed>,
+    items: Vec<Item>,
+    holds: Vec<PublishHold>,
+    /// The marker of the empty folder that is replaced.
+    marker: Option<ObjectId>,
 }
 
 /// A copy that the store answered.
@@ -117,8 +129,8 @@ impl Writers {
             return Ok(FolderRename::TooMany);
         }
         let holds = inner.hold_folder(source, from).await?;
-        // Before the listing: it has the markers that were put until then, and no other one follows.
-        let mut held = inner.lock_changed_folders(source, (from, to)).await;
+        // Before the listing: it has what was sent until then, and nothing follows.
+        let mut held = inner.lock_changed(source, (from, to)).await;
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
@@ -137,26 +149,64 @@ impl Writers {
         for hold in &holds {
             check_base(hold, &items)?;
         }
-        let (outcomes, copied) = inner.copy_all(source, (from, most), &items, &found).await;
+        let prepared = PreparedRename {
+            found,
+            items,
+            holds,
+            marker,
+        };
+        let copied = inner.carry_out(source, (from, to), prepared).await?;
+        Ok(FolderRename::Copied(copied))
+    }
+}
+
+impl Drafts {
+    /// Copies all objects, and deletes them under their old keys. A durable record says so from before the first copy on:
+    /// the next process goes on where this one ends.
+    async fn carry_out(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        (from, to): (&str, &str),
+        prepared: PreparedRename,
+    ) -> Result<CopiedFolder, WriteError> {
+        let (core, origin, items) = (&self.core, source.origin.id(), &prepared.items);
+        let replaces = prepared.marker.is_some();
+        let mut hidden = core.hide_folder(origin, to, replaces);
+        let record = RenameRecord::new(origin, (from, to), &prepared.found, replaces);
+        let mut recorded = RecordedRename::begin(&self.settings.spool, record, core).await?;
+        let (outcomes, mut copied) = self.copy_all(source, from, items, &prepared.found).await;
+        if copied.is_ok() {
+            copied = recorded.note_copied().await;
+        }
         if let Err(error) = copied {
+            if core.stop.is_cancelled() {
+                recorded.leave();
+                return Err(WriteError::Closing);
+            }
             tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
-            inner.delete_copies(source, &items, &outcomes).await;
-            inner.core.forget_name(source.origin.id(), to);
+            self.delete_copies(source, items, &outcomes).await;
+            core.forget_name(origin, to);
+            recorded.end().await;
             return Err(error);
         }
-        inner.drop_marker(source, from, marker, &items).await;
-        inner.note_copies(source, &items, &outcomes).await;
-        inner.move_folder_changes(source, (from, to)).await;
-        let copied = inner
-            .delete_sources(source, &items, &holds, &outcomes)
-            .await;
+        self.drop_marker(source, from, prepared.marker, items).await;
+        self.note_copies(source, items, &outcomes).await;
+        self.move_folder_changes(source, (from, to)).await;
+        hidden.hide_instead(from);
+        let copied = self.delete_sources(source, items, &prepared.holds, &outcomes);
+        let copied = copied.await;
         match &copied.left {
-            None => inner.forget_folders(&items, from),
+            None => self.forget_folders(items, from),
+            Some(_) if core.stop.is_cancelled() => {
+                recorded.leave();
+                return Ok(copied);
+            }
             Some(error) => {
                 tracing::warn!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
             }
         }
-        Ok(FolderRename::Copied(copied))
+        recorded.end().await;
+        Ok(copied)
     }
 }
 
@@ -208,13 +258,17 @@ impl Drafts {
             let is_at_hand = at_hand.is_some() || waiting.is_some();
             let mut version = match (at_hand, &listed.etag) {
                 (Some(version), _) => version,
-                (None, Some(etag)) if listed.size <= MAX_COPY && waiting.is_none() => Version {
-                    etag: etag.clone(),
-                    size: listed.size,
-                    last_modified: listed.last_modified,
-                    version_id: None,
-                    headers: Vec::new(),
-                },
+                (None, Some(etag))
+                    if listed.size <= self.settings.max_copy && waiting.is_none() =>
+                {
+                    Version {
+                        etag: etag.clone(),
+                        size: listed.size,
+                        last_modified: listed.last_modified,
+                        version_id: None,
+                        headers: Vec::new(),
+                    }
+                }
                 // A copy in parts does not copy the headers, and one that changes them needs all of them.
                 _ => source.origin.head(&old.key).await.map_err(map_deleted)?,
             };
@@ -223,6 +277,7 @@ impl Drafts {
             }
             items.push(Item {
                 waiting,
+                copied: None,
                 replaces: marker.as_ref() == Some(&new),
                 old,
                 new,
@@ -291,65 +346,6 @@ impl Drafts {
                 let facts = core.listed_facts(&item.new, &version);
                 supersede(core, &item.new, ChangedKey::Listed(facts));
             }
-        }
-    }
-
-    /// Deletes the objects under their old keys, and moves the handles to the new ones.
-    async fn delete_sources(
-        &self,
-        source: &ReadContext,
-        items: &[Item],
-        holds: &[PublishHold],
-        outcomes: &[CopyOutcome],
-    ) -> CopiedFolder {
-        let deletions = (0..items.len()).map(|number| async move {
-            (
-                number,
-                delete_object(self, source, &items[number].old).await,
-            )
-        });
-        let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
-        let mut copied = CopiedFolder {
-            moved: Vec::new(),
-            left: None,
-        };
-        while let Some((number, deleted)) = deletions.next().await {
-            let item = &items[number];
-            if let Err(error) = deleted {
-                copied.left.get_or_insert(error);
-                continue;
-            }
-            let made = outcomes.iter().find(|(item, _)| *item == number);
-            let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
-            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
-            if let (Some(hold), Some(etag)) = (hold, etag) {
-                let base = hold.writing.state().base.clone();
-                let version = base.map_or_else(
-                    || item.version.clone(),
-                    |base| Version::clone(&base.version),
-                );
-                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
-            }
-            copied.moved.push(MovedObject {
-                from: item.old.key.clone(),
-                to: item.new.key.clone(),
-                etag: item.version.etag.clone(),
-            });
-        }
-        copied
-    }
-
-    /// Forgets the folder and its subfolders under the old name.
-    fn forget_folders(&self, items: &[Item], from: &str) {
-        let mut gone = BTreeSet::new();
-        for item in items {
-            let folders = folder::folders_of(item.old.key.as_str());
-            let folders = folders.filter(|folder| folder.starts_with(from));
-            gone.extend(folders.map(|folder| (item.old.origin, folder)));
-        }
-        for (origin, folder) in gone {
-            self.core
-                .folder_removed(origin, folder.trim_end_matches('/'));
         }
     }
 }

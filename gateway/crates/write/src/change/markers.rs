@@ -4,14 +4,15 @@
 //! one for each object's first byte), and each would wait for the bucket. Where closes do not wait for it, `mkdir` does not
 //! either: this process sees the folder at once, and the marker follows. POSIX promises no new folder before an `fsync` of
 //! its parent, so a crash may lose one that is empty. If an outage takes the request, the marker waits durably, as a change
-//! of attributes does, and is put once the bucket is back. While markers fail, `mkdir` waits again, and says so.
+//! of attributes does, and is put once the bucket is back. While markers fail, `mkdir` waits again, and says so. A sync
+//! of the parent waits until the marker is in the bucket, or waits durably.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use http::header::CONTENT_TYPE;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::attributes::send::FOLDER_TYPE;
 use crate::change::change_mark::change_key;
@@ -23,16 +24,23 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
-use tidegate_plan::{ChangeKind, ObjectId, ObjectKey};
+use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The markers on their way at once; a further `mkdir` waits.
 const MAX_MARKERS: u32 = 32;
 
+/// The refused markers that are remembered until a program syncs their folder.
+const MAX_REFUSED: usize = 1 << 10;
+
 /// The markers on their way.
 #[derive(Debug)]
 pub(crate) struct FolderMarkers {
     pending: Mutex<HashSet<ObjectId>>,
+    /// Changes with each marker that is pending no more.
+    left: watch::Sender<()>,
+    /// Those that the bucket has refused, of which no caller was told, with the error.
+    refused: Mutex<HashMap<ObjectId, WriteError>>,
     turns: Arc<Semaphore>,
     /// Whether the last one failed.
     failing: AtomicBool,
@@ -42,6 +50,8 @@ impl Default for FolderMarkers {
     fn default() -> Self {
         Self {
             pending: Mutex::default(),
+            left: watch::Sender::new(()),
+            refused: Mutex::default(),
             turns: Arc::new(Semaphore::new(MAX_MARKERS as usize)),
             failing: AtomicBool::new(false),
         }
@@ -51,6 +61,37 @@ impl Default for FolderMarkers {
 impl FolderMarkers {
     fn pending(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
         self.pending.lock().recover()
+    }
+
+    /// Returns once no marker of a folder in this one is on its way.
+    ///
+    /// # Errors
+    /// That of one which was refused; another caller is not told of it.
+    pub(crate) async fn sent(&self, origin: OriginId, prefix: &str) -> Result<(), WriteError> {
+        let is_in = |id: &ObjectId| {
+            let rest = id.key.as_str().get(prefix.len()..).unwrap_or_default();
+            let name = rest.trim_end_matches('/');
+            id.is_below(origin, prefix) && !name.is_empty() && !name.contains('/')
+        };
+        let mut left = self.left.subscribe();
+        while self.pending().iter().any(is_in) {
+            let _ = left.changed().await;
+        }
+        let mut refused = self.refused.lock().recover();
+        let id = refused.keys().find(|id| is_in(id)).cloned();
+        let error = id.and_then(|id| refused.remove(&id));
+        error.map_or(Ok(()), Err)
+    }
+
+    fn end(&self, id: &ObjectId, refused: Option<WriteError>) {
+        let mut all = self.refused.lock().recover();
+        match refused {
+            Some(error) if all.len() < MAX_REFUSED => drop(all.insert(id.clone(), error)),
+            _ => drop(all.remove(id)),
+        }
+        drop(all);
+        self.pending().remove(id);
+        self.left.send_replace(());
     }
 
     /// Returns once no marker is on its way.
@@ -86,6 +127,7 @@ impl Writers {
         self.0.core.spawn(async move {
             let _held = (turn, lock, held);
             // Its attributes may have been changed meanwhile: they are noted already.
+            let mut refused = None;
             match put_marker(&inner, &source, &id, attributes).await {
                 // A listing under way may have been asked for before the marker was there.
                 Ok(()) => inner.core.folder_confirmed(&id),
@@ -98,11 +140,12 @@ impl Writers {
                         tracing::warn!(%error, key, "a new folder was refused; it is there as long as files in it are");
                         let path = key.trim_end_matches('/');
                         inner.core.forget_name(id.origin, path);
+                        refused = Some(error);
                     }
                 }
             }
             // After the bucket was told: until then listings do not have it.
-            inner.markers.pending().remove(&id);
+            inner.markers.end(&id, refused);
         });
         Ok(())
     }

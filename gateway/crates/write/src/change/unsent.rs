@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use crate::change::delete_object;
-use crate::change::note_deleted;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::temporary::is_temporary;
+use crate::change::{MAX_HOLD_TRIES, delete_object, note_deleted};
 use crate::draft::state::DraftState;
+use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
-use tidegate_engine::ReadContext;
+use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::Guard;
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
 
@@ -57,7 +57,8 @@ impl Writers {
     /// stops waiting.
     ///
     /// # Errors
-    /// The origin's. The draft then stays under its old key.
+    /// The origin's, or [`Error::Overloaded`] if writers open the new key anew all the time. The draft then stays under
+    /// its old key.
     pub async fn rename_unsent(
         &self,
         source: &Arc<ReadContext>,
@@ -68,18 +69,42 @@ impl Writers {
         if old == new || !self.is_unsent(source, from) {
             return Ok(None);
         }
-        let (hold, over) = self.0.hold_both(&old, &new).await;
-        // It may have been published or changed meanwhile.
-        let Some(hold) = hold.filter(|hold| hold.writing.state().is_unsent()) else {
+        let Some((hold, over, locks)) = self.0.lock_unsent(&old, &new).await? else {
             return Ok(None);
         };
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
-            let renamed = publish_under(&inner, &source, (&hold, over), (&old, &new)).await;
-            drop(hold);
+            let holds = (&hold, over);
+            let renamed = publish_under(&inner, &source, holds, (&old, &new), &locks).await;
+            drop((hold, locks));
             renamed.map(Some)
         };
         run_to_completion(&self.0.core, work).await
+    }
+}
+
+/// The draft to rename, the one that it replaces, and the locks of both keys.
+type UnsentHolds = (PublishHold, Option<PublishHold>, [KeyLock; 2]);
+
+impl Drafts {
+    /// Keeps a draft that is renamed, and the one that it replaces, from being published, and other writers of this
+    /// process from changing their objects. `None`: it was published or changed meanwhile.
+    async fn lock_unsent(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<Option<UnsentHolds>, WriteError> {
+        for _ in 0..MAX_HOLD_TRIES {
+            let (hold, over) = self.hold_both(old, new).await;
+            let Some(hold) = hold.filter(|hold| hold.writing.state().is_unsent()) else {
+                return Ok(None);
+            };
+            let locks = self.path.lock_keys(old, new).await;
+            if self.has_no_other(old, Some(&hold)) && self.has_no_other(new, over.as_ref()) {
+                return Ok(Some((hold, over, locks)));
+            }
+        }
+        Err(Error::Overloaded { retry_after: None }.into())
     }
 }
 
@@ -89,6 +114,7 @@ async fn publish_under(
     source: &Arc<ReadContext>,
     (hold, mut over): (&PublishHold, Option<PublishHold>),
     (old, new): (&ObjectId, &ObjectId),
+    locks: &[KeyLock; 2],
 ) -> Result<RenamedDraft, WriteError> {
     let writing = &hold.writing;
     let (guard, taken) = {
@@ -100,7 +126,7 @@ async fn publish_under(
         let taken = std::mem::replace(&mut state.attributes_of, waiting);
         (std::mem::replace(&mut state.guard, Guard::None), taken)
     };
-    if let Err(error) = writing.commit_over(&mut over).await {
+    if let Err(error) = writing.commit_over(&mut over, Some(locks)).await {
         let mut state = writing.state();
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::Writers;
 use tidegate_engine::ReadContext;
@@ -19,6 +19,8 @@ struct SharedTable {
     table: Mutex<FolderLockTable>,
     /// The signal that a lock was released.
     freed: Notify,
+    /// Changes with each object that a rename of any folder has copied or deleted.
+    progress: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +85,17 @@ impl FolderLocks {
             }
             freed.await;
         }
+    }
+
+    /// Notes that a rename has got on.
+    pub(crate) fn note_progress(&self) {
+        self.0.progress.send_replace(());
+    }
+
+    /// Returns once no folder is being renamed.
+    pub(crate) async fn settled(&self) {
+        self.when(|table| table.moved.is_empty().then_some(()))
+            .await;
     }
 
     fn lock(&self, number: u64) -> PathLock {
@@ -162,6 +175,12 @@ impl Writers {
         let folders = folders.map(str::to_owned).to_vec();
         let bucket = self.bucket(source);
         self.0.folders.move_folders(bucket, folders).await
+    }
+
+    /// Returns a receiver that changes as long as folders are being renamed and that gets on.
+    #[must_use]
+    pub fn rename_progress(&self) -> watch::Receiver<()> {
+        self.0.folders.0.progress.subscribe()
     }
 
     /// Returns one identifier for all identities of a bucket.

@@ -12,6 +12,7 @@ use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::UncertainCommits;
+use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::publish::published_version::PublishedVersion;
 use crate::task::catch_panic;
@@ -56,13 +57,15 @@ impl SharedDraft {
 
     /// Publishes it for a caller that holds the gate until this returns.
     pub(crate) async fn commit_locked(self: &Arc<Self>) -> Result<(), WriteError> {
-        self.commit_over(&mut None).await
+        self.commit_over(&mut None, None).await
     }
 
-    /// Does the same for a rename. Once the object is published, takes and discards the draft that it replaces.
+    /// Does the same for a rename, which holds the locks of both keys. Once the object is published, takes and discards
+    /// the draft that it replaces.
     pub(crate) async fn commit_over(
         self: &Arc<Self>,
         over: &mut Option<PublishHold>,
+        locks: Option<&[KeyLock; 2]>,
     ) -> Result<(), WriteError> {
         {
             let mut state = self.state();
@@ -71,7 +74,7 @@ impl SharedDraft {
             }
             state.phase.begin_attempt();
         }
-        let result = catch_panic(self.try_to_publish(over)).await;
+        let result = catch_panic(self.try_to_publish(over, locks)).await;
         self.inner.metrics.committed(match &result {
             Ok(()) => "committed",
             Err(WriteError::Changed) => "changed",
@@ -88,6 +91,7 @@ impl SharedDraft {
     async fn try_to_publish(
         self: &Arc<Self>,
         over: &mut Option<PublishHold>,
+        locks: Option<&[KeyLock; 2]>,
     ) -> Result<(), WriteError> {
         self.wait_for_parts().await;
         {
@@ -97,7 +101,10 @@ impl SharedDraft {
         }
         self.promise_edition().await;
         self.inner.detach_copies_of(&self.id()).await;
-        let _hold = self.inner.path.lock_key(&self.id()).await;
+        let _hold = match locks {
+            Some(_) => None,
+            None => Some(self.inner.path.lock_key(&self.id()).await),
+        };
         let mut published = self.publish().await;
         for _ in 1..MAX_PUBLISH_ATTEMPTS {
             let again = match published.as_ref().map(drop).map_err(Clone::clone) {

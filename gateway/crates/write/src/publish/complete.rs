@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::WriteError;
 use crate::change::change_mark::change_key;
+use crate::change::server_copy::copy;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::publish::assemble::MAX_COPIED_PIECE;
@@ -12,8 +13,8 @@ use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::Core;
 use tidegate_engine::written::{WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::write::{Headers, MAX_COPY};
-use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectKey, Timestamp, Version};
 
 /// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
@@ -159,7 +160,8 @@ impl SharedDraft {
             let state = self.state();
             let untouched = state.is_untouched(size);
             let base = state.base.as_ref().filter(|it| it.key == state.id.key);
-            let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
+            let most = self.inner.settings.max_copy;
+            let base = base.filter(|it| it.version.size == size && size <= most);
             match (base, guard) {
                 (Some(base), Guard::Same(_)) if untouched => {
                     (base.version.clone(), state.headers_to_store())
@@ -221,17 +223,13 @@ impl SharedDraft {
         version: &Version,
         headers: Headers,
     ) -> Result<PublishedVersion, WriteError> {
-        let key = self.id().key;
-        let source = CopySource {
-            key: key.clone(),
-            etag: version.etag.clone(),
-        };
-        let origin = &self.source.origin;
-        let copy = origin.writing().copy(source, &key, Some(headers.clone()));
         let core = &self.inner.core;
         let (asked, id) = (core.now(), self.id());
         let self_copy = core.begin_self_copy(&id, &version.etag);
-        let error = match change_key(core, (&id, ChangeKind::Created), copy).await {
+        let moved = || self.progress.send_replace(());
+        let what = (version, Some(headers.clone()));
+        let copied = copy(&self.inner, &self.source, what, &id.key, &id, &moved);
+        let error = match copied.await {
             Ok(written) => {
                 self_copy.made(&written.etag);
                 return Ok(PublishedVersion {
@@ -255,11 +253,11 @@ impl SharedDraft {
         // The copy may have been made, now or at an earlier try, under another tag. Its headers
         // show that.
         let asked = core.now();
-        match origin.head(&key).await {
+        match self.source.origin.head(&id.key).await {
             Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
                 Ok(PublishedVersion::found(found, asked))
             }
-            _ => Err(error.into()),
+            _ => Err(error),
         }
     }
 
@@ -268,19 +266,11 @@ impl SharedDraft {
         &self,
         published: PublishedVersion,
     ) -> Result<PublishedVersion, WriteError> {
-        let (key, headers, begun_with) = {
+        let (headers, begun_with) = {
             let state = self.state();
-            let key = state.id.key.clone();
-            (key, state.headers.clone(), state.begun_with.clone())
+            (state.headers.clone(), state.begun_with.clone())
         };
         if headers == begun_with {
-            return Ok(published);
-        }
-        if published.version.size > MAX_COPY {
-            tracing::warn!(
-                key = key.as_str(),
-                "the object is too large to set its headers again"
-            );
             return Ok(published);
         }
         self.state().add_uncertain(published.version.etag.clone());
@@ -350,6 +340,6 @@ impl DraftState {
 }
 
 /// Returns whether both have the same headers, in any order.
-fn alike(one: &Headers, other: &Headers) -> bool {
+pub(crate) fn alike(one: &Headers, other: &Headers) -> bool {
     one.len() == other.len() && one.iter().all(|header| other.contains(header))
 }

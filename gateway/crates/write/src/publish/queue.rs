@@ -100,9 +100,10 @@ impl Writers {
     }
 
     /// Returns when no draft waits for a background commit any more, except refused ones, no folder's marker is on its
-    /// way, and no change of attributes waits to be sent. Meanwhile all are sent at once.
+    /// way, no folder is being renamed, and no change of attributes waits to be sent. Meanwhile all are sent at once.
     pub async fn settled(&self) {
         self.drafts_settled().await;
+        self.0.folders.settled().await;
         self.0.attributes_settled().await;
     }
 

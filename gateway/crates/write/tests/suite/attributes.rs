@@ -10,7 +10,7 @@ use tidegate_plan::{ByteRange, Timestamp};
 use tidegate_write::{Commit, OpenMode, Writer};
 
 use crate::support::engine::{MIB, pass, sample, secs, valid, whole};
-use crate::support::spool::{Desk, PART, Terms, down, put, source};
+use crate::support::spool::{Desk, PART, Terms, down, put, source, until};
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/renamed";
@@ -187,4 +187,62 @@ async fn a_reader_waits_for_the_answer_to_a_copy() {
         };
         assert_eq!(read, expected);
     }
+}
+
+/// Objects that are too large for one copy, by a limit that a test can exceed: a mode that is set once the upload has
+/// begun, one that is set after the close, and a rename.
+#[tokio::test(start_paused = true)]
+async fn an_object_too_large_for_one_copy_keeps_its_attributes() {
+    let desk = Desk::new(Terms {
+        max_copy: 2 * PART,
+        ..Terms::default()
+    });
+    let bytes = sample(1, 5 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("begin") > 0).await;
+    let set = |it: &mut Attributes| it.mode = Some(0o100_640);
+    writer.set_attributes(set).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    drop(writer);
+    assert_eq!(stored(&desk).await.0, Some(0o100_640));
+
+    change(&desk, 0o100_600).await;
+    assert_eq!(stored(&desk).await, (Some(0o100_600), Some(EARLIER)));
+
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    let (version, moved) = desk.bucket().object(OTHER).expect("there");
+    assert_eq!(Attributes::of(&version.headers).mode, Some(0o100_600));
+    assert_eq!(moved, bytes);
+    assert_eq!(desk.bucket().keys(), [OTHER]);
+    assert_eq!(desk.bucket().count("copy"), 0);
+    assert!(desk.bucket().uploads_under_way().is_empty());
+}
+
+/// Another program replaces the object while its metadata are set by a copy in parts: its version stays.
+#[tokio::test(start_paused = true)]
+async fn a_copy_in_parts_onto_itself_replaces_no_other_version() {
+    let desk = Desk::new(Terms {
+        max_copy: 2 * PART,
+        ..Terms::default()
+    });
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, 5 * PART)).await;
+    until(|| desk.bucket().count("begin") > 0).await;
+    let set = |it: &mut Attributes| it.mode = Some(0o100_640);
+    writer.set_attributes(set).await;
+    let late = || [Fault::Latency(secs(1))];
+    let replaced = async {
+        until(|| desk.bucket().count("copy_part") > 0).await;
+        desk.bucket().fail_from("complete", late(), []);
+        // The parts are those of the version before.
+        until(|| desk.bucket().count("complete") == 2).await;
+        desk.bucket().put(KEY, "of another program");
+    };
+    desk.bucket().fail_from("copy_part", late(), []);
+    let (closed, ()) = tokio::join!(writer.commit(Commit::Close), replaced);
+    assert!(closed.is_err());
+    assert_eq!(desk.object(KEY), Some("of another program".into()));
 }

@@ -15,6 +15,7 @@ use crate::support::spool::Desk;
 mod attributes;
 mod changes;
 mod model;
+mod resumed;
 mod trees;
 
 /// HEADs, LISTs and GETs.

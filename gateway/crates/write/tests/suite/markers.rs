@@ -1,6 +1,7 @@
 //! Folders whose markers follow behind.
 
 use tidegate_engine::names::NameKind;
+use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_write::WriteError;
 
@@ -99,4 +100,48 @@ async fn while_markers_fail_the_caller_waits_and_is_told() {
     desk.writers.settled().await;
     assert_eq!(desk.bucket().keys(), ["one/", "two/"]);
     assert!(below().is_empty());
+}
+
+/// A sync of the parent returns once the folder is in the bucket, or waits on the disk for it.
+#[tokio::test(start_paused = true)]
+async fn a_synced_parent_loses_no_folder() {
+    for (is_down, make) in [(false, "in/one/"), (true, "in/one/"), (true, "one/")] {
+        let desk = Desk::new(Terms::background());
+        let late = Fault::Latency(secs(5));
+        desk.bucket().set_faults(match is_down {
+            true => vec![late, Fault::Refuse(OriginError::Unavailable("down"))],
+            false => vec![late],
+        });
+        let (parent, _) = make.split_at(make.len() - "one/".len());
+        let (writers, source) = (&desk.writers, source(&desk));
+        let key = valid(make);
+        let made = writers.make_folder_behind(source, &key, None, ());
+        made.await.expect("made");
+        let begun = tokio::time::Instant::now();
+        let others = writers.sync_folder(source, "other/").await;
+        others.expect("nothing waits in it");
+        assert!(begun.elapsed() < secs(1));
+        writers.sync_folder(source, parent).await.expect("synced");
+        assert_eq!(desk.object(make).is_none(), is_down);
+        let again = desk.switched_off([], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        assert_eq!(again.bucket().keys(), [make]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_tells_once_of_a_folder_that_the_bucket_refused() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket()
+        .fail_next([Fault::Refuse(OriginError::KeyRefused)]);
+    let (writers, source) = (&desk.writers, source(&desk));
+    let key = valid("in/one/");
+    let made = writers.make_folder_behind(source, &key, None, ());
+    made.await.expect("the bucket was not asked yet");
+    let synced = writers.sync_folder(source, "").await;
+    assert_eq!(synced, Ok(()), "it is not in this folder");
+    let synced = writers.sync_folder(source, "in/").await;
+    assert_eq!(synced, Err(WriteError::KeyRefused));
+    assert_eq!(writers.sync_folder(source, "in/").await, Ok(()));
 }

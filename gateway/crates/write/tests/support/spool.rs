@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate_origin::fake::Fault;
+use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, PartSizes};
 use tidegate_write::{Commit, OpenMode, Settings, WritePath};
@@ -35,6 +36,7 @@ pub(crate) struct Terms {
     pub(crate) commit: Commit,
     pub(crate) part: u64,
     pub(crate) read_back: bool,
+    pub(crate) max_copy: u64,
 }
 
 impl Default for Terms {
@@ -44,6 +46,7 @@ impl Default for Terms {
             commit: Commit::Close,
             part: PART,
             read_back: false,
+            max_copy: MAX_COPY,
         }
     }
 }
@@ -64,6 +67,7 @@ impl Terms {
             kept: 2 * self.part,
             patience: Duration::from_secs(20),
             read_back: self.read_back,
+            max_copy: self.max_copy,
             // The limit is so short that the journal is rewritten all the time.
             journal: 500,
             ..Settings::new(spool.to_owned())

@@ -339,3 +339,37 @@ async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {
     assert!(world.bucket.object("p/new/e").is_none());
     assert!(world.has_no("p/old/"));
 }
+
+/// A program that waits for a folder's rename waits for longer than the deadline, as long as the rename gets on.
+#[tokio::test(start_paused = true)]
+async fn a_long_rename_fails_no_program_that_waits_for_it() {
+    let world = World::with_a_folder();
+    let old = world.walk("old").await.ino.0;
+    assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
+    let begun = tokio::time::Instant::now();
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_secs(9))]);
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let made = world.files.mkdir(old, "sub".into(), MAKER).await;
+        assert!(begun.elapsed() > world.files.settings.deadline);
+        assert_eq!(made.map(drop), Ok(()));
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), begin);
+    assert_eq!(renamed, Ok(()));
+    assert!(world.bucket.object("p/new/sub/").is_some());
+    // One that hangs fails it in time.
+    let late = Fault::Latency(Duration::from_secs(600));
+    world.bucket.set_faults([late]);
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let began = tokio::time::Instant::now();
+        let made = world.files.mkdir(old, "more".into(), MAKER).await;
+        assert_eq!(made.map(drop), Err(Errno::EIO));
+        assert_eq!(began.elapsed(), world.files.settings.deadline);
+        world.bucket.set_faults([]);
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("new", "old"), begin);
+    assert_eq!(renamed, Ok(()));
+}

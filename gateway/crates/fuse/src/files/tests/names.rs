@@ -256,3 +256,30 @@ async fn a_folder_that_could_not_be_made_can_be_made_by_the_next() {
     assert_eq!(other.map(drop), Ok(()));
     assert_eq!(make().await.map(drop), Err(Errno::EEXIST));
 }
+
+/// A new folder that follows behind is in the bucket once its parent was synced.
+#[tokio::test(start_paused = true)]
+async fn a_synced_folder_has_its_new_folders() {
+    let world = World::closing(Commit::Background);
+    let (year, _) = world
+        .files
+        .mkdir(ROOT_INO, "2026".into(), MAKER)
+        .await
+        .expect("made");
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_secs(3))]);
+    let made = world.files.mkdir(year.ino.0, "11".into(), MAKER).await;
+    made.expect("made");
+    assert_eq!(world.files.fsync_folder(year.ino.0).await, Ok(()));
+    assert!(world.bucket.object("p/2026/11/").is_some());
+    // The bucket hangs: nothing is promised.
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_secs(600))]);
+    let made = world.files.mkdir(year.ino.0, "12".into(), MAKER).await;
+    made.expect("made");
+    assert_eq!(world.files.fsync_folder(year.ino.0).await, Err(Errno::EIO));
+    let file = world.files.fsync_folder(4711).await;
+    assert_eq!(file, Err(Errno::ESTALE));
+}

@@ -1,32 +1,49 @@
 //! The copies of a folder's objects under its new name.
 
 use std::future::ready;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
 use super::listing::check_unchanged;
 use super::{AnsweredCopy, CopyOutcome, Item};
-use crate::change::{copy, delete_object};
+use crate::change::delete_object;
+use crate::change::server_copy::copy;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::written::WriteAnswer;
-use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::{Listed, OriginError};
-use tidegate_plan::{ObjectId, ObjectKey};
+use tidegate_engine::{Core, Error, ReadContext};
+use tidegate_origin::{Listed, OriginError, Written};
+use tidegate_plan::{ETag, ObjectId, ObjectKey};
+use tidegate_telemetry::progress::told_of;
+
+impl AnsweredCopy {
+    /// Returns a copy that an earlier process has made, as a listing shows it.
+    pub(super) fn earlier(core: &Core, etag: ETag) -> Self {
+        let written = Written {
+            etag,
+            version_id: None,
+            answered: None,
+        };
+        Self {
+            answered: WriteAnswer::now(core, core.now(), None),
+            written,
+        }
+    }
+}
 
 impl Drafts {
     /// Copies all items. The marker of an empty folder is replaced last: until then an error leaves that as it was.
     pub(super) async fn copy_all(
         &self,
         source: &ReadContext,
-        (from, most): (&str, usize),
+        from: &str,
         items: &[Item],
         found: &[Listed],
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
         let mut outcomes = self.copy_items(source, items, false).await;
         let mut copied = first_error(&outcomes);
         if copied.is_ok() {
-            copied = check_unchanged(source, from, most, found).await;
+            copied = check_unchanged(source, from, found).await;
         }
         if copied.is_ok() {
             outcomes.extend(self.copy_items(source, items, true).await);
@@ -43,7 +60,7 @@ impl Drafts {
         items: &[Item],
         replaces: bool,
     ) -> Vec<CopyOutcome> {
-        let failed = &AtomicBool::new(false);
+        let (failed, done) = (&AtomicBool::new(false), &AtomicUsize::new(0));
         let wanted = (0..items.len()).filter(|number| items[*number].replaces == replaces);
         let copies = wanted.map(|number| async move {
             let item = &items[number];
@@ -51,9 +68,15 @@ impl Drafts {
                 return None;
             }
             let asked = self.core.now();
+            if let Some(etag) = item.copied.clone() {
+                return Some((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
+            }
             let version = (&item.version, item.changed_headers());
-            let copied = copy(self, source, version, &item.old.key, &item.new).await;
+            let moved = || self.folders.note_progress();
+            let copied = copy(self, source, version, &item.old.key, &item.new, &moved).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
+            done.fetch_add(1, Ordering::Relaxed);
+            self.folders.note_progress();
             let made = copied.map(|written| AnsweredCopy {
                 answered: WriteAnswer::now(&self.core, asked, written.answered),
                 written,
@@ -61,7 +84,12 @@ impl Drafts {
             Some((number, made.map_err(missing_is_changed)))
         });
         let copies = stream::iter(copies).buffer_unordered(MAX_DRAFT_STREAMS);
-        copies.filter_map(ready).collect().await
+        told_of(copies.filter_map(ready).collect(), || {
+            let (copied, of) = (done.load(Ordering::Relaxed), items.len());
+            let key = items.first().map(|item| item.new.key.as_str());
+            tracing::info!(copied, of, key, "still copying a folder that is renamed");
+        })
+        .await
     }
 
     /// Deletes the copies that were made, or may have been, unless they have changed, or have replaced a marker. Stops at

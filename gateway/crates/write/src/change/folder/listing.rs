@@ -41,10 +41,9 @@ pub(super) async fn list(
 pub(super) async fn check_unchanged(
     source: &ReadContext,
     prefix: &str,
-    most: usize,
     found: &[Listed],
 ) -> Result<(), WriteError> {
-    match list(source, prefix, most).await? {
+    match list(source, prefix, found.len()).await? {
         Some(now) if now == found => Ok(()),
         _ => Err(WriteError::Changed),
     }

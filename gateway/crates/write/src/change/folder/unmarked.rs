@@ -1,4 +1,5 @@
-//! Folders without a marker in the bucket: their waiting changes move with a renamed folder.
+//! Changes of attributes that wait while their folder is renamed. Those of folders without a marker in the bucket move
+//! with it here; those of listed objects go with their copies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +10,17 @@ use tidegate_engine::ReadContext;
 use tidegate_plan::{ObjectId, ObjectKey};
 
 impl Drafts {
-    /// Locks the folders whose changes wait, under both names, so that none of them is sent. Nothing but the rename of a
-    /// folder locks keys like these together with others: these may be locked before smaller ones.
-    pub(super) async fn lock_changed_folders(
+    /// Locks the keys whose changes wait, under both names, so that none of them is sent: a listed object would have
+    /// another time or tag afterwards. Nothing but the rename of a folder locks keys like these together with others:
+    /// these may be locked before smaller ones.
+    pub(super) async fn lock_changed(
         &self,
         source: &ReadContext,
-        names: (&str, &str),
+        (from, to): (&str, &str),
     ) -> BTreeMap<ObjectId, KeyLock> {
-        let (mut held, folders) = (BTreeMap::new(), self.changed_folders(source, names));
-        let keys = folders.iter().flatten();
+        let below = self.attributes.changed_below(source.origin.id(), from);
+        let keys = renamed(source, below, (from, to));
+        let (mut held, keys) = (BTreeMap::new(), keys.iter().flatten());
         self.path.lock_more(&mut held, keys).await;
         held
     }
@@ -28,7 +31,8 @@ impl Drafts {
         source: &Arc<ReadContext>,
         names: (&str, &str),
     ) {
-        for [old, new] in self.changed_folders(source, names) {
+        let below = self.attributes.folders_below(source.origin.id(), names.0);
+        for [old, new] in renamed(source, below, names) {
             let Some(change) = self.attributes.get(&old) else {
                 continue;
             };
@@ -38,18 +42,17 @@ impl Drafts {
         }
         self.write_changes_out().await;
     }
+}
 
-    /// Returns the folders whose changes wait, under the old and the new name.
-    fn changed_folders(
-        &self,
-        source: &ReadContext,
-        (from, to): (&str, &str),
-    ) -> Vec<[ObjectId; 2]> {
-        let below = self.attributes.folders_below(source.origin.id(), from);
-        let renamed = |old: ObjectKey| {
-            let new = ObjectKey::new(&old.as_str().replacen(from, to, 1)).ok()?;
-            Some([source.object(&old), source.object(&new)])
-        };
-        below.into_iter().filter_map(renamed).collect()
-    }
+/// Returns keys with their new ones.
+fn renamed(
+    source: &ReadContext,
+    below: Vec<ObjectKey>,
+    (from, to): (&str, &str),
+) -> Vec<[ObjectId; 2]> {
+    let renamed = |old: ObjectKey| {
+        let new = ObjectKey::new(&old.as_str().replacen(from, to, 1)).ok()?;
+        Some([source.object(&old), source.object(&new)])
+    };
+    below.into_iter().filter_map(renamed).collect()
 }

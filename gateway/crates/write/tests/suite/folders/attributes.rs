@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_engine::names::NameKind;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::Attributes;
@@ -89,4 +90,57 @@ async fn a_marker_that_is_just_put_is_renamed_with_its_folder() {
     assert_eq!(desk.bucket().writes(), ["put"]);
     rename(&desk).await;
     has_moved(&desk).await;
+}
+
+/// Returns a desk with a folder, and a change that waits for the file in it.
+async fn with_a_changed_file() -> Desk {
+    let desk = Desk::plain();
+    desk.bucket().put("old/", "");
+    desk.bucket().put("old/file", "bytes");
+    let key = "old/file";
+    let found = desk.world.engine.look_up(source(&desk), key, true).await;
+    let NameKind::File(facts) = found.expect("an answer").entry else {
+        panic!("no file");
+    };
+    let attributes = Attributes {
+        mode: Some(0o100_600),
+        ..Attributes::default()
+    };
+    let (file, key) = ((&facts, attributes), valid(key));
+    let changed = desk.writers.change_attributes(source(&desk), &key, file);
+    changed.await.expect("changed");
+    desk
+}
+
+/// The change of a file is due after the folder was listed: it goes with the copy, and the file is as it was listed.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_due_during_a_rename_goes_with_the_copy() {
+    let desk = with_a_changed_file().await;
+    let late = |seconds| [Fault::Latency(secs(seconds))];
+    // The folder of the new name, and the one of the old.
+    for _ in 0..2 {
+        desk.bucket().fail_next(late(1));
+    }
+    desk.bucket().fail_from("copy", late(3), []);
+    pass(Duration::from_millis(500)).await;
+    rename(&desk).await;
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), ["new/", "new/file"]);
+    let (file, _) = desk.bucket().object("new/file").expect("there");
+    assert_eq!(Attributes::of(&file.headers).mode, Some(0o100_600));
+    assert_eq!(desk.bucket().count("copy"), 2, "one an object");
+}
+
+/// The change is on its way when another program replaces the file: it is dropped, and the rename takes what is there.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_comes_too_late_fails_no_rename() {
+    let desk = with_a_changed_file().await;
+    desk.bucket().fail_from("copy", [Fault::Latency(LATE)], []);
+    pass(QUIET).await;
+    assert_eq!(desk.bucket().writes(), ["copy"]);
+    desk.bucket().put("old/file", "of another program");
+    rename(&desk).await;
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), ["new/", "new/file"]);
+    assert_eq!(desk.object("new/file"), Some("of another program".into()));
 }

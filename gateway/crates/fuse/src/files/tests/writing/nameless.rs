@@ -51,7 +51,7 @@ async fn a_file_that_is_removed_or_replaced_lives_on() {
         };
         let (attr, _) = world.files.setattr(ino, set).await.expect("it has a draft");
         assert_eq!((attr.nlink, attr.size), (0, 4));
-        assert_eq!(world.files.fsync(handle).await, Ok(()));
+        assert_eq!(world.files.fsync(ino, handle).await, Ok(()));
         world.done(handle).await;
         assert_eq!(world.text(reader).await, "writ", "until the last close");
         // Another file of the name has nothing to do with it.

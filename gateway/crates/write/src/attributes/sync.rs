@@ -1,0 +1,46 @@
+//! fsync(2) of changed attributes and of folders.
+
+use std::sync::Arc;
+
+use super::AttributeChanges;
+use crate::{WriteError, Writers};
+use tidegate_engine::ReadContext;
+use tidegate_plan::ObjectKey;
+
+impl AttributeChanges {
+    /// Makes the changes that wait durable.
+    async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
+        // Without any there may be no file, and a record that one has gone may be lost: it is sent once more then.
+        match self.len() {
+            0 => Ok(()),
+            _ => Ok(self.log.sync(self.all()).await?),
+        }
+    }
+}
+
+impl Writers {
+    /// Makes the attributes of an object durable that are changed and not in the bucket yet.
+    ///
+    /// # Errors
+    /// Those of the spool's disk.
+    pub async fn sync_attributes(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+    ) -> Result<(), WriteError> {
+        match self.0.attributes.get(&source.object(key)) {
+            Some(_) => self.0.attributes.sync().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the names in a folder durable, whose prefix ends in `/` or is empty, and its attributes: those that are not
+    /// in the bucket yet. All but new folders are there, or in the spool, once the call that changed them has returned.
+    ///
+    /// # Errors
+    /// The bucket's for a new folder that it has refused, once; those of the spool's disk.
+    pub async fn sync_folder(&self, source: &ReadContext, prefix: &str) -> Result<(), WriteError> {
+        self.0.markers.sent(source.origin.id(), prefix).await?;
+        self.0.attributes.sync().await
+    }
+}

@@ -1,0 +1,86 @@
+//! The deletions of a folder's objects under its old name.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use futures_util::{StreamExt as _, stream};
+
+use super::{CopiedFolder, CopyOutcome, Item, MovedObject};
+use crate::change::delete_object;
+use crate::locks::publish_hold::PublishHold;
+use crate::{Drafts, MAX_DRAFT_STREAMS};
+use tidegate_engine::ReadContext;
+use tidegate_plan::{Version, folder};
+use tidegate_telemetry::progress::ProgressLines;
+
+impl Drafts {
+    /// Deletes the objects under their old keys, and moves the handles to the new ones.
+    pub(super) async fn delete_sources(
+        &self,
+        source: &ReadContext,
+        items: &[Item],
+        holds: &[PublishHold],
+        outcomes: &[CopyOutcome],
+    ) -> CopiedFolder {
+        let mut lines = ProgressLines::begin(Instant::now());
+        let deletions = (0..items.len()).map(|number| async move {
+            (
+                number,
+                delete_object(self, source, &items[number].old).await,
+            )
+        });
+        let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
+        let mut copied = CopiedFolder {
+            moved: Vec::new(),
+            left: None,
+        };
+        while let Some((number, deleted)) = deletions.next().await {
+            let item = &items[number];
+            self.folders.note_progress();
+            if lines.is_due(Instant::now()) {
+                let (deleted, of, key) = (copied.moved.len(), items.len(), item.old.key.as_str());
+                tracing::info!(
+                    deleted,
+                    of,
+                    key,
+                    "still deleting a renamed folder's old objects"
+                );
+            }
+            if let Err(error) = deleted {
+                copied.left.get_or_insert(error);
+                continue;
+            }
+            let made = outcomes.iter().find(|(item, _)| *item == number);
+            let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
+            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
+            if let (Some(hold), Some(etag)) = (hold, etag) {
+                let base = hold.writing.state().base.clone();
+                let version = base.map_or_else(
+                    || item.version.clone(),
+                    |base| Version::clone(&base.version),
+                );
+                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
+            }
+            copied.moved.push(MovedObject {
+                from: item.old.key.clone(),
+                to: item.new.key.clone(),
+                etag: item.version.etag.clone(),
+            });
+        }
+        copied
+    }
+
+    /// Forgets the folder and its subfolders under the old name.
+    pub(super) fn forget_folders(&self, items: &[Item], from: &str) {
+        let mut gone = BTreeSet::new();
+        for item in items {
+            let folders = folder::folders_of(item.old.key.as_str());
+            let folders = folders.filter(|folder| folder.starts_with(from));
+            gone.extend(folders.map(|folder| (item.old.origin, folder)));
+        }
+        for (origin, folder) in gone {
+            self.core
+                .folder_removed(origin, folder.trim_end_matches('/'));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The durable record of a folder's rename: a file beside the spool, from before the first copy until the rename has
+//! ended. A process that finds one goes on with the rename (`resume`).
+//!
+//! The file is one frame of `attributes::log`. It is replaced as a whole, and its name is synced each time, so that a
+//! power cut leaves an old or a new record, and none of a rename that was answered.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::WriteError;
+use crate::attributes::log;
+use serde::{Deserialize, Serialize};
+use tidegate_engine::{Core, ReadContext, table_log};
+use tidegate_origin::Listed;
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+
+/// The beginning of the file's name. Its number is the version of the format.
+const FILE_NAME: &str = "rename-1-";
+
+/// A rename that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RenameRecord {
+    origin: u64,
+    pub(super) from: String,
+    pub(super) to: String,
+    /// The objects under the old name.
+    objects: Vec<RecordedObject>,
+    /// Whether an empty folder is replaced that has a marker.
+    pub(super) replaces: bool,
+    /// Whether every copy was answered: nothing but deletions is left.
+    pub(super) is_copied: bool,
+}
+
+/// An object as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct RecordedObject {
+    /// Its key without the folder's.
+    rest: String,
+    size: u64,
+    /// Some stores list none.
+    etag: Option<String>,
+    /// Milliseconds since 1970.
+    modified: Option<u64>,
+}
+
+impl RecordedObject {
+    fn of(listed: &Listed, folder: &str) -> Self {
+        Self {
+            rest: listed.key[folder.len()..].to_owned(),
+            size: listed.size,
+            etag: listed.etag.as_ref().map(|etag| etag.as_str().to_owned()),
+            modified: listed.last_modified.map(|time| time.0),
+        }
+    }
+}
+
+impl RenameRecord {
+    pub(super) fn new(
+        origin: OriginId,
+        (from, to): (&str, &str),
+        found: &[Listed],
+        replaces: bool,
+    ) -> Self {
+        let objects = found.iter().map(|listed| RecordedObject::of(listed, from));
+        Self {
+            origin: origin.0,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            objects: objects.collect(),
+            replaces,
+            is_copied: false,
+        }
+    }
+
+    /// Returns the bucket.
+    pub(super) fn origin(&self) -> OriginId {
+        OriginId(self.origin)
+    }
+
+    /// Returns the number of its objects.
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns all keys, under the old and the new name.
+    pub(super) fn keys(&self, source: &ReadContext) -> Vec<ObjectId> {
+        let rests = self.objects.iter().map(|object| &object.rest);
+        let keys =
+            rests.flat_map(|rest| [&self.from, &self.to].map(|folder| format!("{folder}{rest}")));
+        let keys = keys.filter_map(|key| ObjectKey::new(&key).ok());
+        keys.map(|key| source.object(&key)).collect()
+    }
+
+    /// Returns whether these are exactly its objects, as they were.
+    pub(super) fn is_of(&self, found: &[Listed]) -> bool {
+        let names = (&*self.from, &*self.to);
+        let now = Self::new(self.origin(), names, found, self.replaces);
+        now.objects == self.objects
+    }
+
+    /// Returns those of the listed objects that are its own, as they were.
+    pub(super) fn own(&self, found: Vec<Listed>) -> Vec<Listed> {
+        let recorded: HashSet<_> = self.objects.iter().collect();
+        let is_own = |listed: &Listed| recorded.contains(&RecordedObject::of(listed, &self.from));
+        found.into_iter().filter(is_own).collect()
+    }
+}
+
+/// A record in its file. If it is dropped before its end, it is removed all the same, for nothing keeps writers out any
+/// more; unless the process ends, whose successor goes on.
+#[derive(Debug)]
+pub(super) struct RecordedRename {
+    directory: PathBuf,
+    name: String,
+    pub(super) record: RenameRecord,
+    core: Arc<Core>,
+    has_ended: bool,
+}
+
+impl RecordedRename {
+    /// Makes a record durable.
+    pub(super) async fn begin(
+        directory: &Path,
+        record: RenameRecord,
+        core: &Arc<Core>,
+    ) -> Result<Self, WriteError> {
+        let name = format!("{FILE_NAME}{:016x}", crate::random());
+        let recorded = Self::found(directory, name, record, core);
+        recorded.store().await?;
+        Ok(recorded)
+    }
+
+    fn found(directory: &Path, name: String, record: RenameRecord, core: &Arc<Core>) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            name,
+            record,
+            core: core.clone(),
+            has_ended: false,
+        }
+    }
+
+    /// Notes durably that every copy was answered.
+    pub(super) async fn note_copied(&mut self) -> Result<(), WriteError> {
+        self.record.is_copied = true;
+        self.store().await
+    }
+
+    /// Removes the record durably. A failure is logged: the next start then finds a rename of which nothing is left.
+    pub(super) async fn end(mut self) {
+        self.has_ended = true;
+        let (directory, name) = (self.directory.clone(), self.name.clone());
+        let removed = move || {
+            fs::remove_file(directory.join(name))?;
+            sync_names(&directory)
+        };
+        if let Err(error) = blocking(removed).await {
+            tracing::warn!(%error, "cannot remove the record of a renamed folder");
+        }
+    }
+
+    /// Leaves the record to the next process.
+    pub(super) fn leave(mut self) {
+        self.has_ended = true;
+    }
+
+    async fn store(&self) -> Result<(), WriteError> {
+        let (directory, name) = (self.directory.clone(), self.name.clone());
+        let bytes = log::frames(std::slice::from_ref(&self.record));
+        let stored = move || {
+            table_log::replace(&directory, &name, &bytes)?;
+            sync_names(&directory)
+        };
+        Ok(blocking(stored).await?)
+    }
+}
+
+impl Drop for RecordedRename {
+    fn drop(&mut self) {
+        if !self.has_ended && !self.core.stop.is_cancelled() {
+            let _ = fs::remove_file(self.directory.join(&self.name));
+        }
+    }
+}
+
+/// Returns the records that an earlier process left. One that cannot be read stays. Blocks.
+pub(super) fn left_in(directory: &Path, core: &Arc<Core>) -> io::Result<Vec<RecordedRename>> {
+    let mut left = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Some(number) = name.strip_prefix(FILE_NAME) else {
+            continue;
+        };
+        if u64::from_str_radix(number, 16).is_err() {
+            // It was not whole when the process ended, and has replaced nothing.
+            fs::remove_file(directory.join(&name))?;
+            continue;
+        }
+        let bytes = fs::read(directory.join(&name))?;
+        match log::read(&bytes, bytes.len()) {
+            Some((record, _)) => left.push(RecordedRename::found(directory, name, record, core)),
+            None => {
+                tracing::error!(
+                    name,
+                    "the record of a folder's rename cannot be read; it is left as it is"
+                );
+            }
+        }
+    }
+    Ok(left)
+}
+
+fn sync_names(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(io::Error::other("a panic")))
+}

@@ -1,0 +1,347 @@
+//! Renames of folders that an earlier process has not ended.
+//!
+//! Its copies are told from what other programs have put there by their tags, or by their length and headers. As long
+//! as not every copy is known to be there, the rename goes on if nothing else has changed in either folder; otherwise
+//! its copies are removed. Once every copy is there, the old objects go that are as they were and have one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+
+use super::record::{RecordedRename, RenameRecord, left_in};
+use super::{AnsweredCopy, CopyOutcome, Item, list, map_deleted};
+use crate::locks::folder_locks::FolderLock;
+use crate::locks::key_locks::KeyLock;
+use crate::publish::complete::alike;
+use crate::publish::queue::RETRY_PAUSE;
+use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
+use tidegate_engine::names::HiddenFolder;
+use tidegate_engine::{Error, ReadContext, Scope};
+use tidegate_origin::Listed;
+use tidegate_plan::{ETag, ObjectId, ObjectKey};
+
+/// The locks of a rename that is resumed, from the start of the process until it has ended.
+struct ResumeLocks {
+    _folders: FolderLock,
+    keys: BTreeMap<ObjectId, KeyLock>,
+}
+
+/// An object under the new key of another one.
+enum FoundCopy {
+    /// It has the other one's bytes.
+    Same(ETag),
+    /// It was copied from it; the tag does not tell whether its bytes are the same.
+    Alike(ETag),
+    /// Another program's.
+    Foreign,
+}
+
+impl Writers {
+    /// Goes on with the renames that an earlier process left. Their folders are locked when this returns, and one of each
+    /// is hidden, so that readers of names see the other one whole. Blocks.
+    pub(crate) fn resume_renames(&self, sources: &[Arc<ReadContext>]) {
+        let inner = &self.0;
+        let left = left_in(&inner.settings.spool, &inner.core).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot read which folders were being renamed");
+            Vec::new()
+        });
+        for recorded in left {
+            let record = &recorded.record;
+            let (from, to, objects) = (record.from.clone(), record.to.clone(), record.len());
+            let mut same = sources.iter();
+            let source = same.find(|source| source.origin.id() == record.origin());
+            let lock = source.and_then(|source| {
+                let lock = self.lock_folders(source, [&from, &to]);
+                lock.now_or_never()
+            });
+            let (Some(source), Some(folders)) = (source, lock) else {
+                tracing::error!(
+                    from,
+                    to,
+                    "the rename of a folder belongs to no bucket that may be written to; it is left half way"
+                );
+                recorded.leave();
+                continue;
+            };
+            tracing::info!(from, to, objects, "going on with the rename of a folder");
+            let hides = if record.is_copied { &from } else { &to };
+            let hidden = inner.core.hide_folder(record.origin(), hides, false);
+            let (inner, source) = (inner.clone(), source.clone());
+            self.0.core.spawn(async move {
+                inner
+                    .finish_rename(&source, recorded, hidden, folders)
+                    .await;
+            });
+        }
+    }
+}
+
+impl Drafts {
+    /// Tries to end a rename until that is done, the bucket refuses it, or the process ends.
+    async fn finish_rename(
+        self: Arc<Self>,
+        source: &Arc<ReadContext>,
+        mut recorded: RecordedRename,
+        mut hidden: HiddenFolder,
+        folders: FolderLock,
+    ) {
+        let (from, to) = (recorded.record.from.clone(), recorded.record.to.clone());
+        let stop = self.core.stop.clone();
+        let mut locks = ResumeLocks {
+            keys: self.lock_changed(source, (&from, &to)).await,
+            _folders: folders,
+        };
+        let keys = recorded.record.keys(source);
+        self.path.lock_more(&mut locks.keys, &keys).await;
+        for failures in 0.. {
+            let resumed = tokio::select! {
+                resumed = self.resume(source, &mut recorded, &mut hidden) => resumed,
+                () = stop.cancelled() => return,
+            };
+            match resumed {
+                Ok(0) => tracing::info!(
+                    from,
+                    to,
+                    "a folder is renamed that an earlier process began to rename"
+                ),
+                Ok(left) => {
+                    tracing::warn!(
+                        left,
+                        from,
+                        to,
+                        "a folder is renamed; what other programs have changed is left under its old name"
+                    );
+                }
+                Err(error) if may_pass(&error) => {
+                    let pause = RETRY_PAUSE.pause(failures, 1.0);
+                    tracing::warn!(%error, ?pause, from, to, "a folder is not renamed yet");
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => continue,
+                        () = stop.cancelled() => return,
+                    }
+                }
+                Err(error) if recorded.record.is_copied => {
+                    tracing::error!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
+                }
+                Err(error) => {
+                    tracing::error!(%error, from, to, "a folder was not renamed; its copies are removed");
+                    if let Err(error) = self.undo(source, &recorded).await {
+                        tracing::error!(%error, to, "copies of a folder that was not renamed may be left");
+                    }
+                }
+            }
+            break;
+        }
+        recorded.end().await;
+        drop((hidden, locks));
+        self.tell_renamed(source, &[&from, &to]).await;
+    }
+
+    /// Makes the copies that are missing, and deletes the old objects. Returns how many objects stay under the old name.
+    async fn resume(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        recorded: &mut RecordedRename,
+        hidden: &mut HiddenFolder,
+    ) -> Result<usize, WriteError> {
+        let (from, to) = (recorded.record.from.clone(), recorded.record.to.clone());
+        if !recorded.record.is_copied {
+            self.resume_copies(source, recorded).await?;
+            recorded.note_copied().await?;
+        }
+        let (found, there) = both(source, (&from, &to)).await?;
+        let all = found.len();
+        let mut own = recorded.record.own(found);
+        own.retain(|listed| there.contains_key(&new_key(listed, (&from, &to))));
+        let mut items = self.own_items(source, &recorded.record, &own).await?;
+        let mut outcomes = Vec::new();
+        for (number, item) in items.iter_mut().enumerate() {
+            // Whether the copy has it already is unknown: it is sent once more under the new key.
+            item.waiting = None;
+            item.is_at_hand = false;
+            let copy = there.get(item.new.key.as_str());
+            let copy = copy.filter(|copy| copy.size == item.version.size);
+            if let Some(etag) = copy.and_then(|copy| copy.etag.clone()) {
+                outcomes.push((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
+            }
+        }
+        self.note_copies(source, &items, &outcomes).await;
+        self.move_folder_changes(source, (&from, &to)).await;
+        hidden.hide_instead(&from);
+        self.tell_renamed(source, &[&from, &to]).await;
+        let copied = self.delete_sources(source, &items, &[], &outcomes).await;
+        if let Some(error) = copied.left {
+            return Err(error);
+        }
+        self.forget_folders(&items, &from);
+        Ok(all - items.len())
+    }
+
+    /// Makes the copies that are missing, or may have other bytes.
+    ///
+    /// # Errors
+    /// [`WriteError::Changed`] if another program has changed one of both folders; that of the first failed copy.
+    async fn resume_copies(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        recorded: &RecordedRename,
+    ) -> Result<(), WriteError> {
+        let record = &recorded.record;
+        let names = (&*record.from, &*record.to);
+        let (found, there) = both(source, names).await?;
+        if !record.is_of(&found) {
+            return Err(WriteError::Changed);
+        }
+        let mut items = self.own_items(source, record, &found).await?;
+        let new: HashSet<_> = items.iter().map(|item| item.new.key.as_str()).collect();
+        let is_replaced = |key: &String| record.replaces && key == names.1;
+        if !there
+            .keys()
+            .all(|key| new.contains(key.as_str()) || is_replaced(key))
+        {
+            return Err(WriteError::Changed);
+        }
+        for (number, copy) in self.found_copies(source, &items, &there).await? {
+            match copy {
+                FoundCopy::Same(etag) => items[number].copied = Some(etag),
+                FoundCopy::Alike(_) => {}
+                FoundCopy::Foreign => return Err(WriteError::Changed),
+            }
+        }
+        let (_, copied) = self.copy_all(source, names.0, &items, &found).await;
+        copied
+    }
+
+    /// Removes the copies of a rename that does not go on.
+    async fn undo(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        recorded: &RecordedRename,
+    ) -> Result<(), WriteError> {
+        let record = &recorded.record;
+        let names = (&*record.from, &*record.to);
+        let (found, there) = both(source, names).await?;
+        let own = record.own(found);
+        let items = self.own_items(source, record, &own).await?;
+        let mut outcomes: Vec<CopyOutcome> = Vec::new();
+        for (number, copy) in self.found_copies(source, &items, &there).await? {
+            if let FoundCopy::Same(etag) | FoundCopy::Alike(etag) = copy {
+                outcomes.push((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
+            }
+        }
+        self.delete_copies(source, &items, &outcomes).await;
+        self.core.forget_name(source.origin.id(), names.1);
+        Ok(())
+    }
+
+    /// Pairs objects that are as they were with their new keys.
+    async fn own_items(
+        &self,
+        source: &ReadContext,
+        record: &RenameRecord,
+        own: &[Listed],
+    ) -> Result<Vec<Item>, WriteError> {
+        let names = (&*record.from, &*record.to);
+        let marker = ObjectKey::new(names.1).ok().filter(|_| record.replaces);
+        let marker = marker.map(|key| source.object(&key));
+        let items = self.items(source, names, own, &marker, &[]).await?;
+        items.ok_or(WriteError::KeyRefused)
+    }
+
+    /// Tells what is under the new keys of objects. The marker that replaces another one is copied once more.
+    async fn found_copies(
+        &self,
+        source: &ReadContext,
+        items: &[Item],
+        there: &BTreeMap<String, Listed>,
+    ) -> Result<Vec<(usize, FoundCopy)>, WriteError> {
+        let looks = (0..items.len()).map(|number| async move {
+            let item = &items[number];
+            let Some(copy) = there.get(item.new.key.as_str()).filter(|_| !item.replaces) else {
+                return Ok(None);
+            };
+            Ok::<_, WriteError>(Some((number, look_at(source, item, copy).await?)))
+        });
+        let mut looks = stream::iter(looks).buffer_unordered(MAX_DRAFT_STREAMS);
+        let mut found = Vec::new();
+        while let Some(looked) = looks.next().await {
+            found.extend(looked?);
+        }
+        Ok(found)
+    }
+
+    /// Tells the mounts of the process that the names in folders are others now.
+    async fn tell_renamed(&self, source: &ReadContext, folders: &[&str]) {
+        for origin in self.core.identities_of(source.origin.id()) {
+            for folder in folders {
+                let scope = Scope::Prefix((*folder).into());
+                self.core.report_purge(origin, &scope).await;
+            }
+        }
+    }
+}
+
+/// Returns what the store has under the new key of an object.
+async fn look_at(
+    source: &ReadContext,
+    item: &Item,
+    copy: &Listed,
+) -> Result<FoundCopy, WriteError> {
+    let (Some(etag), true) = (&copy.etag, copy.size == item.version.size) else {
+        return Ok(FoundCopy::Foreign);
+    };
+    if item.waiting.is_none() && *etag == item.version.etag {
+        return Ok(FoundCopy::Same(etag.clone()));
+    }
+    let origin = &source.origin;
+    let copy = origin.head(&item.new.key).await.map_err(map_deleted)?;
+    let mut old = origin.head(&item.old.key).await.map_err(map_deleted)?;
+    let is_plain = alike(&old.headers, &copy.headers);
+    if let Some(change) = &item.waiting {
+        change.attributes.store(&mut old.headers);
+    }
+    Ok(match is_plain || alike(&old.headers, &copy.headers) {
+        true => FoundCopy::Alike(copy.etag),
+        false => FoundCopy::Foreign,
+    })
+}
+
+/// Lists both folders, the second one with the tags of its objects.
+async fn both(
+    source: &ReadContext,
+    (from, to): (&str, &str),
+) -> Result<(Vec<Listed>, BTreeMap<String, Listed>), WriteError> {
+    let found = list(source, from, usize::MAX).await?.unwrap_or_default();
+    let there = list(source, to, usize::MAX).await?.unwrap_or_default();
+    let tagged = there.into_iter().map(|listed| tagged(source, listed));
+    let mut tagged = stream::iter(tagged).buffer_unordered(MAX_DRAFT_STREAMS);
+    let mut there = BTreeMap::new();
+    while let Some(listed) = tagged.next().await {
+        let listed = listed?;
+        there.insert(listed.key.clone(), listed);
+    }
+    Ok((found, there))
+}
+
+/// Asks for the tag of an object if the store has not listed it.
+async fn tagged(source: &ReadContext, listed: Listed) -> Result<Listed, WriteError> {
+    let key = match (&listed.etag, ObjectKey::new(&listed.key)) {
+        (None, Ok(key)) => key,
+        _ => return Ok(listed),
+    };
+    let version = source.origin.head(&key).await.map_err(map_deleted)?;
+    Ok(Listed {
+        etag: Some(version.etag),
+        ..listed
+    })
+}
+
+fn new_key(listed: &Listed, (from, to): (&str, &str)) -> String {
+    format!("{to}{}", &listed.key[from.len()..])
+}
+
+/// Returns whether a rename may succeed later. What the bucket forbids ends it, as it does where a program waits for it.
+fn may_pass(error: &WriteError) -> bool {
+    error.is_passing() && *error != WriteError::Origin(Error::Forbidden)
+}
