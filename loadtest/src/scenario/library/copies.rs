@@ -72,7 +72,7 @@ async fn large(context: &Context, cloud: &Cloud, len: u64, report: &mut Report) 
             if !context.takes_part(way) {
                 continue;
             }
-            context.bucket.put("big", pattern.all().into()).await?;
+            context.bucket.put("big", pattern.all()).await?;
             let origin = context.origin_behind(cloud.addr());
             let Some(desk) = Desk::start(context, way, &origin, report).await? else {
                 continue;
