@@ -386,3 +386,6 @@ fn first_error<E: std::fmt::Display>(all: Vec<Result<(), E>>) -> Result<(), Appl
         .collect::<Result<(), E>>()
         .map_err(not_applied)
 }
+
+#[cfg(test)]
+mod tests;
