@@ -155,10 +155,12 @@ impl Files {
     }
 
     pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
-        let folder = self.folder_node(folder)?;
-        let path = path_of(&folder, &name, Errno::ENOENT)?;
+        let node = self.folder_node(folder)?;
+        // It is no name where the kernel asks for one.
+        path_of(&node, &name, Errno::ENOENT)?;
+        let path = self.shown_path(&(folder, name)).await?;
         let answer = self.resolve(&path).await?;
-        let shown = self.tell(folder.ino, &path, &answer.entry, answer.fresh);
+        let shown = self.tell(node.ino, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
     }
 

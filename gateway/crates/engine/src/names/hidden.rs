@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::{NameKind, NamePage};
-use crate::Core;
+use crate::{Core, Engine, ReadContext};
 use tidegate_plan::OriginId;
 
 /// The folders that are not shown.
@@ -43,6 +43,14 @@ pub struct HiddenFolder {
 impl std::fmt::Debug for HiddenFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.entry.fmt(f)
+    }
+}
+
+impl Engine {
+    /// Returns whether a path, which may be that of an object or of a folder, is hidden by a rename.
+    #[must_use]
+    pub fn is_hidden(&self, source: &ReadContext, path: &str) -> bool {
+        self.core.is_hidden(source.origin.id(), path)
     }
 }
 

@@ -124,7 +124,7 @@ impl Files {
         keep: bool,
     ) -> Result<(), Errno> {
         self.writers()?;
-        let (_, old) = self.path_in(from.0, &from.1)?;
+        let old = self.shown_path(&from).await?;
         let folders = (from.0, to.0);
         match self.bounded(self.resolve(&old)).await?.entry {
             NameKind::Missing => return Err(Errno::ENOENT),

@@ -24,7 +24,18 @@ impl Files {
         Ok((folder, path, lock))
     }
 
-    /// Does the same for several names.
+    /// Returns the path of a name. If its folder's rename is just deleting the old objects, which are hidden, that is the
+    /// path after the rename.
+    pub(crate) async fn shown_path(&self, name: &Name) -> Result<String, Errno> {
+        let folder = self.folder_node(name.0)?;
+        if self.is_writable() && self.engine.is_hidden(&self.source, &folder.key()) {
+            let (_, path, _) = self.use_name(name).await?;
+            return Ok(path);
+        }
+        Ok(self.path_in(name.0, &name.1)?.1)
+    }
+
+    /// Does what [`Files::use_name`] does for several names.
     pub(crate) async fn use_names<const N: usize>(
         &self,
         names: [&Name; N],

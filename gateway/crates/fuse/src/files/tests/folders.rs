@@ -373,3 +373,24 @@ async fn a_long_rename_fails_no_program_that_waits_for_it() {
     let (renamed, ()) = tokio::join!(world.rename_top("new", "old"), begin);
     assert_eq!(renamed, Ok(()));
 }
+
+/// While the old objects are deleted they are hidden. A program in the folder finds its files as soon as they have
+/// their new names.
+#[tokio::test(start_paused = true)]
+async fn a_name_in_a_folder_whose_old_objects_are_deleted_is_found_under_the_new_one() {
+    let world = World::with_a_folder();
+    let (old, a) = (world.walk("old").await.ino.0, world.walk("old/a").await);
+    world.walk("old/e").await;
+    let late = Fault::Latency(Duration::from_secs(5));
+    world.bucket.fail_from("delete", [late], []);
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.bucket.count("copy"), 6);
+        assert_eq!(world.look(old, "a").await.expect("there").ino, a.ino);
+        let moved = world.files.rename(name(old, "e"), name(old, "f"), false);
+        assert_eq!(moved.await, Ok(()));
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), begin);
+    assert_eq!(renamed, Ok(()));
+    assert_eq!(world.stored_text("p/new/f"), "e");
+}

@@ -135,7 +135,7 @@ impl Drafts {
         }
         recorded.end().await;
         drop((hidden, locks));
-        self.tell_renamed(source, &[&from, &to]).await;
+        self.tell_renamed(source, [&from, &to]);
     }
 
     /// Makes the copies that are missing, and deletes the old objects. Returns how many objects stay under the old name.
@@ -169,7 +169,7 @@ impl Drafts {
         self.note_copies(source, &items, &outcomes).await;
         self.move_folder_changes(source, (&from, &to)).await;
         hidden.hide_instead(&from);
-        self.tell_renamed(source, &[&from, &to]).await;
+        self.tell_renamed(source, [&from, &to]);
         let copied = self.delete_sources(source, &items, &[], &outcomes).await;
         if let Some(error) = copied.left {
             return Err(error);
@@ -271,14 +271,18 @@ impl Drafts {
         Ok(found)
     }
 
-    /// Tells the mounts of the process that the names in folders are others now.
-    async fn tell_renamed(&self, source: &ReadContext, folders: &[&str]) {
-        for origin in self.core.identities_of(source.origin.id()) {
-            for folder in folders {
-                let scope = Scope::Prefix((*folder).into());
-                self.core.report_purge(origin, &scope).await;
+    /// Tells the mounts of the process that the names in folders are others now. Does not wait for their kernels: one may
+    /// hold a folder in which a program waits for the rename.
+    fn tell_renamed(&self, source: &ReadContext, folders: [&str; 2]) {
+        let (core, origin) = (self.core.clone(), source.origin.id());
+        let scopes = folders.map(|folder| Scope::Prefix(folder.into()));
+        self.core.spawn(async move {
+            for origin in core.identities_of(origin) {
+                for scope in &scopes {
+                    core.report_purge(origin, scope).await;
+                }
             }
-        }
+        });
     }
 }
 
