@@ -11,6 +11,7 @@ use super::chart::shares;
 use super::{Page, format, with_code};
 use crate::Console;
 use crate::access::Admitted;
+use crate::api::ApiError;
 use crate::api::objects::{Folder, FolderQuery, collect};
 use crate::gateway::RouteInfo;
 use crate::section::Section;
@@ -71,17 +72,7 @@ pub(crate) async fn page(
     let folder = match collect(&console, asked).await {
         Ok(folder) => folder,
         Err(error) => {
-            let words = html! {
-                div.message.error role="alert" { p { (with_code(&error.error)) } }
-                (route_list(&routes))
-            };
-            let page = Page {
-                path: PATH,
-                title: "It did not work",
-                live: None,
-                content: words,
-            };
-            return page.render(&console, &admitted);
+            return failed(&console, &admitted, &error, &routes);
         }
     };
     let csrf = admitted.session().map(OwnSession::csrf);
@@ -102,6 +93,25 @@ pub(crate) async fn page(
         },
     };
     page.render(&console, &admitted)
+}
+
+/// Returns the page of a folder that cannot be shown, with the routes to go on from.
+fn failed(
+    console: &Console,
+    admitted: &Admitted,
+    error: &ApiError,
+    routes: &[RouteInfo],
+) -> Response {
+    let page = Page {
+        path: PATH,
+        title: "It did not work",
+        live: None,
+        content: html! {
+            div.message.error role="alert" { p { (with_code(&error.error)) } }
+            (route_list(routes))
+        },
+    };
+    page.render(console, admitted)
 }
 
 /// Renders the live part: the orders to fetch objects that are under way, and the last one that is over.
