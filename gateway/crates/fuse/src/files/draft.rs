@@ -306,8 +306,10 @@ impl Files {
         writer: &Writer,
         work: impl Future<Output = Result<T, WriteError>>,
     ) -> Result<T, Errno> {
+        // By reference: the work is large, and begins on the small stack of a kernel's thread.
+        let mut work = std::pin::pin!(work);
         let work = async {
-            let done = work.await;
+            let done = work.as_mut().await;
             done.map_err(|error| errno::written(&error, writer.key().as_str()))
         };
         self.while_moving(writer.progress(), work).await

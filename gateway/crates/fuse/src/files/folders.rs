@@ -29,7 +29,8 @@ impl Files {
     pub(crate) async fn shown_path(&self, name: &Name) -> Result<String, Errno> {
         let folder = self.folder_node(name.0)?;
         if self.is_writable() && self.engine.is_hidden(&self.source, &folder.key()) {
-            let (_, path, _) = self.use_name(name).await?;
+            // Boxed: look-ups begin on the small stacks of the kernel's threads, and most do not come here.
+            let (_, path, _) = Box::pin(self.use_name(name)).await?;
             return Ok(path);
         }
         Ok(self.path_in(name.0, &name.1)?.1)
