@@ -60,8 +60,9 @@ impl Adapter {
         let work = async move {
             let done = match span {
                 None => work.await,
-                // Boxed, so that a request that is not traced does not carry its state.
-                Some(span) => Box::pin(traced(*span, work)).await,
+                // Boxed, so that a request that is not traced does not carry its state; and the work by itself, for each
+                // step that hands it on would have room for it on the small stack of the kernel's thread.
+                Some(span) => Box::pin(traced(*span, Box::pin(work))).await,
             };
             files.metrics.done(operation, done.is_err());
             done
