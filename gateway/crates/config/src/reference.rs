@@ -7,8 +7,9 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::schema::{self, present};
+use super::section::profile::value;
 use super::written::live::is_live;
-use tidegate_plan::{ByteSize, Period, Profile};
+use tidegate_plan::Profile;
 
 const TOML_HEAD: &str = "\
 # Every key of tidegate.toml with its default. Copy what you want to change.
@@ -46,6 +47,19 @@ larger than `cache.budget` is cut to it with a warning; it is an error where bot
 | profile | read_ahead | streams | ttl | stale_while_revalidate | stale_if_error | negative_ttl | list_pages | disk | bulk |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
+
+/// The keys in the table of built-in profiles.
+const PROFILE_COLUMNS: [&str; 9] = [
+    "read_ahead",
+    "streams",
+    "ttl",
+    "stale_while_revalidate",
+    "stale_if_error",
+    "negative_ttl",
+    "list_pages",
+    "disk",
+    "bulk",
+];
 
 /// One section, with its header in the file.
 struct Section<'s> {
@@ -176,21 +190,12 @@ fn effect_of_changes(section: &Section<'_>) -> String {
 
 fn built_in(text: &mut String, name: &str) {
     let profile = Profile::built_in(name).expect("it is one of the names");
-    let disk = profile.disk.name();
-    append(
-        text,
-        format_args!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {disk} | {} |\n",
-            ByteSize(profile.read_ahead),
-            profile.streams,
-            Period(profile.ttl),
-            Period(profile.stale_while_revalidate),
-            Period(profile.stale_if_error),
-            Period(profile.negative_ttl),
-            profile.list_pages,
-            profile.bulk,
-        ),
-    );
+    append(text, format_args!("| {name} |"));
+    for key in PROFILE_COLUMNS {
+        let value = value(&profile, key).expect("a key of profiles");
+        append(text, format_args!(" {value} |"));
+    }
+    text.push('\n');
 }
 
 fn append(text: &mut String, what: std::fmt::Arguments<'_>) {

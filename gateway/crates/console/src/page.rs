@@ -171,14 +171,18 @@ fn message_box(message: &Message) -> Markup {
     }
 }
 
-/// Returns a page that says why there is no other one.
+/// Returns a page that says why there is no other one, with ways to go on.
 pub(crate) fn failure(
     console: &Console,
     admitted: &Admitted,
     path: &str,
     error: &ApiError,
+    ways: &Markup,
 ) -> Response {
-    let content = html! { div.message.error role="alert" { p { (with_code(&error.error)) } } };
+    let content = html! {
+        div.message.error role="alert" { p { (with_code(&error.error)) } }
+        (ways)
+    };
     let page = Page {
         path,
         title: "It did not work",
@@ -186,6 +190,39 @@ pub(crate) fn failure(
         content,
     };
     page.render(console, admitted)
+}
+
+/// A question before an order is carried out: a page of its own, which needs no script.
+pub(crate) struct Question<'a> {
+    /// The path of the section, which takes the answer.
+    pub(crate) path: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) words: &'a Markup,
+    /// The fields and buttons of the answer.
+    pub(crate) fields: &'a Markup,
+    /// The address that leads back without an answer.
+    pub(crate) leave: &'a str,
+}
+
+impl Question<'_> {
+    pub(crate) fn ask(&self, console: &Console, admitted: &Admitted) -> Response {
+        let csrf = admitted.session().map(OwnSession::csrf);
+        let content = html! {
+            (self.words)
+            form.inline method="post" action=(self.path) {
+                (csrf_field(&csrf.unwrap_or_default()))
+                (self.fields)
+                a.button href=(self.leave) { "Leave it" }
+            }
+        };
+        let page = Page {
+            path: self.path,
+            title: self.title,
+            live: None,
+            content,
+        };
+        page.render(console, admitted)
+    }
 }
 
 /// Checks that a form is of the session that sends it.

@@ -155,12 +155,9 @@ impl Files {
     }
 
     pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
-        let node = self.folder_node(folder)?;
-        // It is no name where the kernel asks for one.
-        path_of(&node, &name, Errno::ENOENT)?;
-        let path = self.shown_path(&(folder, name)).await?;
+        let path = self.shown_path(&(folder, name), Errno::ENOENT).await?;
         let answer = self.resolve(&path).await?;
-        let shown = self.tell(node.ino, &path, &answer.entry, answer.fresh);
+        let shown = self.tell(folder, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
     }
 

@@ -91,6 +91,16 @@ pub struct Measurements {
     pub cache: CacheSizes,
 }
 
+impl Measurements {
+    /// Returns the network to the origin of this name.
+    #[must_use]
+    pub fn network(&self, origin: &str) -> Option<&MeasuredNetwork> {
+        self.networks
+            .iter()
+            .find(|network| network.origin == origin)
+    }
+}
+
 /// The part of `[cache]` that the judgement uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSizes {
@@ -248,12 +258,8 @@ pub struct RecommendedProfile {
 /// Judges the measurements.
 #[must_use]
 pub fn judge(measured: &Measurements) -> Diagnosis {
-    let network = |origin: &MeasuredOrigin| {
-        let mut networks = measured.networks.iter();
-        networks.find(|network| network.origin == origin.name)
-    };
     let verdict = |origin: &MeasuredOrigin| OriginVerdict {
-        network: network(origin).cloned(),
+        network: measured.network(&origin.name).cloned(),
         streams: origin.streams(),
         disks: helps(measured, origin),
         origin: origin.clone(),

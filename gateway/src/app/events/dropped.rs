@@ -63,7 +63,7 @@ struct Written {
     reported: u64,
 }
 
-/// What came of a run.
+/// The counts of a run, and its oldest answer.
 #[derive(Debug, Default)]
 struct Seen {
     reads: u64,

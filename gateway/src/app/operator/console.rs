@@ -234,8 +234,7 @@ fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
 fn verdict(config: &Config, report: &doctor::Report, suggestions: Vec<Suggestion>) -> Verdict {
     let measured = &report.measurements;
     let interface = |origin: &str| {
-        let mut networks = measured.networks.iter();
-        let network = networks.find(|network| network.origin == origin);
+        let network = measured.network(origin);
         network.map_or("", |network| &network.interface)
     };
     let words = |stage: &Stage| match stage {

@@ -8,10 +8,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::chart::shares;
-use super::{Page, format, with_code};
+use super::{Page, failure, format, with_code};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::ApiError;
 use crate::api::objects::{Folder, FolderQuery, collect};
 use crate::gateway::RouteInfo;
 use crate::section::Section;
@@ -72,7 +71,7 @@ pub(crate) async fn page(
     let folder = match collect(&console, asked).await {
         Ok(folder) => folder,
         Err(error) => {
-            return failed(&console, &admitted, &error, &routes);
+            return failure(&console, &admitted, PATH, &error, &route_list(&routes));
         }
     };
     let csrf = admitted.session().map(OwnSession::csrf);
@@ -93,25 +92,6 @@ pub(crate) async fn page(
         },
     };
     page.render(&console, &admitted)
-}
-
-/// Returns the page of a folder that cannot be shown, with the routes to go on from.
-fn failed(
-    console: &Console,
-    admitted: &Admitted,
-    error: &ApiError,
-    routes: &[RouteInfo],
-) -> Response {
-    let page = Page {
-        path: PATH,
-        title: "It did not work",
-        live: None,
-        content: html! {
-            div.message.error role="alert" { p { (with_code(&error.error)) } }
-            (route_list(routes))
-        },
-    };
-    page.render(console, admitted)
 }
 
 /// Renders the live part: the orders to fetch objects that are under way, and the last one that is over.

@@ -13,7 +13,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use maud::html;
+use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -174,7 +174,7 @@ pub(crate) async fn page(
     }
     let object = match open(&console, &query).await {
         Ok(object) => object,
-        Err(error) => return failure(&console, &admitted, PATH, &error),
+        Err(error) => return failure(&console, &admitted, PATH, &error, &Markup::default()),
     };
     let host = query.host.as_deref().unwrap_or_default();
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();

@@ -8,14 +8,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::chart::shares;
-use super::{Page, check_form, csrf_field, done, format};
+use super::{Page, Question, check_form, done, format};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::writes::{
     Choice, Decision, Draft, TheirVersion, Writes, ask, ask_meanwhile, collect, decide,
 };
 use crate::section::Section;
-use crate::sessions::OwnSession;
 
 const PATH: &str = "/console/writes";
 
@@ -240,24 +239,22 @@ pub(crate) async fn act(
     done(&console, own.id, PATH, result)
 }
 
-/// Asks whether what was written here is to be discarded, on a page of its own, which needs no script.
+/// Asks whether what was written here is to be discarded.
 fn question(console: &Console, admitted: &Admitted, decision: &Decision, decide: &str) -> Response {
-    let csrf = admitted.session().map(OwnSession::csrf);
-    let content = html! {
+    let words = html! {
         p { "Discard what was written here as " code { (decision.key) } ", and keep what the bucket has?" }
         p.quiet { "The bytes of ours are gone then. “Save ours aside” keeps both." }
-        form.inline method="post" action=(PATH) {
-            (csrf_field(&csrf.unwrap_or_default()))
-            input type="hidden" name="sure" value="yes";
-            button name="decide" value=(decide) { "Discard ours" }
-            a.button href=(PATH) { "Leave it" }
-        }
     };
-    let page = Page {
+    let fields = html! {
+        input type="hidden" name="sure" value="yes";
+        button name="decide" value=(decide) { "Discard ours" }
+    };
+    let question = Question {
         path: PATH,
         title: "Keep theirs",
-        live: None,
-        content,
+        words: &words,
+        fields: &fields,
+        leave: PATH,
     };
-    page.render(console, admitted)
+    question.ask(console, admitted)
 }

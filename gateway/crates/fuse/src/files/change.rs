@@ -124,7 +124,7 @@ impl Files {
         keep: bool,
     ) -> Result<(), Errno> {
         self.writers()?;
-        let old = self.shown_path(&from).await?;
+        let old = self.shown_path(&from, Errno::EINVAL).await?;
         let folders = (from.0, to.0);
         match self.bounded(self.resolve(&old)).await?.entry {
             NameKind::Missing => return Err(Errno::ENOENT),

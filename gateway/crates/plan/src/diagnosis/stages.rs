@@ -42,19 +42,13 @@ pub fn stages(measured: &Measurements) -> Vec<(Stage, Rate)> {
 /// An origin is measured through its network, so it is never faster. Where it takes nearly all of the network's rate, the
 /// network is the slowest stage, and not the origin.
 pub(super) fn bottleneck(measured: &Measurements) -> (Stage, Rate) {
-    let slower = |slowest: (Stage, Rate), stage: (Stage, Rate)| match stage.1 < slowest.1 {
-        true => stage,
-        false => slowest,
-    };
     let nearest_first = stages(measured).into_iter().rev();
-    let memory = (Stage::Memory, measured.memory);
-    let slowest = nearest_first.reduce(slower).unwrap_or(memory);
+    let slowest = nearest_first.min_by(|one, other| one.1.0.total_cmp(&other.1.0));
+    let slowest = slowest.expect("the memory is a stage");
     let Stage::Origin(name) = &slowest.0 else {
         return slowest;
     };
-    let mut networks = measured.networks.iter();
-    let network = networks.find(|network| network.origin == *name);
-    match network.and_then(|network| network.rate) {
+    match measured.network(name).and_then(|network| network.rate) {
         Some(rate) if slowest.1.over(rate) >= FULL_NETWORK_SHARE => {
             (Stage::Network(name.clone()), rate)
         }

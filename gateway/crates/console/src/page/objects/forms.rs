@@ -7,8 +7,7 @@ use super::{PATH, View, address, prefix};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::objects::{Folder, Name, PinState};
-use crate::page::{Page, csrf_field, format};
-use crate::sessions::OwnSession;
+use crate::page::{self, csrf_field, format};
 use tidegate_admin::place::Place;
 
 /// The limits of pins to choose from, in bytes.
@@ -110,7 +109,7 @@ fn place_fields(path: &str, host: &str, back: &str) -> Markup {
     }
 }
 
-/// A question before an order is carried out: a page of its own, which needs no script.
+/// A question before an order is carried out.
 pub(super) struct Question<'a> {
     pub(super) console: &'a Console,
     pub(super) admitted: &'a Admitted,
@@ -180,22 +179,17 @@ impl Question<'_> {
             back,
         } = self;
         let host = place.host.as_deref().unwrap_or_default();
-        let csrf = admitted.session().map(OwnSession::csrf);
-        let content = html! {
-            (words)
-            form.inline method="post" action=(PATH) {
-                (csrf_field(&csrf.unwrap_or_default()))
-                (place_fields(&place.path, host, back))
-                (fields)
-                a.button href=(address(back, host)) { "Leave it" }
-            }
+        let fields = html! {
+            (place_fields(&place.path, host, back))
+            (fields)
         };
-        let page = Page {
+        let question = page::Question {
             path: PATH,
             title,
-            live: None,
-            content,
+            words,
+            fields: &fields,
+            leave: &address(back, host),
         };
-        page.render(console, admitted)
+        question.ask(console, admitted)
     }
 }

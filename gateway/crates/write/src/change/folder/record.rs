@@ -58,6 +58,11 @@ impl RecordedObject {
 }
 
 impl RenameRecord {
+    /// Returns the old and the new name of the folder.
+    pub(super) fn names(&self) -> (&str, &str) {
+        (&self.from, &self.to)
+    }
+
     pub(super) fn new(
         origin: OriginId,
         (from, to): (&str, &str),

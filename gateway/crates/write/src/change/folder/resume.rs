@@ -188,7 +188,7 @@ impl Drafts {
         recorded: &RecordedRename,
     ) -> Result<(), WriteError> {
         let record = &recorded.record;
-        let names = (&*record.from, &*record.to);
+        let names = record.names();
         let (found, there) = both(source, names).await?;
         if !record.is_of(&found) {
             return Err(WriteError::Changed);
@@ -220,7 +220,7 @@ impl Drafts {
         recorded: &RecordedRename,
     ) -> Result<(), WriteError> {
         let record = &recorded.record;
-        let names = (&*record.from, &*record.to);
+        let names = record.names();
         let (found, there) = both(source, names).await?;
         let own = record.own(found);
         let items = self.own_items(source, record, &own).await?;
@@ -242,7 +242,7 @@ impl Drafts {
         record: &RenameRecord,
         own: &[Listed],
     ) -> Result<Vec<Item>, WriteError> {
-        let names = (&*record.from, &*record.to);
+        let names = record.names();
         let marker = ObjectKey::new(names.1).ok().filter(|_| record.replaces);
         let marker = marker.map(|key| source.object(&key));
         let items = self.items(source, names, own, &marker, &[]).await?;

@@ -247,8 +247,8 @@ async fn it_waits_for_a_bucket_that_is_down() {
     }
 }
 
-/// What other programs have put into one of both folders since is neither overwritten nor removed. As long as a copy is
-/// missing, nothing is renamed then.
+/// The next process neither overwrites nor removes an object that another program has put into one of both folders
+/// meanwhile. As long as a copy is missing, it renames nothing then.
 #[tokio::test(start_paused = true)]
 async fn what_others_have_changed_since_stays() {
     for changed in ["new/other", "new/a", "old/late", "old/a"] {
