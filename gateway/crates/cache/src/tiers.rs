@@ -299,14 +299,6 @@ impl Tiering for Tiers {
         })
     }
 
-    fn resize_memory(&self, capacity: u64) -> Result<(), TieringError> {
-        self.memory.resize(capacity).map_err(TieringError::Refused)
-    }
-
-    fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
-        self.disks.resize(path, capacity)
-    }
-
     fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>> {
         Box::pin(self.disks.switch_off(path))
     }

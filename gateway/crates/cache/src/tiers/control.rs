@@ -10,7 +10,7 @@ use crate::DiskSettings;
 use crate::tiering::{Report, TieringError};
 
 /// The tiers, to be inspected and changed at run time: by another configuration ([`prepare`](Self::prepare) and
-/// [`apply`](Self::apply), one at a time), or by request, which holds until the configuration changes the same.
+/// [`apply`](Self::apply), one at a time). A disk is switched off and on by request.
 ///
 /// Readers are served meanwhile: a chunk that is evicted or on a disk that is off counts as a miss.
 pub trait Tiering: Send + Sync + fmt::Debug {
@@ -34,21 +34,6 @@ pub trait Tiering: Send + Sync + fmt::Debug {
     /// count as misses, reads that have begun end, and it is closed in order before this returns. Its files stay in its
     /// folder. Blocks while the memory tier evicts.
     fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()>;
-
-    /// Changes the capacity of the memory tier, and evicts the chunks that no longer fit. Blocks
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// [`TieringError::Refused`]: it is too small for the tier to keep a single chunk.
-    fn resize_memory(&self, capacity: u64) -> Result<(), TieringError>;
-
-    /// Changes the capacity of the disk at `path`, as the configuration names it. Chunks that no
-    /// longer fit are evicted in the background. Its share of the chunks among the disks stays.
-    /// Blocks for as long as the file system takes to report its size.
-    ///
-    /// # Errors
-    /// There is no such disk, or it cannot have this capacity.
-    fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError>;
 
     /// Closes the disk at `path` in order, and goes on without it. When this returns, the gateway no
     /// longer uses the directory, unless a read hangs in it.

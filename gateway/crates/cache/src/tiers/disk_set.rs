@@ -165,14 +165,6 @@ impl DiskSet {
         table.slots.iter().map(|slot| slot.report()).collect()
     }
 
-    /// Changes the capacity of one disk, also of one that is out.
-    ///
-    /// # Errors
-    /// As [`Tiering::resize_disk`](crate::Tiering::resize_disk).
-    pub(super) fn resize(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
-        self.slot(path)?.resize(capacity, self.parts.geometry)
-    }
-
     /// Takes one disk out and closes it in order; its chunks count as misses.
     ///
     /// # Errors

@@ -25,36 +25,9 @@ const LAST_WRITES_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) struct DiskSlot {
     /// The folder, as the configuration writes it.
     path: PathBuf,
-    settings: Mutex<SlotSettings>,
+    settings: Mutex<DiskSettings>,
     metrics: DiskMetrics,
     pub(super) disk: ArcSwapOption<Disk>,
-}
-
-/// The settings of a disk.
-#[derive(Debug)]
-struct SlotSettings {
-    configured: DiskSettings,
-    /// The capacity in force, which may have been set by request.
-    capacity: u64,
-}
-
-impl SlotSettings {
-    /// Returns the settings in force.
-    fn present(&self) -> DiskSettings {
-        DiskSettings {
-            capacity: self.capacity,
-            ..self.configured.clone()
-        }
-    }
-
-    /// Returns the capacity that the disk has with this configuration: one that was set by request stays until the
-    /// configuration has another one than before.
-    fn capacity_with(&self, configured: &DiskSettings) -> u64 {
-        match self.configured.capacity == configured.capacity {
-            true => self.capacity,
-            false => configured.capacity,
-        }
-    }
 }
 
 impl DiskSlot {
@@ -73,16 +46,13 @@ impl DiskSlot {
         let opened = opened.inspect_err(|_| metrics.forget_disk(&label))?;
         Ok(Self {
             path: settings.path.clone(),
-            settings: Mutex::new(SlotSettings {
-                configured: settings.clone(),
-                capacity: settings.capacity,
-            }),
+            settings: Mutex::new(settings.clone()),
             metrics: own,
             disk: ArcSwapOption::from_pointee(opened),
         })
     }
 
-    fn settings(&self) -> MutexGuard<'_, SlotSettings> {
+    fn settings(&self) -> MutexGuard<'_, DiskSettings> {
         self.settings.lock().recover()
     }
 
@@ -107,22 +77,6 @@ impl DiskSlot {
         }
     }
 
-    /// Changes the capacity, also while the disk is out. Blocks.
-    ///
-    /// # Errors
-    /// The disk cannot have it.
-    pub(super) fn resize(&self, capacity: u64, geometry: Geometry) -> Result<(), TieringError> {
-        let wanted = DiskSettings {
-            capacity,
-            ..self.settings().configured.clone()
-        };
-        check_capacity(&wanted, geometry).map_err(refusal)?;
-        let mut settings = self.settings();
-        settings.capacity = capacity;
-        self.put_in_force(&settings);
-        Ok(())
-    }
-
     /// Returns whether another configuration changes the disk. Blocks.
     ///
     /// # Errors
@@ -132,17 +86,9 @@ impl DiskSlot {
         configured: &DiskSettings,
         geometry: Geometry,
     ) -> Result<bool, TieringError> {
-        let (changes, capacity) = {
-            let settings = self.settings();
-            let changes = settings.configured != *configured;
-            (changes, settings.capacity_with(configured))
-        };
+        let changes = *self.settings() != *configured;
         if changes {
-            let wanted = DiskSettings {
-                capacity,
-                ..configured.clone()
-            };
-            check_capacity(&wanted, geometry).map_err(refusal)?;
+            check_capacity(configured, geometry).map_err(refusal)?;
         }
         Ok(changes)
     }
@@ -150,15 +96,14 @@ impl DiskSlot {
     /// Puts another configuration in force, which [`Self::check`] allowed.
     pub(super) fn configure(&self, configured: DiskSettings) {
         let mut settings = self.settings();
-        settings.capacity = settings.capacity_with(&configured);
-        settings.configured = configured;
+        *settings = configured;
         self.put_in_force(&settings);
     }
 
     /// Changes the disk, if it is in. The settings stay locked meanwhile, so that the last ones are those in force.
-    fn put_in_force(&self, settings: &SlotSettings) {
+    fn put_in_force(&self, settings: &DiskSettings) {
         if let Some(disk) = &*self.disk.load() {
-            disk.configure(&settings.present());
+            disk.configure(settings);
         }
     }
 
@@ -197,7 +142,7 @@ impl DiskSlot {
         if self.disk.load().is_some() {
             return Ok(());
         }
-        let present = self.settings().present();
+        let present = self.settings().clone();
         let opened = Disk::open(&present, geometry, self.metrics.clone(), pins);
         self.disk.store(Some(Arc::new(opened.map_err(not_opened)?)));
         // They may have changed while the disk was opened.

@@ -67,6 +67,12 @@ async fn open(settings: &Settings) -> Tiers {
     tiers
 }
 
+/// Takes all room from the memory tier of a store with the disks of `settings`.
+async fn empty_memory(store: &Tiers, settings: &Settings) {
+    let prepared = store.prepare(Some(0), settings.disks.clone()).await;
+    store.apply(prepared.expect("empty")).await;
+}
+
 /// Polls until `done` reports that the background work has come so far.
 async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..3000 {
@@ -272,7 +278,7 @@ async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     store.switch_off(dir.path()).await.expect("off");
     store.switch_on(dir.path()).expect("on");
     store.loaded().await;
-    store.resize_memory(0).expect("empty");
+    empty_memory(&store, &settings).await;
     assert_eq!(store.locate(&late), Some(Tier::Disk));
 }
 
@@ -291,7 +297,7 @@ async fn what_is_used_again_in_memory_goes_to_disk() {
     for _ in 0..3 {
         assert!(store.get_memory(&twice).is_some() && store.get_memory(&never).is_some());
     }
-    store.resize_memory(0).expect("empty");
+    empty_memory(&store, &settings(0, &[dir.path()])).await;
     assert_eq!(store.locate(&twice), Some(Tier::Disk));
     assert_eq!((store.locate(&once), store.locate(&never)), (None, None));
 }

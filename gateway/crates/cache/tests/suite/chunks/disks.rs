@@ -9,7 +9,9 @@ use tempfile::TempDir;
 use tidegate_cache::tiering::DiskState;
 use tidegate_cache::{Admit, ChunkStore, Settings, Tier, Tiering, TieringError, Tiers};
 
-use super::{CHUNK, content, eventually, exposition, fill, key, open, settings, sound};
+use super::{
+    CHUNK, content, empty_memory, eventually, exposition, fill, key, open, settings, sound,
+};
 
 /// Exchanges the disks of a store.
 async fn exchange(store: &Tiers, disks: &[&Path]) {
@@ -106,7 +108,7 @@ async fn a_chunk_in_memory_moves_to_the_disk_that_is_left() {
     eventually("written", || store.queued() == 0).await;
     exchange(&store, &[b.path()]).await;
     assert_eq!(sound(&store, 100).await, 100, "memory has them");
-    store.resize_memory(0).expect("empty");
+    empty_memory(&store, &settings(0, &[b.path()])).await;
     eventually("written", || store.queued() == 0).await;
     let on_disk = |index: &u32| store.locate(&key(*index, *index)) == Some(Tier::Disk);
     assert_eq!((0..100).filter(on_disk).count(), 100);
@@ -163,25 +165,4 @@ async fn what_cannot_be_had_changes_nothing() {
     assert!(!has_metrics());
     assert_eq!(shape(), before);
     assert_free(b);
-}
-
-#[tokio::test]
-async fn a_size_that_was_set_by_request_stays_until_the_configuration_has_another() {
-    let dir = TempDir::new().expect("a directory");
-    let store = open(&settings(0, &[dir.path()])).await;
-    store
-        .resize_disk(dir.path(), 8 << 20)
-        .expect("large enough");
-    let capacity = || store.report().disks[0].capacity;
-    exchange(&store, &[dir.path()]).await;
-    assert_eq!(capacity(), 8 << 20);
-    let mut disks = settings(0, &[dir.path()]).disks;
-    disks[0].min_free = 1;
-    let prepared = store.prepare(None, disks.clone()).await.expect("right");
-    store.apply(prepared).await;
-    assert_eq!(capacity(), 8 << 20);
-    disks[0].capacity = 12 << 20;
-    let prepared = store.prepare(None, disks).await.expect("right");
-    store.apply(prepared).await;
-    assert_eq!(capacity(), 12 << 20);
 }

@@ -34,16 +34,21 @@ async fn a_smaller_capacity_gives_its_space_back_and_keeps_the_rest() {
     let left = sound(&store, 1000).await;
     assert!(left > 300, "{left}");
 
-    store
-        .resize_disk(dir.path(), 4 << 20)
-        .expect("large enough");
+    let resize = async |capacity| {
+        let mut disks = settings.disks.clone();
+        disks[0].capacity = capacity;
+        let prepared = store.prepare(None, disks).await?;
+        store.apply(prepared).await;
+        Ok::<_, TieringError>(())
+    };
+    resize(4 << 20).await.expect("large enough");
     eventually("evicted", || written(dir.path()) <= 4 << 20).await;
     for impossible in [1000, 1 << 60] {
-        let why = store.resize_disk(dir.path(), impossible);
+        let why = resize(impossible).await;
         assert!(matches!(why, Err(TieringError::Refused(_))), "{why:?}");
     }
     let nowhere = Path::new("/nowhere");
-    let why = store.resize_disk(nowhere, 4 << 20);
+    let why = store.switch_off(nowhere).await;
     assert_eq!(why, Err(TieringError::NoDisk(nowhere.to_owned())));
     assert_eq!(store.report().disks[0].capacity, 4 << 20);
     assert!(sound(&store, 1000).await > 100);
