@@ -4,22 +4,25 @@
 //! its keys were replaced: their files are read again, and the request is sent once more with the new ones.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use futures_core::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     Answer, Get, List, Listing, Metrics, Origin, OriginError, OriginWrite, Settings, SetupError,
     Write, WriteOutcome, connect,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
-use tidegate_telemetry::locks::Recover as _;
 
 /// The least time between two readings of the secrets because of a refusal: a bucket may refuse single keys for ever.
-const READING_INTERVAL: Duration = Duration::from_secs(5);
+const READING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time that a reading may take.
+const READING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the settings again, with the secrets in their files as they are now; `None` if they cannot be read. Blocks.
 pub type ReadAgain = Arc<dyn Fn() -> Option<Settings> + Send + Sync>;
@@ -30,7 +33,7 @@ pub struct LiveOrigin {
     bucket: Bucket,
     current: ArcSwap<Connected>,
     metrics: Metrics,
-    /// The time of the last reading because of a refusal.
+    /// The time of the last reading because of a refusal. Locked while it is under way.
     last_reading: Mutex<Option<Instant>>,
 }
 
@@ -129,31 +132,20 @@ impl LiveOrigin {
         }
     }
 
-    /// Returns the origin with other secrets than those that were refused, if there are any by now.
+    /// Returns the origin with other secrets than those that were refused, if there are any by now. Requests that are refused
+    /// while the secrets are read wait for them.
     async fn with_other_secrets(&self, refused: &Arc<Connected>) -> Option<Arc<Connected>> {
+        let mut last = self.last_reading.lock().await;
         let current = self.current.load_full();
         if !Arc::ptr_eq(&current, refused) {
             return Some(current);
         }
-        if !self.may_read() {
+        if last.is_some_and(|last| last.elapsed() < READING_INTERVAL) {
             return None;
         }
-        let read_again = refused.read_again.clone();
-        let settings = tokio::task::spawn_blocking(move || read_again())
-            .await
-            .ok()??;
-        let settings = Settings {
-            credentials: settings.credentials,
-            ..refused.settings.clone()
-        };
-        if settings == refused.settings {
-            return None;
-        }
-        let connected = Arc::new(Connected {
-            origin: connect(&settings, &self.metrics).await.ok()?,
-            read_again: refused.read_again.clone(),
-            settings,
-        });
+        let read = timeout(READING_TIMEOUT, self.read_secrets(refused)).await;
+        *last = Some(Instant::now());
+        let connected = Arc::new(read.ok()??);
         // A reload may have put others in force meanwhile, which know better.
         let before = self.current.compare_and_swap(refused, connected.clone());
         if !Arc::ptr_eq(&before, refused) {
@@ -163,13 +155,26 @@ impl LiveOrigin {
         Some(connected)
     }
 
-    fn may_read(&self) -> bool {
-        let mut last = self.last_reading.lock().recover();
-        let may = last.is_none_or(|last| last.elapsed() >= READING_INTERVAL);
-        if may {
-            *last = Some(Instant::now());
+    /// Connects with the secrets that are in their files by now, if they are others.
+    async fn read_secrets(&self, refused: &Connected) -> Option<Connected> {
+        let read_again = refused.read_again.clone();
+        let read = tokio::task::spawn_blocking({
+            let read_again = read_again.clone();
+            move || read_again()
+        });
+        let settings = Settings {
+            credentials: read.await.ok()??.credentials,
+            ..refused.settings.clone()
+        };
+        if settings == refused.settings {
+            return None;
         }
-        may
+        let origin = connect(&settings, &self.metrics).await.ok()?;
+        Some(Connected {
+            settings,
+            read_again,
+            origin,
+        })
     }
 }
 

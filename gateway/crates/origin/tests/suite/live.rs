@@ -68,6 +68,47 @@ async fn a_refused_request_is_sent_again_with_the_secrets_that_are_there_by_now(
     assert_eq!(readings.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test]
+async fn all_requests_that_are_refused_at_once_are_sent_again() {
+    const READERS: usize = 8;
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let settings = signed_by(&server.settings(), "old");
+    let (began, wait_for_reading) = mpsc::channel();
+    let (refused, wait_for_refusals) = mpsc::channel::<()>();
+    let wait_for_refusals = Mutex::new(wait_for_refusals);
+    let slow = {
+        let new = signed_by(&settings, "new");
+        Arc::new(move || {
+            began.send(()).ok()?;
+            wait_for_refusals.lock().ok()?.recv().ok()?;
+            Some(new.clone())
+        })
+    };
+    let origin = Arc::new(connect(settings, slow).await);
+    let head = || {
+        let origin = origin.clone();
+        tokio::spawn(async move { origin.head(&ObjectKey::new("k").expect("a key")).await })
+    };
+    server.answer_next(REFUSAL);
+    let first = head();
+    let reading = tokio::task::spawn_blocking(move || wait_for_reading.recv());
+    reading.await.expect("no panic").expect("it is read");
+    for _ in 1..READERS {
+        server.answer_next(REFUSAL);
+    }
+    let others: Vec<_> = (1..READERS).map(|_| head()).collect();
+    while server.requests().len() < READERS {
+        tokio::task::yield_now().await;
+    }
+    refused.send(()).expect("it waits");
+    for asked in others.into_iter().chain([first]) {
+        asked.await.expect("no panic").expect("sent again");
+    }
+    let (old, new): (Vec<_>, Vec<_>) = signers(&server).into_iter().partition(|id| id == "old");
+    assert_eq!((old.len(), new.len()), (READERS, READERS));
+}
+
 /// Returns a reader of secrets that `text` holds by then.
 fn reads(settings: &Settings, text: &Arc<Mutex<&'static str>>) -> ReadAgain {
     let (settings, text) = (settings.clone(), text.clone());
