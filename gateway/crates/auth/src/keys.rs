@@ -119,7 +119,7 @@ impl KeySource {
             client,
             location,
             metrics: metrics.clone(),
-            state: Mutex::default(),
+            state: Arc::default(),
         };
         Ok(Self {
             loader: Arc::new(loader),
@@ -168,11 +168,15 @@ impl KeySource {
     /// Fetches the keys from their URL, unless that was done a short time ago. Requests at the same time wait for one
     /// fetch; a client that leaves does not end it.
     pub async fn refresh(&self) {
-        let loader = self.loader.clone();
-        let fetch = tokio::spawn(async move {
-            let mut state = loader.state.lock().await;
-            loader.fetch(&mut state).await;
-        });
+        let fetch = async {
+            let mut state = self.loader.state.clone().lock_owned().await;
+            if state.was_tried_lately() {
+                return;
+            }
+            let loader = self.loader.clone();
+            let fetch = tokio::spawn(async move { loader.fetch(&mut state).await });
+            let _ = fetch.await;
+        };
         let _ = timeout(FETCH_TIMEOUT, fetch).await;
     }
 }
@@ -198,7 +202,13 @@ struct Loader {
     keys: Arc<JwtKeys>,
     metrics: Metrics,
     /// Held during a fetch.
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+}
+
+impl State {
+    fn was_tried_lately(&self) -> bool {
+        self.tried.is_some_and(|at| at.elapsed() < MIN_INTERVAL)
+    }
 }
 
 impl Loader {
@@ -224,17 +234,22 @@ impl Loader {
         }
     }
 
-    /// Reads the file if it has changed.
+    /// Reads the file if it has changed, or could not be read the last time. A file that stays confirms its keys.
     async fn look(&self, path: &Path) {
         let mut state = self.state.lock().await;
         let (file, seen) = (path.to_owned(), state.seen);
+        let has_failed = state.failure.is_some();
         let read = spawn_blocking(move || {
             let now = stamp(&file);
-            (now != seen).then(|| (now, read_file(&file)))
+            (has_failed || now.is_none() || now != seen).then(|| (now, read_file(&file)))
         });
-        if let Ok(Some((now, read))) = read.await {
-            state.seen = now;
-            self.take(&mut state, read);
+        match read.await {
+            Ok(Some((now, read))) => {
+                state.seen = now;
+                self.take(&mut state, read);
+            }
+            Ok(None) => state.loaded = Some(Instant::now()),
+            Err(_) => {}
         }
     }
 
@@ -243,7 +258,7 @@ impl Loader {
         let (JwksLocation::Url(uri, _), Some(client)) = (&self.location, &self.client) else {
             return;
         };
-        if state.tried.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
+        if state.was_tried_lately() {
             return;
         }
         state.tried = Some(Instant::now());

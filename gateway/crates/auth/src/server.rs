@@ -5,7 +5,7 @@
 //! the server share one sub-request. `Cache-Control: max-age` says for how long an answer is kept.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ const MAX_REQUESTS: usize = 64;
 
 /// The most sub-requests under way and waiting; beyond that the answer is a failure at once.
 const MAX_WAITING: usize = 1024;
+
+/// The most of them that one client asks for, an IPv6 network counted as one: a stranger who guesses does not keep out all
+/// others.
+const MAX_OF_CLIENT: usize = 256;
 
 /// The longest time that an answer is kept.
 const MAX_KEPT: Duration = Duration::from_secs(3600);
@@ -91,13 +95,16 @@ pub enum Answer {
 /// A sub-request under way.
 type Flight = Shared<BoxFuture<'static, Answer>>;
 
+/// The sub-requests under way, by their questions, each with the client that was the first to ask.
+type Flights = HashMap<Digest, (Flight, Option<IpAddr>)>;
+
 /// A server that is asked about requests.
 #[derive(Debug)]
 pub struct AuthServer {
     settings: AuthSettings,
     client: Client,
     places: Semaphore,
-    flights: Mutex<HashMap<Digest, Flight>>,
+    flights: Mutex<Flights>,
     memo: Memo<Answer>,
     counters: Counters,
     /// The time of the last line in the log.
@@ -157,7 +164,7 @@ impl AuthServer {
             self.counters.kept.inc();
             return answer;
         }
-        let flight = self.flight(digest, lines);
+        let flight = self.flight(digest, lines, question.client.map(network));
         match flight {
             Some(flight) => flight.await,
             None => {
@@ -168,13 +175,20 @@ impl AuthServer {
     }
 
     /// Joins the sub-request for this question, or begins one. `None`: too many wait.
-    fn flight(self: &Arc<Self>, digest: Digest, lines: Lines) -> Option<Flight> {
+    fn flight(
+        self: &Arc<Self>,
+        digest: Digest,
+        lines: Lines,
+        client: Option<IpAddr>,
+    ) -> Option<Flight> {
         let mut flights = self.flights.lock().recover();
-        if let Some(flight) = flights.get(&digest) {
+        if let Some((flight, _)) = flights.get(&digest) {
             self.counters.shared.inc();
             return Some(flight.clone());
         }
-        if flights.len() >= MAX_WAITING {
+        let of_client = flights.values().filter(|(_, other)| *other == client);
+        if flights.len() >= MAX_WAITING || (client.is_some() && of_client.count() >= MAX_OF_CLIENT)
+        {
             return None;
         }
         let landing = Landing {
@@ -203,7 +217,7 @@ impl AuthServer {
         }));
         let flight = task.map(|done| done.unwrap_or(Answer::Failed));
         let flight = flight.boxed().shared();
-        flights.insert(digest, flight.clone());
+        flights.insert(digest, (flight.clone(), client));
         Some(flight)
     }
 
@@ -258,6 +272,14 @@ impl Drop for Landing {
     fn drop(&mut self) {
         let mut flights = self.server.flights.lock().recover();
         flights.remove(&self.digest);
+    }
+}
+
+/// Returns what a client is counted by: its address, or its IPv6 network (/64).
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
     }
 }
 

@@ -194,6 +194,38 @@ async fn a_file_is_read_again_when_it_has_changed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_gone_takes_its_keys_with_it_after_a_day() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    fs::write(&path, set(2)).expect("written");
+    let source = of_file(&path).expect("a set");
+    fs::remove_file(&path).expect("removed");
+    for _ in 0..3 {
+        source.loader.look(&path).await;
+        assert_eq!(source.keys().len(), 2);
+    }
+    tokio::time::advance(MAX_AGE).await;
+    source.loader.look(&path).await;
+    assert_eq!(source.keys().len(), 0);
+    fs::write(&path, set(1)).expect("written");
+    source.loader.look(&path).await;
+    assert_eq!(source.keys().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_half_written_keeps_the_keys_that_stayed_for_long() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    fs::write(&path, set(2)).expect("written");
+    let source = of_file(&path).expect("a set");
+    tokio::time::advance(MAX_AGE).await;
+    source.loader.look(&path).await;
+    fs::write(&path, "{").expect("written");
+    source.loader.look(&path).await;
+    assert_eq!(source.keys().len(), 2);
+}
+
 #[tokio::test]
 async fn a_file_that_never_ends_is_none() {
     let folder = tempfile::tempdir().expect("a folder");
