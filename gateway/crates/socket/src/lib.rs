@@ -16,6 +16,7 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use tidegate_plan::Listen;
+use tidegate_plan::Timestamp;
 use tidegate_tls::{Acceptor, ClientNames, HandshakeError};
 
 mod inherited;
@@ -207,10 +208,12 @@ impl Peer {
         }
     }
 
-    /// Returns the names in the verified certificate that it has shown; empty if it has shown none.
+    /// Returns the names in the verified certificate that it has shown; empty if it has shown none, or if its time is over.
     #[must_use]
-    pub fn names(&self) -> &[String] {
-        self.certificate.as_ref().map_or(&[], ClientNames::all)
+    pub fn names(&self, now: Timestamp) -> &[String] {
+        let certificate = self.certificate.as_ref();
+        let seconds = i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
+        certificate.map_or(&[], |certificate| certificate.at(seconds))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustls::HandshakeKind;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -158,7 +158,7 @@ fn opened<S>(mut stream: TlsStream<S>) -> (TlsStream<S>, Option<ClientNames>) {
     let (socket, connection) = stream.get_mut();
     socket.is_open = true;
     let shown = connection.peer_certificates().and_then(<[_]>::first);
-    let names = shown.and_then(|shown| ClientNames::read(shown, SystemTime::now()));
+    let names = shown.and_then(ClientNames::read);
     (stream, names)
 }
 

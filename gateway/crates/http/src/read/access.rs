@@ -17,6 +17,7 @@ use crate::settings::RouteAccess;
 use crate::{Frontend, RouteState};
 use tidegate_access::{Refusal, Request, Verdict};
 use tidegate_auth::{Answer, Question};
+use tidegate_plan::Timestamp;
 use tidegate_socket::Peer;
 
 /// A request that was admitted.
@@ -96,8 +97,9 @@ impl Frontend {
         request: ClosedRequest<'_, 'p>,
         share: Option<Share>,
     ) -> Result<Admission<'p>, NotAdmitted<'p>> {
-        let asked = asked(access, request);
-        match access.rules.check(&asked, self.engine.now()) {
+        let now = self.engine.now();
+        let asked = asked(access, request, now);
+        match access.rules.check(&asked, now) {
             Verdict::Undecided {
                 below,
                 refusal,
@@ -187,7 +189,7 @@ impl Frontend {
 }
 
 /// Returns a request as an access judges it.
-fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>) -> Request<'p> {
+fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>, now: Timestamp) -> Request<'p> {
     let parts = request.parts;
     let query = parts.uri.query();
     Request {
@@ -201,7 +203,7 @@ fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>) -> Request<'p
             true => request.address.admitting(&parts.headers),
             false => None,
         },
-        certificate: request.peer.names(),
+        certificate: request.peer.names(now),
     }
 }
 
