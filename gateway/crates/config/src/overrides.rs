@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, Error};
 
 use super::problem::{KeyPath, Step};
 use super::tree::Node;
@@ -64,7 +64,7 @@ impl Overrides {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let table = DeTable::parse(text).map_err(|error| error.to_string())?;
+        let table = DeTable::parse(text).map_err(|error| syntax(text, &error))?;
         let mut all = BTreeMap::new();
         flatten(text, String::new(), table.get_ref(), &mut all);
         Ok(Self(all))
@@ -277,6 +277,14 @@ pub(super) fn entry_name(list: &[Node<'_>], index: usize) -> String {
     own.map_or_else(|| index.to_string(), str::to_owned)
 }
 
+/// Tells what is wrong with the text and where, without a part of it: it may be a secret.
+fn syntax(text: &str, error: &Error) -> String {
+    let start = error.span().unwrap_or_default().start;
+    let before = text.get(..start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    format!("line {line}: {}", error.message())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,6 +318,14 @@ mod tests {
                     .expect("a key")
             }
         );
+    }
+
+    #[test]
+    fn an_error_has_the_line_and_no_secret() {
+        let text = "# by hand\n\"admin.token\" = \"s3cret\n";
+        let error = Overrides::parse(text).expect_err("no TOML");
+        assert!(error.starts_with("line 2: "), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
     }
 
     #[test]

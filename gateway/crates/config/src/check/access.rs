@@ -48,6 +48,7 @@ impl Check<'_, '_> {
             self.networks_of_proxies(&path, access, &config.http.trusted_proxies);
             self.secrets_in_the_clear(&path, access, &config.http.listen.0);
         }
+        self.purgers_behind_a_proxy(config);
         for (index, route) in config.route.iter().enumerate() {
             self.access_of_route(config, &KeyPath::nth("route", index), route);
         }
@@ -149,6 +150,18 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Warns of networks whose purges are obeyed, and which hold a proxy on this machine that is not trusted: each of its
+    /// clients could purge.
+    fn purgers_behind_a_proxy(&mut self, config: &Config) {
+        let http = &config.http;
+        for (index, network) in http.purge_networks.iter().enumerate() {
+            if let Some(message) = lent_by_local_proxy(*network, &http.trusted_proxies) {
+                let path = KeyPath::of("http", "purge_networks");
+                self.warn(&path.index(index), message);
+            }
+        }
+    }
+
     /// Warns of tokens and JWTs that cross a network in the clear: an eavesdropper could read from then on.
     fn secrets_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenOn]) {
         let Some(address) = listen.iter().find(|one| one.is_in_the_clear()) else {
@@ -201,8 +214,8 @@ impl Check<'_, '_> {
     }
 }
 
-/// Returns in which way a network would lend clients the address of a proxy.
-fn lent_address(network: Network, trusted: &[Network]) -> Option<String> {
+/// Returns in which way a network would lend clients the address of a proxy on this machine.
+fn lent_by_local_proxy(network: Network, trusted: &[Network]) -> Option<String> {
     let local = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -210,11 +223,18 @@ fn lent_address(network: Network, trusted: &[Network]) -> Option<String> {
     let covers = |address: &IpAddr| {
         network.contains(*address) && !trusted.iter().any(|one| one.contains(*address))
     };
-    if local.iter().any(covers) {
-        return Some(format!(
+    local.iter().any(covers).then(|| {
+        format!(
             "`{network}` is the address of every client behind a proxy on this machine, \
              unless `http.trusted_proxies` has it"
-        ));
+        )
+    })
+}
+
+/// Returns in which way a network would lend clients the address of a proxy.
+fn lent_address(network: Network, trusted: &[Network]) -> Option<String> {
+    if let Some(message) = lent_by_local_proxy(network, trusted) {
+        return Some(message);
     }
     if let Some(proxy) = trusted.iter().find(|proxy| network.overlaps(**proxy)) {
         return Some(format!(

@@ -237,6 +237,26 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
     );
 }
 
+#[test]
+fn a_purge_by_any_client_of_a_proxy_on_this_machine_is_a_warning() {
+    let found = |purge: &str, trusted: &str| -> Vec<String> {
+        let text = format!(
+            "{MEDIA}[[route]]\norigin = \"media\"\n\
+             [http]\npurge_networks = [{purge}]\ntrusted_proxies = [{trusted}]\n"
+        );
+        let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
+        loaded.warnings.iter().map(ToString::to_string).collect()
+    };
+    let warned = found("\"10.0.0.1\", \"127.0.0.1\"", "");
+    assert_eq!(
+        warned,
+        [
+            "t.toml:7:31: `http.purge_networks[1]`: `127.0.0.1/32` is the address of every client behind a proxy on this machine, unless `http.trusted_proxies` has it"
+        ]
+    );
+    assert!(found("\"127.0.0.1\"", "\"127.0.0.1\"").is_empty());
+}
+
 /// Returns the warnings about the networks of an access.
 fn of_networks(networks: &str, trusted: &str) -> Vec<String> {
     let text = format!(
