@@ -76,9 +76,9 @@ bench: dist
 bench-pure *args:
     cargo bench -p tidegate-benches --bench pure {{ args }}
 
-# Instructions of a hit, against the number on record (needs valgrind)
-callgrind:
-    bash gateway/benches/callgrind
+# Instructions of a hit by each way in, against the number on record (needs valgrind)
+instructions: dist
+    {{ loadtest }} run instructions
 
 # Look-ups, memory and starts with 10,000,000 keys and 4,000,000 chunks on disk (needs 20 GB)
 growth: dist

@@ -1,5 +1,6 @@
 //! The instruments: latencies, CPU time and memory of processes, medians.
 
+pub mod callgrind;
 pub mod flow;
 pub mod latency;
 pub mod process;

@@ -96,6 +96,12 @@ pub const ALL: &[Scenario] = &[
         run: |context| Box::pin(access::run(context)),
     },
     Scenario {
+        name: "instructions",
+        about: "instructions of the shipped binary for a hit of 35 KB, open and by each way in, by callgrind",
+        count: "batches of 100 requests by each way (15)",
+        run: |context| Box::pin(access::instructions::run(context)),
+    },
+    Scenario {
         name: "first-byte",
         about: "first byte of cold objects through the simulated cloud, over the same GET made directly",
         count: "objects of each size (100)",

@@ -11,12 +11,8 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{Assists, Budget, Coverage, Engine, Error, Object, Open, Parts, ReadContext};
-use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
-use tidegate_write::WritePath;
-
-pub mod ways;
 
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;
@@ -25,7 +21,7 @@ pub const SIZE: usize = 35 << 10;
 pub const KEY: &str = "2026/11/a-photograph-768x512.jpg";
 
 /// The time at which the clock stands.
-pub const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 /// Size of a chunk, as by default.
 const CHUNK: u64 = 256 << 10;
@@ -107,28 +103,6 @@ impl Hot {
     /// None, while the object is hot.
     pub async fn read(&self) -> Result<Vec<Bytes>, Error> {
         self.open().await?.read_at(whole()).try_collect().await
-    }
-
-    /// Returns a frontend over the engine, with one open route.
-    #[must_use]
-    pub fn frontend(&self) -> Frontend {
-        self.frontend_with(RouteSettings::default())
-    }
-
-    /// Returns a frontend over the engine, with this route.
-    #[must_use]
-    pub fn frontend_with(&self, settings: RouteSettings) -> Frontend {
-        let route = Route {
-            settings,
-            source: self.source.clone(),
-        };
-        Frontend::new(
-            (self.engine.clone(), WritePath::new(&self.engine)),
-            Arc::new(Routes::new(vec![route])),
-            Settings::default(),
-            Arc::new(Metrics::default()),
-            Arc::new(ClientMemory::new(16 << 20)),
-        )
     }
 }
 

@@ -15,6 +15,8 @@ use crate::report::{Report, Target};
 use crate::ways::Ways;
 use crate::wrk::{self, Load};
 
+pub mod instructions;
+
 mod first;
 mod signer;
 mod ways;
@@ -46,7 +48,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut first = Ways::new("CPU µs more than when repeated");
     for round in 0..rounds {
         progress(format!("start {}/{rounds}", round + 1));
-        let peer = start(context, &signer).await?;
+        let peer = home(context, &signer)?.start(Until::Ready).await?;
         report.peer(peer.name(), peer.config());
         let ways = ways::all(&signer, &peer).await?;
         check_refusals(&peer, &ways).await?;
@@ -68,8 +70,8 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Starts a gateway with all routes, and its keys beside its configuration.
-async fn start(context: &Context, signer: &Signer) -> Result<Peer> {
+/// Returns a gateway with all routes, and its keys beside its configuration.
+fn home(context: &Context, signer: &Signer) -> Result<Home> {
     let dir = context.new_dir("access-")?;
     let settings = Settings {
         profile: "ttl = \"1h\"\n",
@@ -77,9 +79,7 @@ async fn start(context: &Context, signer: &Signer) -> Result<Peer> {
         ..Settings::WEB
     };
     std::fs::write(dir.join(ways::KEY_SET), signer.key_set())?;
-    Home::new(dir, context.origin(), settings)
-        .start(Until::Ready)
-        .await
+    Ok(Home::new(dir, context.origin(), settings))
 }
 
 /// Makes sure that a private route refuses the same request without its credential: else nothing was measured.

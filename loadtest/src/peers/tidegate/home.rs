@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Settings, binary, config, wait_until_ready};
 use crate::child::{Server, free_addr};
+use crate::measure::callgrind;
 use crate::peers::{Origin, Peer};
 use crate::slow_disk::Limit;
 
@@ -61,6 +62,8 @@ pub struct Home {
     pub writing: Option<Writing>,
     /// The file through which it joins a [`Limit`].
     pub door: Option<PathBuf>,
+    /// Whether its instructions are counted.
+    pub callgrind: bool,
 }
 
 /// The state to wait for at the start.
@@ -89,6 +92,7 @@ impl Home {
             shared: false,
             writing: None,
             door: None,
+            callgrind: false,
         }
     }
 
@@ -121,6 +125,13 @@ impl Home {
     #[must_use]
     pub fn within(mut self, limit: &Limit) -> Self {
         self.door = Some(limit.door());
+        self
+    }
+
+    /// Counts its instructions ([`callgrind::instructions`]).
+    #[must_use]
+    pub const fn under_callgrind(mut self) -> Self {
+        self.callgrind = true;
         self
     }
 
@@ -160,6 +171,9 @@ impl Home {
     /// Returns the command; with a limit, a shell enters the group before it runs the binary.
     fn command(&self) -> Result<Command> {
         let program = binary()?;
+        if self.callgrind {
+            return callgrind::command(&program);
+        }
         let Some(door) = &self.door else {
             return Ok(Command::new(program));
         };

@@ -1,0 +1,101 @@
+//! Instructions of the shipped binary for a hit, on the open route and by each way in.
+//!
+//! They cover all of a request's work outside the kernel, from the wake-up of a worker to `writev`. One client makes one
+//! request after the other over one connection.
+
+use anyhow::{Context as _, Result};
+
+use super::ways::{self, OPEN, Way};
+use super::{KEY, LEN, Signer, check_refusals, home};
+use crate::client::Connection;
+use crate::context::{Context, progress};
+use crate::measure::{callgrind, median};
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+use crate::peers::tidegate::Until;
+use crate::report::{Report, Target};
+use crate::ways::Ways;
+
+/// The instructions of a hit on the open route when they were last judged. A change that makes a hit cheaper, or dearer for
+/// a good reason, writes the new number.
+const ON_RECORD: f64 = 23_700.0;
+
+/// The most that a hit may cost over the number on record.
+const MOST_OVER_RECORD: f64 = 1.1;
+
+/// The batches of requests by each way. The first one meets what is new; the median is not one of those in which the gateway
+/// looked at itself, as it does each second.
+const BATCHES: u64 = 15;
+
+/// The requests of a batch: they take a tenth of a second.
+const REQUESTS: u64 = 100;
+
+/// The header fields of a typical browser.
+const BROWSER: [(&str, &str); 4] = [
+    (
+        "user-agent",
+        "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    ),
+    (
+        "accept",
+        "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5",
+    ),
+    ("accept-language", "en-GB,en;q=0.5"),
+    ("accept-encoding", "gzip, deflate, br, zstd"),
+];
+
+/// Counts the instructions of hits.
+///
+/// # Errors
+/// If Valgrind is missing, it could not be carried out, or an answer is wrong.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("instructions");
+    let pattern = Pattern {
+        seed: context.options.seed ^ LEN,
+        len: LEN,
+    };
+    context.bucket.put(KEY, pattern.all()).await?;
+    let signer = Signer::new()?;
+    let home = home(context, &signer)?.under_callgrind();
+    progress("the gateway starts under callgrind");
+    let peer = home.start(Until::Ready).await?;
+    report.peer(peer.name(), peer.config());
+    let ways = ways::all(&signer, &peer).await?;
+    check_refusals(&peer, &ways).await?;
+    let mut found = Ways::new("instructions a request");
+    for way in &ways {
+        let batches = context.count(BATCHES);
+        found.add(way.name, count(&peer, way, pattern, batches).await?);
+    }
+    found.write(&mut report, "hits of 35 KB, outside the kernel");
+    let open = found.median(OPEN).unwrap_or(f64::NAN);
+    report.must(
+        format!("instructions of a hit over the {ON_RECORD} on record"),
+        open / ON_RECORD,
+        Target::AtMost(MOST_OVER_RECORD),
+    );
+    if open < ON_RECORD / MOST_OVER_RECORD {
+        let note = "a hit has become cheaper: put its number on record";
+        report.notes.push(note.to_owned());
+    }
+    Ok(report)
+}
+
+/// Returns the instructions of one request.
+async fn count(peer: &Peer, way: &Way, pattern: Pattern, batches: u64) -> Result<f64> {
+    let pid = peer.pid().context("a process")?;
+    let headers: Vec<_> = BROWSER.into_iter().chain(way.header()).collect();
+    let mut connection = Connection::open(peer.addr()).await?;
+    let mut found = vec![];
+    for _ in 0..batches {
+        let before = callgrind::instructions(pid)?;
+        for _ in 0..REQUESTS {
+            connection
+                .verify_with(&way.target, &headers, pattern)
+                .await?;
+        }
+        let after = callgrind::instructions(pid)?;
+        found.push((after - before) as f64 / REQUESTS as f64);
+    }
+    median(&found).context("no batch")
+}
