@@ -81,6 +81,49 @@ fn drain(requests: u64, unsent: usize) -> String {
 mod tests {
     use super::*;
 
+    use tidegate_cache::Stores;
+    use tidegate_cache::fake::{FakeStore, Faults};
+    use tidegate_engine::{Assists, Budget, Parts};
+    use tidegate_plan::{Geometry, Timestamp};
+
+    /// Returns an engine over a disk that a test looks after.
+    fn engine(disk: &Arc<FakeStore>) -> Engine {
+        let settings = tidegate_cache::Settings::default();
+        let opened = tidegate_cache::open(&settings, &mut Registry::default());
+        let Stores { meta, .. } = opened.expect("stores in memory");
+        Engine::new(Parts {
+            assists: Assists::default(),
+            runtime: None,
+            chunks: disk.clone(),
+            meta,
+            geometry: Geometry::new(1 << 20).expect("a power of two"),
+            budget: Budget::new(64 << 20),
+            clock: Arc::new(|| Timestamp::from_secs(1_700_000_000)),
+            origins: Vec::new(),
+        })
+    }
+
+    #[tokio::test]
+    async fn an_index_that_is_loaded_is_told_of_until_it_is_complete_or_the_drain_begins() {
+        let disk = Arc::new(FakeStore::new());
+        let work = LongWork::new(&engine(&disk), None, &mut Registry::default());
+        assert_eq!(work.lines(), [""; 0]);
+        let load = |loading| {
+            disk.set(Faults {
+                loading,
+                ..Faults::default()
+            });
+        };
+        load(true);
+        let loading = "the index of the fake disk is still being loaded";
+        assert_eq!(work.lines(), [loading]);
+        load(false);
+        assert_eq!(work.lines(), [""; 0]);
+        load(true);
+        work.draining.cancel();
+        assert_eq!(work.lines(), ["draining: what is queued is written out"]);
+    }
+
     #[test]
     fn a_drain_tells_what_it_waits_for() {
         for (requests, unsent, words) in [
