@@ -18,9 +18,10 @@ serve config="config/tidegate.toml":
 test *args:
     cargo test --workspace {{ args }}
 
-# The suites with a real MinIO, nginx, ffprobe and Chromium (`just setup` installs the first two)
+# The suites with a real MinIO, nginx, ffprobe and Chromium (`just setup --minimal` installs the first two, and axe-core)
 test-real *args:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_AXE="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/axe.min.js" \
         cargo test -p tidegate --features real-parts {{ args }}
 
 # The fuzz targets of the parsers, each for so many seconds, or one by its name: `just fuzz 600 an_accepted_key`

@@ -163,6 +163,7 @@ async fn serve(
         () = signals.recv() => return Ok(()),
     };
     supervisor::tell_ready();
+    supervisor::tell_of_work(gateway.work());
     loop {
         tokio::select! {
             () = signals.recv() => break,

@@ -140,10 +140,10 @@ pub enum Command {
     #[command(after_long_help = EXIT_CODES)]
     Stat(StatArgs),
 
-    /// Watch the running gateway: requests, streams, tiers, origins and writes
+    /// Watch the running gateway: requests, streams, objects, tiers, origins, writes and settings
     ///
-    /// Asks it through its admin listener (`admin.listen`, `admin.token`). Keys: 1 to 5 and Tab choose a pane, s sorts, ?
-    /// lists the others. With --once, with --json, or into a pipe, it prints one look and ends.
+    /// Asks it through its admin listener (`admin.listen`, `admin.token`). Keys: Tab chooses a pane, s sorts, / filters, ? lists
+    /// the others. With --once, with --json, or into a pipe, it prints one look and ends.
     #[command(after_long_help = EXIT_CODES)]
     Top(TopArgs),
 

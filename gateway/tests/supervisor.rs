@@ -1,10 +1,18 @@
 //! The real program under a supervisor that wants to hear of it (`sd_notify(3)`).
 
+use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
+#[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
+mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -16,58 +24,149 @@ mod ports;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "support/world.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod world;
 
+use mount::{Folder, blocking};
 use serving::Serving;
+use world::{World, sample};
 
 const CONFIGURATION: &str = "[admin]\n[[origin]]\nname = \"o\"\nbucket = \"b\"\nendpoint = \"http://127.0.0.1:1\"\n\
      path_style = true\naccess_key_id = \"a\"\nsecret_access_key = \"b\"\n";
 
-/// Returns the next message that is no sign of life, and the number of those before it.
-fn next(socket: &UnixDatagram) -> (String, usize) {
-    let mut alive = 0;
-    loop {
+/// A supervisor's socket.
+struct Supervisor {
+    _folder: TempDir,
+    path: String,
+    socket: UnixDatagram,
+}
+
+impl Supervisor {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).expect("bound");
+        let long = Some(Duration::from_secs(60));
+        socket.set_read_timeout(long).expect("a timeout");
+        Self {
+            path: path.to_str().expect("text").to_owned(),
+            _folder: folder,
+            socket,
+        }
+    }
+
+    fn receive(&self) -> String {
         let mut bytes = [0; 4096];
-        let len = socket.recv(&mut bytes).expect("a message in time");
-        let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
-        match text.trim_end() {
-            "WATCHDOG=1" => alive += 1,
-            text => return (text.to_owned(), alive),
+        let len = self.socket.recv(&mut bytes).expect("a message in time");
+        String::from_utf8_lossy(&bytes[..len]).trim_end().to_owned()
+    }
+
+    /// Returns once a status has come.
+    async fn shows(self, status: &'static str) -> Self {
+        let wanted = format!("STATUS={status}");
+        blocking(move || {
+            while self.receive() != wanted {}
+            self
+        })
+        .await
+    }
+}
+
+/// Returns the next message that is neither a sign of life nor a status.
+fn next(supervisor: &Supervisor) -> String {
+    loop {
+        let message = supervisor.receive();
+        if message != "WATCHDOG=1" && !message.starts_with("STATUS=") {
+            return message;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_is_told_of_each_state() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("notify");
-    let socket = UnixDatagram::bind(&path).expect("bound");
-    let long = Some(Duration::from_secs(60));
-    socket.set_read_timeout(long).expect("a timeout");
+    let supervisor = Supervisor::new();
     let mut serving = Serving::configured(CONFIGURATION);
-    let path = path.to_str().expect("text");
-    serving.launch(&[("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "40000")]);
-    let told = tokio::task::spawn_blocking(move || {
-        assert_eq!(next(&socket).0, "READY=1");
-        socket
-    });
-    let socket = told.await.expect("ready");
+    let path = supervisor.path.clone();
+    serving.launch(&[("NOTIFY_SOCKET", &path), ("WATCHDOG_USEC", "40000")]);
+    let supervisor = blocking(move || {
+        assert_eq!(next(&supervisor), "READY=1");
+        supervisor
+    })
+    .await;
     serving.signal(Signal::HUP);
-    let told = tokio::task::spawn_blocking(move || {
-        let (reloading, _) = next(&socket);
+    let supervisor = blocking(move || {
+        let reloading = next(&supervisor);
         let at = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
         let at = at.map(str::parse::<u64>).expect("the time of the reload");
         assert!(at.expect("a number") > 0);
-        assert_eq!(next(&socket).0, "READY=1");
+        assert_eq!(next(&supervisor), "READY=1");
         // Two signs of life, without a question.
         for _ in 0..2 {
-            let mut bytes = [0; 64];
-            let len = socket.recv(&mut bytes).expect("a sign of life");
-            assert_eq!(&bytes[..len], b"WATCHDOG=1\n");
+            while supervisor.receive() != "WATCHDOG=1" {}
         }
-        socket
-    });
-    let socket = told.await.expect("reloaded");
+        supervisor
+    })
+    .await;
     serving.end().await;
-    let told = tokio::task::spawn_blocking(move || assert_eq!(next(&socket).0, "STOPPING=1"));
-    told.await.expect("stopped");
+    blocking(move || assert_eq!(next(&supervisor), "STOPPING=1")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_is_shown_what_a_drain_waits_for() {
+    let supervisor = Supervisor::new();
+    let world = World::new().await;
+    world.put("large.bin", &sample(64 << 20, 1)).await;
+    let mut serving = Serving::configured(&world.config(""));
+    serving.launch(&[("NOTIFY_SOCKET", &supervisor.path)]);
+    let supervisor = supervisor.shows("serving").await;
+    // A reader that takes no more than the head.
+    let mut reader = TcpStream::connect(serving.http).await.expect("listening");
+    let head = b"GET /large.bin HTTP/1.1\r\nhost: t\r\n\r\n";
+    reader.write_all(head).await.expect("sent");
+    reader.read_exact(&mut [0; 100]).await.expect("an answer");
+    serving.signal(Signal::TERM);
+    supervisor.shows("draining: 1 request left").await;
+    let answer = serving.look("/readyz").await;
+    let lines = "draining: the process is shutting down\ndraining: 1 request left\n";
+    assert_eq!((answer.status, answer.text()), (503, lines.to_owned()));
+    drop(reader);
+    serving.ended().await;
+}
+
+/// This test needs root and /dev/fuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_is_shown_how_much_of_the_spool_is_sent() {
+    let world = World::new().await;
+    let (folder, supervisor) = (Folder::new(), Supervisor::new());
+    let toml = format!(
+        "{}[spool]\npath = \"{}\"\n[[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n",
+        world.config(""),
+        world.folder.path().join("spool").display(),
+        folder.path().display(),
+    );
+    let mut serving = Serving::configured(&toml);
+    serving.start().await;
+    let path = folder.path();
+    let create = move || ["a", "b"].map(|name| File::create(path.join(name)).expect("created"));
+    let files = blocking(create).await;
+    world.door.shut();
+    blocking(move || {
+        for mut file in files {
+            file.write_all(b"bytes").expect("written");
+            file.sync_all().expect("promised");
+        }
+    })
+    .await;
+    serving.kill();
+    folder.let_go();
+    serving.launch(&[("NOTIFY_SOCKET", &supervisor.path)]);
+    let supervisor = supervisor.shows("sending the spool: 0 of 2").await;
+    let answer = serving.look("/readyz").await;
+    let text = answer.text();
+    assert_eq!(answer.status, 503, "{text}");
+    assert!(text.contains("\nsending the spool: 0 of 2\n"), "{text}");
+    world.door.open();
+    supervisor.shows("serving").await;
+    serving.end().await;
 }

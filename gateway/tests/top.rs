@@ -77,6 +77,8 @@ async fn one_look_is_text_for_a_pipe_and_json_for_a_program() {
             "no subscription",
             "this gateway works alone",
             "nothing is measured",
+            "the routes",
+            "cache.memory",
         ] {
             assert!(shown.contains(words), "no {words} in\n{shown}");
         }
@@ -88,10 +90,34 @@ async fn one_look_is_text_for_a_pipe_and_json_for_a_program() {
     assert_eq!(look["origins"]["origins"][0]["name"], "media");
     for part in [
         "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history",
-        "doctor",
+        "doctor", "routes", "settings",
     ] {
         assert!(look[part].is_object(), "{part}: {look}");
     }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_look_shows_a_folder_and_what_is_cached_of_it() {
+    let world = World::new().await;
+    let gateway = gateway(&world).await;
+    let admin = gateway.admin.to_string();
+    let output = top(&admin, Some(TOKEN), &["--once", "--folder", "/films"]).await;
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let line = shown.lines().find(|line| line.ends_with("a.bin"));
+    let line = line.unwrap_or_else(|| panic!("no object in\n{shown}"));
+    assert!(
+        line.contains("293 KiB") && line.contains("100 %") && line.contains("############"),
+        "{line}"
+    );
+    let output = top(&admin, Some(TOKEN), &["--json", "--folder", "/films/"]).await;
+    let look: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(look["objects"]["names"][0]["cached"]["memory"], 300_000);
+    let output = top(&admin, Some(TOKEN), &["--once", "--folder", "films/"]).await;
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("does not begin with `/`"), "{error}");
     gateway.stop().await;
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use http::Method;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::time::timeout;
 
@@ -20,7 +21,7 @@ mod gateway;
 mod world;
 
 use collector::{Receiver, named, text};
-use gateway::Whole;
+use gateway::{Whole, ask};
 use world::{World, sample};
 
 /// The words of the count of spans that found no room.
@@ -171,6 +172,81 @@ fn tells_no_secret(collector: &Receiver) {
             assert!(!body.contains(secret), "{secret}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_from_disk_is_traced() {
+    let world = World::new().await;
+    // One chunk.
+    world.put("films/a.bin", &sample(200_000, 1)).await;
+    let kept = world.config("ttl = \"1h\"\nread_ahead = \"0\"");
+    let before = Whole::start(&kept).await;
+    before.ready().await;
+    assert_eq!(before.get("/films/a.bin", &[]).await.status, 200);
+    before.stop().await;
+    let collector = Receiver::start(true).await;
+    let gateway = Whole::start(&format!("{kept}{}", traced(collector.address))).await;
+    // Only then the index of the disk is loaded.
+    gateway.ready().await;
+    let got = gateway
+        .get("/films/a.bin", &[("traceparent", PARENT)])
+        .await;
+    assert_eq!(got.body, sample(200_000, 1));
+    gateway.stop().await;
+
+    let spans = collector.traces("GET", 1).await;
+    let (root, first) = (named(&spans, "GET")[0], named(&spans, "first bytes")[0]);
+    assert_eq!(root.trace_id, TRACE.to_be_bytes());
+    assert_eq!(text(root, "tidegate.cache"), "hit");
+    assert_eq!(text(first, "tidegate.tier"), "disk");
+    let reads = named(&spans, "disk read");
+    let [read] = &*reads else {
+        panic!("one chunk was read: {spans:#?}")
+    };
+    assert_eq!(read.trace_id, root.trace_id);
+    assert_eq!(read.parent_span_id, first.span_id);
+    let of_read =
+        ["first_chunk", "chunks", "ahead"].map(|it| text(read, &format!("tidegate.{it}")));
+    assert_eq!(of_read, ["0", "1", "false"]);
+    for step in ["flight", "origin request"] {
+        assert!(named(&spans, step).is_empty(), "{step}: {spans:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_is_traced() {
+    let world = World::new().await;
+    world.put("films/a.bin", b"bytes").await;
+    let collector = Receiver::start(true).await;
+    let more = format!(
+        "{}[http]\npurge_networks = [\"127.0.0.1\"]\n",
+        traced(collector.address)
+    );
+    let gateway = start(&world, &more).await;
+    let purge = async |headers: &[(&str, &str)]| {
+        let purge = Method::from_bytes(b"PURGE").expect("a method");
+        let got = ask(gateway.http, purge, "/films/a.bin", headers).await;
+        got.status
+    };
+    assert_eq!(purge(&[("traceparent", PARENT)]).await, 200);
+    let refused = [("x-forwarded-for", "192.0.2.1")];
+    assert_eq!(purge(&refused).await, 403);
+    let spans = collector.traces("PURGE", 2).await;
+    gateway.stop().await;
+
+    let roots = named(&spans, "PURGE");
+    let is_own = |span: &&&Span| span.trace_id == TRACE.to_be_bytes();
+    let (done, other): (Vec<_>, Vec<_>) = roots.iter().partition(|span| is_own(span));
+    for (root, status) in [(done[0], "200"), (other[0], "403")] {
+        assert_eq!(text(root, "http.request.method"), "PURGE");
+        assert_eq!(text(root, "url.path"), "/films/a.bin");
+        assert_eq!(text(root, "http.response.status_code"), status);
+    }
+    // The refused one has nothing below it.
+    let steps = named(&spans, "purge");
+    assert_eq!(steps.len(), 1, "{spans:#?}");
+    assert_eq!(steps[0].parent_span_id, done[0].span_id);
+    assert_eq!(text(steps[0], "tidegate.targets"), "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]

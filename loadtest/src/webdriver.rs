@@ -41,6 +41,20 @@ impl WebDriver {
     /// # Errors
     /// If either is not installed or does not start.
     pub async fn start(log: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::begin(log, arguments, json!({})).await
+    }
+
+    /// Does the same with a browser that traces itself in these categories, and its requests: see [`Self::traced`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub async fn start_traced(log: &Path, arguments: &[&str], categories: &str) -> Result<Self> {
+        let traced =
+            json!({ "enableNetwork": true, "enablePage": false, "traceCategories": categories });
+        Self::begin(log, arguments, json!({ "perfLoggingPrefs": traced })).await
+    }
+
+    async fn begin(log: &Path, arguments: &[&str], mut options: Value) -> Result<Self> {
         let program = find_program("TIDEGATE_CHROMEDRIVER", &["chromedriver"])
             .context("chromedriver is missing: apt-get install chromium-driver")?;
         let addr = free_addr()?;
@@ -53,8 +67,14 @@ impl WebDriver {
             _driver: Server::start(command, log, addr)?,
         };
         let arguments: Vec<_> = ARGUMENTS.iter().chain(arguments).collect();
-        let options = json!({ "args": arguments });
-        let wanted = json!({ "browserName": "chrome", "goog:chromeOptions": options });
+        options["args"] = json!(arguments);
+        let logged = match options["perfLoggingPrefs"].is_object() {
+            true => json!({ "performance": "ALL" }),
+            false => json!({}),
+        };
+        let wanted = json!({
+            "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": logged
+        });
         let wanted = json!({ "capabilities": { "alwaysMatch": wanted } });
         let begun = browser.order(Method::POST, "", &wanted).await?;
         let session = begun["sessionId"].as_str();
@@ -147,6 +167,23 @@ impl WebDriver {
     pub async fn devtools(&self, name: &str, parameters: Value) -> Result<Value> {
         let order = json!({ "cmd": name, "params": parameters });
         self.order(Method::POST, "/goog/cdp/execute", &order).await
+    }
+
+    /// Returns what the browser has traced of itself and its requests since the last call: events of its own protocol, each
+    /// with `method` and `params`.
+    ///
+    /// # Errors
+    /// If it was not started to trace.
+    pub async fn traced(&self) -> Result<Vec<Value>> {
+        let order = json!({ "type": "performance" });
+        let entries = self.order(Method::POST, "/se/log", &order).await?;
+        let entries = entries.as_array().context("no list of entries")?;
+        let event = |entry: &Value| {
+            let text = entry["message"].as_str().context("an entry without text")?;
+            let mut entry: Value = serde_json::from_str(text)?;
+            Ok(entry["message"].take())
+        };
+        entries.iter().map(event).collect()
     }
 
     /// Closes the browser.

@@ -18,6 +18,7 @@ use super::operator::console::{self, KeptHistory};
 use super::operator::{pins, tiers};
 use super::parts::{GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
+use super::process::long_work::LongWork;
 use super::process::machine::machine_name;
 use super::reload::Reloader;
 use super::reload::admin::LiveAdmin;
@@ -91,11 +92,7 @@ impl Sockets {
 pub struct Gateway {
     engine: Engine,
     mounts: Mounts,
-    /// The drafts of mounts, if one is writable.
-    writers: Option<Writers>,
     hooks: Arc<Hooks>,
-    /// Stops the public listeners; the admin listener says so in `/readyz`.
-    draining: CancellationToken,
     /// Stops the admin listener, after all else.
     stop: CancellationToken,
     public: JoinHandle<()>,
@@ -106,6 +103,7 @@ pub struct Gateway {
     fleet: Option<FleetMember>,
     traces: Traces,
     history: KeptHistory,
+    work: Arc<LongWork>,
     /// Runs requests to origins and disks until the gateway is dropped.
     _background: FetchRuntime,
 }
@@ -131,7 +129,7 @@ impl Gateway {
             over_engine(config, env, &mut parts, deadline).await?;
         announce(&sockets)?;
         let (control, changes) = public_control(config, sockets.http)?;
-        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        let stop = CancellationToken::new();
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = live_admin(config, sockets.admin, token.clone());
         let listening = (tls, &control, live);
@@ -139,11 +137,13 @@ impl Gateway {
         let reloader = Arc::new(reloader);
         let (engine, locator, traces) = (parts.engine, parts.locator, parts.traces);
         let served = ((engine.clone(), parts.write_path), reloader.routes.clone());
-        let frontend = frontend(served, &control, parts.client_memory, &mut parts.registry);
+        let work = LongWork::new(&engine, writers.clone(), &mut parts.registry);
+        let own = (&*control, work.http.clone());
+        let frontend = frontend(served, own, parts.client_memory, &mut parts.registry);
         let frontend = frontend.with_tracer(traces.tracer.clone());
         let (tiers, pins) = tiers_and_pins(parts.stores, (&engine, parts.fleet.as_ref()), &locator);
         let admin = Admin {
-            control: engine_control(&engine, &locator, writers.clone(), &mounts),
+            control: engine_control(&engine, &locator, &mounts, work.clone()),
             routes: locator.clone(),
             reload: reloader.clone(),
             tiers: Arc::new(tiers),
@@ -151,11 +151,11 @@ impl Gateway {
             events: events.webhooks(),
             locate: locator,
             engine: engine.clone(),
-            writers: writers.clone(),
+            writers,
             metrics: metrics(&engine, parts.registry),
             hosts: hosts(&config.admin.hosts),
             token,
-            draining: draining.clone(),
+            draining: work.draining.clone(),
         };
         let log = (&parts.event_log, parts.fleet.as_ref());
         let (endpoints, history) = console::endpoints(admin, config, &reloader, log, stop.clone());
@@ -164,11 +164,9 @@ impl Gateway {
         Ok(Self {
             engine,
             mounts,
-            writers,
             hooks: parts.hooks,
-            public: tokio::spawn(frontend.serve_controlled(changes, draining.clone())),
+            public: tokio::spawn(frontend.serve_controlled(changes, work.draining.clone())),
             private: tokio::spawn(private),
-            draining,
             stop,
             control,
             reloader,
@@ -176,8 +174,15 @@ impl Gateway {
             fleet: parts.fleet,
             traces,
             history,
+            work,
             _background: parts.background,
         })
+    }
+
+    /// Returns a function that tells of long work under way, one line for each, also while the gateway stops.
+    pub(super) fn work(&self) -> impl Fn() -> Vec<String> + Send + use<> {
+        let work = self.work.clone();
+        move || work.lines()
     }
 
     /// Reads the configuration again and applies it; the result is logged.
@@ -190,14 +195,14 @@ impl Gateway {
     /// Drains, writes out pending data, calls hooks a last time, and stops; within three times `http.drain` and 21 s: 5 s
     /// each for subscriptions, fleet, hooks and the admin listener, and 1 s for traces.
     pub async fn stop(self) {
-        self.draining.cancel();
+        self.work.draining.cancel();
         let deadline = self.control.drain();
         let (public, ()) = tokio::join!(self.public, self.mounts.stop());
         if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }
         self.events.stop().await;
-        writing::settle(self.writers.as_ref(), deadline).await;
+        writing::settle(self.work.writers.as_ref(), deadline).await;
         if let Some(fleet) = self.fleet {
             fleet.stop().await;
         }
@@ -248,15 +253,13 @@ async fn bucket_events(
     Ok((events, prepared))
 }
 
-/// Returns the public frontend, and registers its metrics.
+/// Returns the public frontend, and registers the metrics of its clients' memory.
 fn frontend(
     (served, routes): ((Engine, Arc<WritePath>), Arc<Routes>),
-    control: &Control,
+    (control, metrics): (&Control, Arc<tidegate_http::Metrics>),
     client_memory: Arc<ClientMemory>,
     registry: &mut Registry,
 ) -> Frontend {
-    let metrics = Arc::new(tidegate_http::Metrics::default());
-    metrics.register(registry);
     client_memory.register(registry);
     Frontend::new(served, routes, control.settings(), metrics, client_memory)
 }
@@ -265,14 +268,15 @@ fn frontend(
 fn engine_control(
     engine: &Engine,
     locator: &Arc<locate::Locator>,
-    writers: Option<Writers>,
     mounts: &Mounts,
+    work: Arc<LongWork>,
 ) -> Arc<EngineControl> {
     Arc::new(EngineControl {
         engine: engine.clone(),
         locate: locator.clone(),
-        writers,
+        writers: work.writers.clone(),
         missing: Box::new(mounts.missing()),
+        work: Box::new(move || work.lines()),
     })
 }
 

@@ -3,5 +3,6 @@
 #[cfg(target_os = "linux")]
 pub(super) mod allocator;
 pub(super) mod fetch_runtime;
+pub(super) mod long_work;
 pub(super) mod machine;
 pub(super) mod supervisor;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::parts::GatewayParts;
+use super::process::supervisor;
 use tidegate_config::{Config, Environment};
 use tidegate_plan::upload::kept_end;
 use tidegate_telemetry::progress::told_of;
-use tidegate_write::{Settings, Writers, left_in_spool};
+use tidegate_write::{Progress, Settings, Writers, left_in_spool};
 
 /// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable.
 pub(super) async fn start(
@@ -43,7 +44,12 @@ pub(super) async fn start(
         ..Settings::new(spool)
     };
     let path = parts.write_path.clone();
+    let reading = settings.reading.clone();
     let opened = tokio::task::spawn_blocking(move || Writers::start(&path, settings, &sources));
+    let opened = supervisor::tell_of_start(opened, || {
+        let Progress { done, of } = reading.progress();
+        format!("reading the spool: {done} of {of} files")
+    });
     let writers = opened.await?.context("cannot open the spool")?;
     writers.register(&mut parts.registry);
     Ok(Some(writers))

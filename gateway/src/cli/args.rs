@@ -130,9 +130,17 @@ pub struct TopArgs {
     #[arg(long)]
     pub once: bool,
 
-    /// Print one look as JSON: the answers of `/api/v1/now`, `streams`, `tiers`, `origins`, `writes`, `events`, `hooks`, `fleet`, `history` and `doctor`
+    /// Print one look as JSON: the answers of `/api/v1/now`, `streams`, `tiers`, `origins`, `writes`, `events`, `hooks`, `fleet`, `history`, `doctor`, `routes` and `settings`
     #[arg(long)]
     pub json: bool,
+
+    /// Begin "Objects" in this folder, a path as it stands in the URL; one look lists up to 500 of its names, by `/api/v1/objects`
+    #[arg(long, value_name = "PATH")]
+    pub folder: Option<String>,
+
+    /// The host of the folder's route, if that names one
+    #[arg(long, requires = "folder")]
+    pub host: Option<String>,
 
     /// The time between two looks
     #[arg(long, value_name = "TIME", default_value = "2s")]

@@ -8,8 +8,8 @@ use http::Method;
 
 use super::{AUTH, Whole, World, ask, post, post_to, send, started};
 
-/// Every request that changes something.
-const CHANGES: [(&str, &str); 12] = [
+/// Every request that changes something, but to log in and out.
+const CHANGES: [(&str, &str); 18] = [
     ("DELETE", "/api/v1/streams/1"),
     ("DELETE", "/api/v1/sessions/1"),
     ("POST", "/api/v1/writes"),
@@ -22,10 +22,16 @@ const CHANGES: [(&str, &str); 12] = [
     ("POST", "/console/doctor"),
     ("POST", "/console/sessions"),
     ("POST", "/purge?path=/o/1.png"),
+    ("PUT", "/cache/disk"),
+    ("POST", "/warm"),
+    ("PUT", "/pins"),
+    ("DELETE", "/pins"),
+    ("POST", "/reload"),
+    ("POST", "/overrides"),
 ];
 
 /// Every page, and the API.
-const READS: [&str; 12] = [
+const READS: [&str; 29] = [
     "/",
     "/console/streams",
     "/console/objects",
@@ -36,8 +42,25 @@ const READS: [&str; 12] = [
     "/console/doctor",
     "/console/sessions",
     "/console/live?section=now",
+    "/console/preview?path=/o/1.png",
+    "/console/preview/bytes?path=/o/1.png",
+    "/console/doctor/bytes",
     "/api/v1/now",
+    "/api/v1/history",
+    "/api/v1/streams",
+    "/api/v1/objects?path=/",
+    "/api/v1/warms",
+    "/api/v1/tiers",
+    "/api/v1/origins",
+    "/api/v1/writes",
+    "/api/v1/events",
+    "/api/v1/hooks",
+    "/api/v1/fleet",
+    "/api/v1/doctor",
+    "/api/v1/routes",
     "/api/v1/settings",
+    "/api/v1/sessions",
+    "/api/v1/openapi.json",
 ];
 
 async fn status(gateway: &Whole, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {

@@ -1,9 +1,10 @@
-//! Figures of the console, measured and printed. They are run by hand (`just figures`), for a time on a shared machine
-//! proves nothing.
+//! Figures of the console, measured. They are run by hand (`just figures`). Bytes and counts are judged; times are printed
+//! with their targets, for a time on a shared machine proves nothing.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,17 +24,26 @@ use tokio::time::{Instant, sleep};
 use super::admission::log_in;
 use super::{AUTH, Whole, World, api, ask, configuration, page_at, sample};
 
+/// The targets: times, and bytes of a page over the wire.
+const FIRST_SCREEN: Duration = Duration::from_millis(500);
+const LISTING: Duration = Duration::from_millis(50);
+const MAX_BYTES: usize = 100_000;
+
 const KEYS: usize = 100_000;
 const READERS: usize = 2000;
 
-/// Answers a listing of a folder of so many keys after 20 ms, and every other request with 404.
-async fn bucket(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Answers a listing of a folder of so many keys after 20 ms, and every other request with 404. Counts the listings.
+async fn bucket(
+    request: Request<Incoming>,
+    listings: Arc<AtomicUsize>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     sleep(Duration::from_millis(20)).await;
     let query = request.uri().query().unwrap_or_default();
     if !query.contains("list-type=2") {
         let missing = Response::builder().status(404).body(Full::default());
         return Ok(missing.expect("an answer"));
     }
+    listings.fetch_add(1, Ordering::Relaxed);
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
     let after = value("continuation-token=").or_else(|| value("start-after="));
     let digits = |text: &str| {
@@ -75,36 +85,50 @@ async fn bucket(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(Response::new(Full::from(text)))
 }
 
-async fn slow_bucket() -> SocketAddr {
+/// Starts the bucket; returns its address and the count of its listings.
+async fn slow_bucket() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
+    let listings = Arc::<AtomicUsize>::default();
+    let counted = listings.clone();
     tokio::spawn(async move {
         while let Ok((io, _)) = listener.accept().await {
-            tokio::spawn(
-                http1::Builder::new().serve_connection(TokioIo::new(io), service_fn(bucket)),
-            );
+            let listings = counted.clone();
+            let service = service_fn(move |request| bucket(request, listings.clone()));
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(io), service));
         }
     });
-    address
+    (address, listings)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures: `just figures`"]
 async fn figures_of_a_folder_of_100_000_keys() {
-    let address = slow_bucket().await;
+    let (address, listings) = slow_bucket().await;
     let gateway = Whole::start(&format!(
         "[admin]\ntoken = \"t0ken-of-the-tests\"\n[[origin]]\nname = \"media\"\nbucket = \"b\"\n\
          endpoint = \"http://{address}\"\npath_style = true\naccess_key_id = \"id\"\nsecret_access_key = \"secret\"\n"
     ))
     .await;
     let (cookie, _) = log_in(&gateway).await;
+    let before = listings.load(Ordering::Relaxed);
+    let listed = || listings.load(Ordering::Relaxed) - before;
     let begun = Instant::now();
     let page = page_at(gateway.admin, "/console/objects?path=/o/", &cookie).await;
     let first = begun.elapsed();
+    assert_eq!(listed(), 1, "a screen costs one request to the bucket");
     assert!(
         page.contains("k000049") && page.contains("Next page"),
         "{page}"
     );
+    let headers = [("cookie", &*cookie), ("accept-encoding", "gzip")];
+    let path = "/console/objects?path=/o/";
+    let bytes = ask(gateway.admin, Method::GET, path, &headers)
+        .await
+        .body
+        .len();
+    assert!(bytes <= MAX_BYTES, "{bytes} bytes");
+    let of_screens = listed();
     let mut path = "/api/v1/objects?path=/o/&limit=500".to_owned();
     let begun = Instant::now();
     let mut seen = 0;
@@ -117,8 +141,16 @@ async fn figures_of_a_folder_of_100_000_keys() {
         path = format!("/api/v1/objects?path=/o/&limit=500&page={next}");
     }
     println!(
-        "first screen of {KEYS} keys over 20 ms: {first:?}; 20 pages of 500: {:?}, {seen} names",
+        "first screen of {KEYS} keys over 20 ms: {first:?} (target {FIRST_SCREEN:?}), {bytes} bytes (target {MAX_BYTES}); \
+         20 pages of 500: {:?}, {seen} names",
         begun.elapsed()
+    );
+    // A page is of one listing, so the last one of a listing may be short.
+    assert!(seen > 9900, "{seen} names");
+    let of_pages = listed() - of_screens;
+    assert!(
+        of_pages <= 20,
+        "{of_pages} listings: one for each page at most"
     );
     gateway.stop().await;
 }
@@ -165,7 +197,7 @@ async fn figures_of_2_000_readers() {
     let mut times = times.lock().expect("not poisoned").clone();
     times.sort();
     println!(
-        "/api/v1/streams with {READERS} readers: median {:?}, at most {:?}; longest gap of one that takes 3 MB/s: \
+        "/api/v1/streams with {READERS} readers: median {:?}, at most {:?} (target {LISTING:?}); longest gap of one that takes 3 MB/s: \
          {alone:?} alone, {beside:?} beside it",
         times[10], times[19]
     );

@@ -14,6 +14,21 @@ const LONG: Duration = Duration::from_secs(60);
 /// The name of an element's reference in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// The categories of Chromium's tracing that have the begin of a navigation and its paints.
+const TRACED: &str = "blink.user_timing,loading";
+
+/// The cost of a page, from Chromium's own tracing.
+#[derive(Debug)]
+pub(crate) struct PageCost {
+    /// The requests of the page that are over.
+    pub(crate) requests: usize,
+    /// Their bytes over the wire, heads included.
+    pub(crate) bytes: f64,
+    /// The times from the begin of the navigation to the first paint, and to that of text or a picture, in milliseconds.
+    pub(crate) first_paint: f64,
+    pub(crate) first_content: f64,
+}
+
 /// A browser with one window.
 pub(crate) struct Browser {
     driver: WebDriver,
@@ -23,7 +38,8 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let driver = WebDriver::start(&home.path().join("chromedriver.log"), &[]).await;
+        let log = home.path().join("chromedriver.log");
+        let driver = WebDriver::start_traced(&log, &[], TRACED).await;
         Self {
             driver: driver.expect("Chromium is installed"),
             _home: home,
@@ -143,6 +159,27 @@ impl Browser {
         done.expect("done")
     }
 
+    /// Opens a page without the browser's cache, and returns what that cost.
+    pub(crate) async fn cost(&self, url: &str) -> PageCost {
+        let uncached =
+            |is: bool| self.devtools("Network.setCacheDisabled", json!({ "cacheDisabled": is }));
+        uncached(true).await;
+        // What was traced before is not of this page.
+        self.driver.traced().await.expect("a log");
+        self.open(url).await;
+        uncached(false).await;
+        let (begun, mut events) = (Instant::now(), Vec::new());
+        // The page's own process hands its part over later.
+        loop {
+            events.extend(self.driver.traced().await.expect("a log"));
+            if let Some(cost) = PageCost::of(&events, url) {
+                return cost;
+            }
+            assert!(begun.elapsed() < LONG, "no paint of {url}: {events:#?}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Keeps a picture of the whole page.
     pub(crate) async fn picture(&self, file: &Path) {
         let parameters = json!({ "format": "png", "captureBeyondViewport": true });
@@ -157,6 +194,41 @@ impl Browser {
     /// Ends the browser.
     pub(crate) async fn end(self) {
         self.driver.end().await.expect("ended");
+    }
+}
+
+impl PageCost {
+    /// Returns the cost of the page as far as it was traced; `None`: a paint is missing yet.
+    fn of(events: &[Value], url: &str) -> Option<Self> {
+        let params = |method: &'static str| {
+            let named = events.iter().filter(move |event| event["method"] == method);
+            named.map(|event| &event["params"])
+        };
+        let is_page = |sent: &&Value| sent["type"] == "Document" && sent["documentURL"] == url;
+        let navigation = &params("Network.requestWillBeSent").find(is_page)?["loaderId"];
+        let sent: Vec<_> = params("Network.requestWillBeSent")
+            .filter(|sent| sent["loaderId"] == *navigation)
+            .map(|sent| &sent["requestId"])
+            .collect();
+        let ended: Vec<_> = params("Network.loadingFinished")
+            .filter(|ended| sent.contains(&&ended["requestId"]))
+            .map(|ended| ended["encodedDataLength"].as_f64().expect("a number"))
+            .collect();
+        // In microseconds.
+        let time_of = |name: &str| {
+            let mut traced = params("Tracing.dataCollected");
+            let of_page = |event: &&Value| {
+                event["name"] == name && event["args"]["data"]["navigationId"] == *navigation
+            };
+            traced.find(of_page)?["ts"].as_f64()
+        };
+        let begun = time_of("navigationStart")?;
+        Some(Self {
+            requests: ended.len(),
+            bytes: ended.iter().sum(),
+            first_paint: (time_of("firstPaint")? - begun) / 1e3,
+            first_content: (time_of("firstContentfulPaint")? - begun) / 1e3,
+        })
     }
 }
 

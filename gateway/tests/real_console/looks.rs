@@ -11,6 +11,10 @@ use super::{EVENTS_TOKEN, Stage, a_write_is_refused, pictures};
 /// The widths of the pictures: a phone, a tablet, a desktop.
 const WIDTHS: [u32; 3] = [390, 820, 1440];
 
+/// The targets of a page: bytes over the wire, and milliseconds to the first paint on loopback.
+const MAX_BYTES: f64 = 100_000.0;
+const FIRST_PAINT: f64 = 300.0;
+
 /// The pages, by the names of their pictures.
 const PAGES: [(&str, &str); 9] = [
     ("now", "/"),
@@ -82,6 +86,7 @@ async fn a_verdict_is_there(stage: &Stage) {
 /// Looks at one page at each width and in each scheme.
 async fn is_seen(stage: &Stage, name: &str, path: &str) {
     let browser = &stage.browser;
+    costs(stage, name, path).await;
     for width in WIDTHS {
         for scheme in ["light", "dark"] {
             browser.look(width, scheme).await;
@@ -93,7 +98,6 @@ async fn is_seen(stage: &Stage, name: &str, path: &str) {
                 is_accessible(browser, name).await;
             }
         }
-        costs(browser, name).await;
         if width > 390 {
             // WCAG 2.2, 1.4.4: text of twice the size, and nothing is lost.
             browser.set_text_size(32).await;
@@ -133,17 +137,25 @@ async fn fits(browser: &Browser, name: &str, width: u32) {
     );
 }
 
-/// Reports the bytes and the first paint of a page, by the browser's own entries; bounds the bytes.
-async fn costs(browser: &Browser, name: &str) {
-    let script = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
-        const paint = performance.getEntriesByName('first-contentful-paint')[0];
-        return [all.reduce((sum, one) => sum + one.encodedBodySize + 300, 0), paint ? paint.startTime : null]";
-    let told = browser.run(script, json!([])).await;
-    let bytes = told[0].as_f64().expect("a number");
-    println!("{name}: {bytes} bytes, first paint after {} ms", told[1]);
-    assert!(bytes <= 100_000.0, "{name}: {bytes} bytes");
-    // Its time is the machine's as well.
-    assert!(told[1].is_number(), "{name} was painted");
+/// Bounds the bytes of a page over the wire, and reports its first paint, by Chromium's own tracing.
+async fn costs(stage: &Stage, name: &str, path: &str) {
+    let cost = stage.browser.cost(&stage.url(path)).await;
+    println!(
+        "{name}: {} bytes in {} requests (target {MAX_BYTES}), first paint after {:.0} ms (target {FIRST_PAINT}), of text \
+         after {:.0} ms",
+        cost.bytes, cost.requests, cost.first_paint, cost.first_content
+    );
+    // The page, its style and its script at least.
+    assert!(
+        cost.requests >= 3 && cost.bytes > 3000.0,
+        "{name}: {cost:?}"
+    );
+    assert!(cost.bytes <= MAX_BYTES, "{name}: {cost:?}");
+    // Its time is the machine's as well: only that there is one is judged.
+    assert!(
+        cost.first_paint > 0.0 && cost.first_content >= cost.first_paint,
+        "{name}: {cost:?}"
+    );
 }
 
 async fn a_refused_setting_is_accessible(stage: &Stage) {
@@ -157,14 +169,12 @@ async fn a_refused_setting_is_accessible(stage: &Stage) {
     is_accessible(browser, "a refused setting").await;
 }
 
-/// axe-core finds nothing serious, where it is installed (`.ci/run` fetches it from the npm registry).
+/// axe-core finds nothing serious. `loadtest/setup --minimal` fetches it from the npm registry.
 async fn is_accessible(browser: &Browser, name: &str) {
     let file = std::env::var_os("TIDEGATE_AXE").filter(|file| !file.is_empty());
-    let axe = file.map(|file| std::fs::read_to_string(file).expect("axe.min.js"));
-    let Some(axe) = axe else {
-        println!("{name}: axe-core is not here (TIDEGATE_AXE)");
-        return;
-    };
+    let file = file.expect("TIDEGATE_AXE names axe.min.js: `loadtest/setup --minimal` fetches it");
+    let axe = std::fs::read_to_string(&file);
+    let axe = axe.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     browser.run(&axe, json!([])).await;
     let script = "const done = arguments[arguments.length - 1];
         axe.run(document).then(({ violations }) => done(violations.map(one =>

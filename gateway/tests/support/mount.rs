@@ -26,11 +26,16 @@ impl Folder {
     pub(crate) fn path(&self) -> PathBuf {
         self.0.path().to_owned()
     }
+
+    /// Unmounts it, also from a process that was killed.
+    pub(crate) fn let_go(&self) {
+        let _ = rustix::mount::unmount(self.0.path(), UnmountFlags::DETACH);
+    }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = rustix::mount::unmount(self.0.path(), UnmountFlags::DETACH);
+        self.let_go();
     }
 }
 

@@ -24,6 +24,8 @@ pub struct EngineControl {
     pub writers: Option<Writers>,
     /// Other missing things that programs need, in words, one line each.
     pub missing: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Long work under way, in words, one line each.
+    pub work: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
 impl EngineControl {
@@ -120,6 +122,10 @@ impl Control for EngineControl {
             ));
         }
         notes
+    }
+
+    fn work(&self) -> Vec<String> {
+        (self.work)()
     }
 
     fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError> {

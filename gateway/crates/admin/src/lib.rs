@@ -89,6 +89,9 @@ pub trait Control: Send + Sync + 'static {
     /// Problems that do not prevent answers, one line each.
     fn notes(&self) -> Vec<String>;
 
+    /// Long work under way, in words, one line each: the load of an index, the spool of an earlier process, the drain.
+    fn work(&self) -> Vec<String>;
+
     /// Finds the objects that `purge` names. Purges nothing.
     ///
     /// # Errors
@@ -255,6 +258,11 @@ async fn readyz(State(admin): State<Admin>) -> Response {
             }
         }
     };
+    if status != StatusCode::OK {
+        let mut work = admin.control.work();
+        work.retain(|line| !lines.contains(line));
+        lines.append(&mut work);
+    }
     let notes = admin.control.notes().into_iter();
     lines.extend(notes.map(|note| format!("note: {note}")));
     let mut body = lines.join("\n");

@@ -213,6 +213,11 @@ async fn health_readiness_and_metrics() {
     let answer = t.ask("GET /readyz", "", "").await;
     assert_eq!(status(&answer), 503);
     assert!(answer.ends_with("\r\n\r\norigin media: refused\ndisk 0: loading\n"));
+    let work = ["disk 0: loading", "sending the spool: 3 of 40"].map(String::from);
+    *t.told.work.lock().expect("not poisoned") = work.to_vec();
+    let answer = t.ask("GET /readyz", "", "").await;
+    let lines = "origin media: refused\ndisk 0: loading\nsending the spool: 3 of 40\n";
+    assert!(answer.ends_with(&format!("\r\n\r\n{lines}")), "{answer}");
     assert_eq!(t.status("GET /healthz", "", "").await, 200);
 
     let answer = t.ask("GET /metrics", "", "").await;

@@ -84,6 +84,10 @@ mod tests {
             Vec::new()
         }
 
+        fn work(&self) -> Vec<String> {
+            Vec::new()
+        }
+
         fn resolve(&self, _: &Purge) -> Result<ResolvedPurge, PlaceError> {
             Err(PlaceError::NoRoute)
         }

@@ -72,6 +72,7 @@ pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
 use client_address::{ClientAddress, client_address};
+use purge::PURGE;
 use read::HeaderCache;
 use record::RequestRecord;
 use reply::Reply;
@@ -256,6 +257,7 @@ fn trace_request(tracer: &Arc<Tracer>, parts: &Parts, record: &mut RequestRecord
         Method::HEAD => "HEAD",
         Method::PUT => "PUT",
         Method::DELETE => "DELETE",
+        _ if parts.method.as_str() == PURGE => PURGE,
         _ => "HTTP",
     };
     if let Some(span) = tracer.begin(name, parent) {
@@ -302,7 +304,8 @@ impl Handler for Frontend {
                 Box::pin(trace::within(record.span(), written)).await
             }
             _ if self.takes_purge(&parts.method) => {
-                Box::pin(self.purge(&parts, address, max_uri_bytes)).await
+                let purged = self.purge(&parts, address, max_uri_bytes);
+                Box::pin(trace::within(record.span(), purged)).await
             }
             false => {
                 let (started, client) = (record.started(), (address, &peer));

@@ -134,6 +134,12 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Returns the number of requests under way.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> u64 {
+        u64::try_from(self.in_flight.get()).unwrap_or(0)
+    }
+
     /// Registers the metrics in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         names::HTTP_REQUESTS.register(registry, self.request_family.clone());

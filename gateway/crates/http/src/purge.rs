@@ -29,6 +29,10 @@ use tidegate_access::without_signature;
 use tidegate_engine::{PurgeKind, ReadContext, Scope};
 use tidegate_plan::tags::{MAX_TAGS, Tag, split_tags};
 use tidegate_telemetry::locks::Recover as _;
+use tidegate_telemetry::trace::{self, Kind};
+
+/// The method.
+pub(crate) const PURGE: &str = "PURGE";
 
 static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
 
@@ -55,7 +59,7 @@ const BAD_TAG: RequestError =
 impl Frontend {
     /// Returns whether `PURGE` is a method here.
     pub(crate) fn takes_purge(&self, method: &Method) -> bool {
-        method.as_str() == "PURGE" && !self.settings.load().settings.purge_networks.is_empty()
+        method.as_str() == PURGE && !self.settings.load().settings.purge_networks.is_empty()
     }
 
     /// Answers one `PURGE`. The purge is durable before the answer.
@@ -115,11 +119,19 @@ impl Frontend {
         let routes = self.routes.load();
         let (host, path) = (host(parts)?, parts.uri.path());
         let (targets, kind) = wanted(&routes, host, path, &parts.headers)?;
+        let mut span = trace::span("purge", Kind::Internal);
         let purges = targets.iter().map(|(source, target)| async {
             let done = self.engine.purge(source, target, kind).await;
             done.map_err(|_| RequestError::PurgeLost)
         });
-        Ok(try_join_all(purges).await?.len())
+        if let Some(span) = &mut span {
+            span.set("tidegate.targets", targets.len() as u64);
+        }
+        let done = trace::within(span.as_ref(), try_join_all(purges)).await;
+        if let (Some(span), Err(_)) = (&mut span, &done) {
+            span.fail();
+        }
+        Ok(done?.len())
     }
 }
 

@@ -32,9 +32,18 @@ impl ProgressLines {
 
 /// Runs work, and calls `tell` every few seconds until it is done.
 pub async fn told_of<T>(work: impl Future<Output = T>, tell: impl Fn()) -> T {
+    told_every(LINE_INTERVAL, work, tell).await
+}
+
+/// Runs work, and calls `tell` each time an interval has passed until it is done.
+pub async fn told_every<T>(
+    interval: Duration,
+    work: impl Future<Output = T>,
+    tell: impl Fn(),
+) -> T {
     let mut work = std::pin::pin!(work);
     loop {
-        match tokio::time::timeout(LINE_INTERVAL, work.as_mut()).await {
+        match tokio::time::timeout(interval, work.as_mut()).await {
             Ok(done) => return done,
             Err(_) => tell(),
         }

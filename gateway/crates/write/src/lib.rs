@@ -74,12 +74,14 @@ pub use path::WritePath;
 pub use publish::queue::{Pending, Stage};
 pub use publish::refused::{PossibleChoices, RefusedChoice, ResolveError};
 pub use spool::SpoolError;
+pub use spool::reading::{Progress, SpoolReading};
 
 use attributes::AttributeChanges;
 use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
+use publish::resumed::ResumedDrafts;
 
 /// Settings of writers.
 #[derive(Debug, Clone)]
@@ -101,6 +103,8 @@ pub struct Settings {
     pub journal: u64,
     /// The most bytes that one request copies on the server; larger objects are copied in parts.
     pub max_copy: u64,
+    /// Counts what is read of the spool at the start.
+    pub reading: SpoolReading,
 }
 
 impl Settings {
@@ -116,6 +120,7 @@ impl Settings {
             patience: Duration::from_secs(60),
             journal: 4 << 20,
             max_copy: MAX_COPY,
+            reading: SpoolReading::default(),
         }
     }
 }
@@ -168,6 +173,7 @@ pub(crate) struct Drafts {
     folders: FolderLocks,
     attributes: Arc<AttributeChanges>,
     markers: FolderMarkers,
+    resumed: ResumedDrafts,
     metrics: Metrics,
 }
 
@@ -245,6 +251,7 @@ impl Writers {
             folders: FolderLocks::default(),
             attributes: Arc::default(),
             markers: FolderMarkers::default(),
+            resumed: ResumedDrafts::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

@@ -7,6 +7,7 @@ pub(crate) mod published_version;
 pub(crate) mod queue;
 pub(crate) mod recover;
 pub(crate) mod refused;
+pub(crate) mod resumed;
 pub(crate) mod send;
 pub(crate) mod single_put;
 pub(crate) mod space;

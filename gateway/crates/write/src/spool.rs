@@ -29,6 +29,7 @@ pub(crate) mod data;
 pub(crate) mod file;
 pub(crate) mod journal;
 mod log;
+pub(crate) mod reading;
 pub(crate) mod replay;
 mod slots;
 pub(crate) mod space;
@@ -37,6 +38,7 @@ mod tail;
 use blocks::Memory;
 use file::SpoolFile;
 use journal::{Begin, JournalContents, Record};
+use reading::SpoolReading;
 use replay::Replayed;
 use slots::Slots;
 use space::Space;
@@ -157,13 +159,17 @@ impl Spool {
 
     /// Returns every draft in the directory as its journal describes it. Removes drafts with empty
     /// journals. Blocks.
-    pub(crate) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
+    pub(crate) fn recover(
+        &self,
+        reading: &SpoolReading,
+    ) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
         // Blank files will be used, and the process that made them may not have synced their names.
         self.slots.sync_names()?;
         // All names first: files are removed during the loop.
         let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
         let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
-        let (journals, all_read) = self.journals(&paths);
+        let (journals, all_read) = self.journals(&paths, reading);
+        reading.found(journals.len());
         let mut found = Vec::new();
         let mut owned = HashSet::new();
         let mut lines = ProgressLines::begin(Instant::now());
@@ -175,6 +181,7 @@ impl Spool {
                     "still reading the drafts in the spool"
                 );
             }
+            reading.read();
             owned.insert(file::path_of(self.slots.directory(), read.id));
             match self.recover_one(read) {
                 Ok(draft) => found.push(draft),
@@ -225,10 +232,13 @@ impl Spool {
 
     /// Reads the journals, one for each draft; returns also whether all could be read. Blanks the
     /// others.
-    fn journals(&self, paths: &[PathBuf]) -> (Vec<ReadJournal>, bool) {
+    fn journals(&self, paths: &[PathBuf], reading: &SpoolReading) -> (Vec<ReadJournal>, bool) {
         let (mut journals, mut all_read) = (Vec::new(), true);
         let mut lines = ProgressLines::begin(Instant::now());
-        for path in paths.iter().filter(|path| is(path, JOURNAL_EXTENSION)) {
+        let files = || paths.iter().filter(|path| is(path, JOURNAL_EXTENSION));
+        reading.found(files().count());
+        for path in files() {
+            reading.read();
             if lines.is_due(Instant::now()) {
                 let (read, of) = (journals.len(), paths.len());
                 tracing::info!(read, of, "still reading the journals of the spool");
@@ -323,7 +333,10 @@ mod tests {
     fn recovered(directory: &Path) -> usize {
         let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
         let spool = Spool::open(directory, 1 << 20, memory).expect("a spool");
-        spool.recover().expect("it can be read").len()
+        spool
+            .recover(&SpoolReading::default())
+            .expect("it can be read")
+            .len()
     }
 
     fn has(directory: &Path, name: &str) -> bool {

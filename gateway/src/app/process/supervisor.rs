@@ -1,12 +1,20 @@
 //! Tells a supervisor (`sd_notify(3)`) that the gateway is ready, reloads or stops. It also sends signs of life, if the
-//! supervisor asks for them (`WatchdogSec`). Without a supervisor (`NOTIFY_SOCKET`) it sends nothing.
+//! supervisor asks for them (`WatchdogSec`), and tells of long work in a line that the supervisor shows. Without a supervisor (`NOTIFY_SOCKET`) it sends nothing.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use tidegate_telemetry::progress::told_every;
+
 /// The shortest time between two signs of life.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The time between two looks at long work.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The status while there is no long work.
+const SERVING: &str = "serving";
 
 /// Tells that the gateway serves, and from then on at half the interval that the supervisor asks for that it is alive.
 ///
@@ -40,6 +48,45 @@ pub(in crate::app) async fn tell_reload(reload: impl Future<Output = ()>) {
 /// Tells that the gateway drains.
 pub(in crate::app) fn tell_stopping() {
     tell(&[NotifyState::Stopping]);
+}
+
+/// Tells of long work at once and, if it has changed, each second until the process ends.
+pub(in crate::app) fn tell_of_work(work: impl Fn() -> Vec<String> + Send + 'static) {
+    if !has_supervisor() {
+        return;
+    }
+    tokio::spawn(async move {
+        let (mut turns, mut told) = (tokio::time::interval(STATUS_INTERVAL), String::new());
+        loop {
+            turns.tick().await;
+            let status = match work() {
+                lines if lines.is_empty() => SERVING.to_owned(),
+                lines => lines.join("; "),
+            };
+            if status != told {
+                tell(&[NotifyState::Status(&status)]);
+                told = status;
+            }
+        }
+    });
+}
+
+/// Waits for the start of a part, and tells each second of its progress.
+pub(in crate::app) async fn tell_of_start<T>(
+    start: impl Future<Output = T>,
+    progress: impl Fn() -> String,
+) -> T {
+    if !has_supervisor() {
+        return start.await;
+    }
+    told_every(STATUS_INTERVAL, start, || {
+        tell(&[NotifyState::Status(&progress())]);
+    })
+    .await
+}
+
+fn has_supervisor() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 fn tell(state: &[NotifyState<'_>]) {

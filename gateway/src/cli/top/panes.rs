@@ -7,14 +7,18 @@ use super::snapshot::Snapshot;
 use super::table::{Table, cell, left, right, rows, word};
 
 mod connections;
+mod details;
 mod history;
 mod now;
+mod objects;
+mod settings;
 
 /// A subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Now,
     Streams,
+    Objects,
     Tiers,
     Origins,
     Writes,
@@ -22,13 +26,15 @@ pub(super) enum Pane {
     Hooks,
     Fleet,
     History,
+    Settings,
 }
 
 impl Pane {
     /// All panes, in the order of their keys.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Now,
         Self::Streams,
+        Self::Objects,
         Self::Tiers,
         Self::Origins,
         Self::Writes,
@@ -36,6 +42,7 @@ impl Pane {
         Self::Hooks,
         Self::Fleet,
         Self::History,
+        Self::Settings,
     ];
 
     /// Returns its name.
@@ -43,6 +50,7 @@ impl Pane {
         match self {
             Self::Now => "Now",
             Self::Streams => "Streams",
+            Self::Objects => "Objects",
             Self::Tiers => "Tiers",
             Self::Origins => "Origins",
             Self::Writes => "Writes",
@@ -50,6 +58,7 @@ impl Pane {
             Self::Hooks => "Hooks",
             Self::Fleet => "Fleet",
             Self::History => "History",
+            Self::Settings => "Settings",
         }
     }
 
@@ -64,9 +73,13 @@ impl Pane {
         let time = &snapshot.part("now")["time"];
         match self {
             Self::Now => now::now(part, snapshot.part("doctor")),
+            Self::Objects if !part["error"].is_string() => {
+                objects::objects(part, snapshot.part("routes"))
+            }
             _ if !part.is_object() => Table::missing(self.title(), "no answer"),
             _ if part["error"].is_string() => Table::missing(self.title(), &text(&part["error"])),
             Self::Streams => streams(&part["streams"]),
+            Self::Objects => Table::missing(self.title(), "no answer"),
             Self::Tiers => tiers(part),
             Self::Origins => origins(&part["origins"]),
             Self::Writes => writes(part),
@@ -74,6 +87,43 @@ impl Pane {
             Self::Hooks => connections::hooks(part),
             Self::Fleet => connections::fleet(part),
             Self::History => history::history(part, time),
+            Self::Settings => settings::settings(part),
+        }
+    }
+
+    /// Returns whether one of its rows is selected: there is more to say of each than its columns do.
+    pub(super) fn selects(self) -> bool {
+        use Pane::{Objects, Origins, Settings, Streams, Tiers};
+        matches!(self, Streams | Objects | Tiers | Origins | Settings)
+    }
+
+    /// Returns the part of a look that a row was made of; `null` for panes that select none.
+    pub(super) fn row(self, snapshot: &Snapshot, number: usize) -> &Value {
+        let part = snapshot.part(&self.part());
+        match self {
+            Self::Streams => &part["streams"][number],
+            Self::Objects => &objects::list(part, snapshot.part("routes"))[number],
+            Self::Tiers => match number {
+                0 => &part["memory"],
+                1 => &part["budget"],
+                disk => &part["disks"][disk - 2],
+            },
+            Self::Origins => &part["origins"][number],
+            Self::Settings => &part["settings"][number],
+            _ => &Value::Null,
+        }
+    }
+
+    /// Returns what there is to say of a row beyond its columns.
+    pub(super) fn detail(self, snapshot: &Snapshot, number: usize) -> String {
+        let row = self.row(snapshot, number);
+        match self {
+            Self::Streams => details::stream(row),
+            Self::Objects => objects::detail(row),
+            Self::Tiers => details::tier(row, &snapshot.part("now")["time"]),
+            Self::Origins => details::origin(row),
+            Self::Settings => settings::detail(row),
+            _ => String::new(),
         }
     }
 }

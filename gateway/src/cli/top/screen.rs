@@ -1,32 +1,41 @@
-//! The terminal: draws the pane that was chosen, and takes keys.
-
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
+//! The screen: draws the pane that was chosen, and takes keys.
 
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table as Grid};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{
+    Block, Borders, Cell, Clear, Paragraph, Row, Table as Grid, TableState, Wrap,
+};
 
 use super::panes::Pane;
-use super::snapshot::{Snapshot, Source};
+use super::snapshot::Snapshot;
 use super::table::{Column, Sorting, Table};
-use tidegate_config::{Config, Environment};
-
-/// The longest wait for a key before the next look at the answers.
-const KEY_WAIT: Duration = Duration::from_millis(100);
+use super::walk::{FolderPage, Walk};
 
 const HELP: &str = "\
-1 to 9, Tab, Shift-Tab   another pane
-s, S                     sort by the next column, or the one before
-r                        the other way round
-Up, Down, PgUp, PgDn     move through the rows
-p                        pause, go on
-?                        this help, and away with it
-q, Esc, Ctrl-C           leave";
+Tab, Shift-Tab         another pane
+1 to 9, 0, -           the first to the eleventh pane
+s, S                   sort by the next column, or the one before
+r                      the other way round
+/                      only rows with a text; Enter keeps it, Esc ends it
+Up, Down, PgUp, PgDn   move through the rows
+p                      pause, go on
+?                      this help, and away with it
+q, Esc, Ctrl-C         leave
+In Objects:
+Enter, Backspace       into the folder or route, and out of it
+n, b                   the next page of a large folder, the one before
+u                      ask for the folder again
+CACHED is the object from its begin to its end:
+# in memory, = on disk, . in neither";
+
+/// The keys of the panes, in their order.
+pub(super) const PANE_KEYS: &str = "1234567890-";
+
+/// The lines below the rows that tell more of the selected one.
+const DETAIL_LINES: u16 = 2;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -34,8 +43,13 @@ pub(super) struct Screen {
     snapshot: Snapshot,
     pane: usize,
     sortings: [Sorting; Pane::ALL.len()],
-    /// The first row that is shown.
-    offset: usize,
+    /// The selected row, or the first one that is shown where none is selected.
+    row: usize,
+    walk: Walk,
+    /// The text that shown rows contain.
+    filter: String,
+    /// Whether keys are letters of the filter.
+    is_filtering: bool,
     paused: bool,
     shows_help: bool,
     /// The reason why the last look failed.
@@ -43,10 +57,18 @@ pub(super) struct Screen {
 }
 
 /// The effect of a key beyond another look of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     Stay,
     Leave,
+    /// Ask the gateway for a page of a folder.
+    Ask(FolderPage),
+}
+
+impl From<Option<FolderPage>> for Wish {
+    fn from(page: Option<FolderPage>) -> Self {
+        page.map_or(Self::Stay, Self::Ask)
+    }
 }
 
 impl Screen {
@@ -58,11 +80,21 @@ impl Screen {
             snapshot,
             pane: 0,
             sortings,
-            offset: 0,
+            row: 0,
+            walk: Walk::default(),
+            filter: String::new(),
+            is_filtering: false,
             paused: false,
             shows_help: false,
             trouble: None,
         }
+    }
+
+    /// Shows a folder. Returns the page to ask for.
+    pub(super) fn begin_in(&mut self, folder: FolderPage) -> FolderPage {
+        let objects = Pane::ALL.iter().position(|pane| *pane == Pane::Objects);
+        self.choose(objects.unwrap_or_default());
+        self.walk_down(folder)
     }
 
     /// Takes the next look at the gateway, unless it is paused.
@@ -72,33 +104,71 @@ impl Screen {
             Ok(snapshot) => {
                 self.snapshot = snapshot;
                 self.trouble = None;
+                self.show_folder();
             }
             Err(error) => self.trouble = Some(format!("{error:#}")),
         }
     }
 
+    /// Takes a page of a folder that was asked for.
+    pub(super) fn take_folder(&mut self, page: &FolderPage, answer: &serde_json::Value) {
+        self.walk.take(page, answer);
+        self.show_folder();
+    }
+
+    /// Puts the folder of the walk into the look.
+    fn show_folder(&mut self) {
+        self.snapshot.set_folder(self.walk.part());
+    }
+
+    fn pane(&self) -> Pane {
+        Pane::ALL[self.pane]
+    }
+
     fn table(&self) -> Table {
-        let mut table = Pane::ALL[self.pane].table(&self.snapshot);
-        table.sort(self.sortings[self.pane]);
-        table
+        self.pane().table(&self.snapshot)
+    }
+
+    /// Returns the numbers of the table's rows that are shown, in their order.
+    fn shown(&self, table: &Table) -> Vec<usize> {
+        table.arranged(self.sortings[self.pane], &self.filter)
+    }
+
+    /// Returns the number of the selected row in the table.
+    fn selected(&self) -> Option<usize> {
+        self.shown(&self.table()).get(self.row).copied()
     }
 
     /// Takes a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
         let ends = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
-        if ends || key.code == KeyCode::Char('q') {
+        if ends {
             return Wish::Leave;
         }
-        if self.shows_help {
-            self.shows_help = false;
-            return Wish::Stay;
-        }
+        let wish = match key.code {
+            code if self.is_filtering => self.filter_by(code),
+            KeyCode::Char('q') => Wish::Leave,
+            _ if self.shows_help => {
+                self.shows_help = false;
+                Wish::Stay
+            }
+            KeyCode::Esc if !self.filter.is_empty() => self.filter_by(KeyCode::Esc),
+            KeyCode::Esc => Wish::Leave,
+            code if self.pane() == Pane::Objects => self.walk_by(code),
+            code => self.look_by(code),
+        };
+        let rows = self.shown(&self.table()).len();
+        self.row = self.row.min(rows.saturating_sub(1));
+        wish
+    }
+
+    /// Takes a key that changes what is shown of the look.
+    fn look_by(&mut self, code: KeyCode) -> Wish {
         let panes = Pane::ALL.len();
-        match key.code {
-            KeyCode::Esc => return Wish::Leave,
+        match code {
             KeyCode::Char('?') => self.shows_help = true,
+            KeyCode::Char('/') => self.is_filtering = true,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char(digit @ '1'..='9') => self.choose(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => self.choose((self.pane + 1) % panes),
             KeyCode::BackTab | KeyCode::Left => self.choose((self.pane + panes - 1) % panes),
             KeyCode::Char('s') => self.sort_by(1),
@@ -107,20 +177,76 @@ impl Screen {
                 let sorting = &mut self.sortings[self.pane];
                 sorting.ascending = !sorting.ascending;
             }
-            KeyCode::Up => self.offset = self.offset.saturating_sub(1),
-            KeyCode::Down => self.offset += 1,
-            KeyCode::PageUp => self.offset = self.offset.saturating_sub(10),
-            KeyCode::PageDown => self.offset += 10,
+            KeyCode::Up => self.row = self.row.saturating_sub(1),
+            KeyCode::Down => self.row += 1,
+            KeyCode::PageUp => self.row = self.row.saturating_sub(10),
+            KeyCode::PageDown => self.row += 10,
+            KeyCode::Char(key) => {
+                if let Some(pane) = PANE_KEYS.find(key) {
+                    self.choose(pane);
+                }
+            }
             _ => {}
         }
-        let rows = self.table().rows.len();
-        self.offset = self.offset.min(rows.saturating_sub(1));
+        Wish::Stay
+    }
+
+    /// Takes a key of the pane Objects.
+    fn walk_by(&mut self, code: KeyCode) -> Wish {
+        let page = match code {
+            KeyCode::Enter => {
+                let row = self.selected();
+                let row = row.map(|number| self.pane().row(&self.snapshot, number));
+                let below = row.and_then(|row| self.walk.below(row));
+                return Wish::from(below.map(|page| self.walk_down(page)));
+            }
+            KeyCode::Backspace => {
+                self.row = self.walk.up().unwrap_or(self.row);
+                self.filter.clear();
+                None
+            }
+            KeyCode::Char('n') => self.walk.next_page(),
+            KeyCode::Char('b') => self.walk.page_before(),
+            KeyCode::Char('u') => self.walk.again(),
+            code => return self.look_by(code),
+        };
+        if page.is_some() && code != KeyCode::Char('u') {
+            self.row = 0;
+        }
+        self.show_folder();
+        Wish::from(page)
+    }
+
+    fn walk_down(&mut self, page: FolderPage) -> FolderPage {
+        let page = self.walk.down(page, self.row);
+        self.row = 0;
+        self.filter.clear();
+        self.show_folder();
+        page
+    }
+
+    /// Takes a key of the filter.
+    fn filter_by(&mut self, code: KeyCode) -> Wish {
+        match code {
+            KeyCode::Char(letter) => self.filter.push(letter),
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Enter => self.is_filtering = false,
+            KeyCode::Esc => {
+                self.is_filtering = false;
+                self.filter.clear();
+            }
+            _ => {}
+        }
+        self.row = 0;
         Wish::Stay
     }
 
     fn choose(&mut self, pane: usize) {
         self.pane = pane;
-        self.offset = 0;
+        self.row = 0;
+        self.filter.clear();
     }
 
     /// Sorts by the column `step` beside the present one; in between there is the order of the gateway.
@@ -134,14 +260,24 @@ impl Screen {
 
     /// Draws everything.
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let details = if self.pane().selects() {
+            DETAIL_LINES
+        } else {
+            0
+        };
         let rows = [
             Constraint::Length(1),
             Constraint::Min(3),
+            Constraint::Length(details),
             Constraint::Length(1),
         ];
-        let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
-        frame.render_widget(self.tabs(), head);
+        let [head, body, detail, foot] = Layout::vertical(rows).areas(frame.area());
+        frame.render_widget(self.tabs(head.width), head);
         self.draw_table(frame, body);
+        let words = self.selected();
+        let words = words.map(|number| self.pane().detail(&self.snapshot, number));
+        let words = Paragraph::new(words.unwrap_or_default()).wrap(Wrap { trim: true });
+        frame.render_widget(words, detail);
         frame.render_widget(self.footer(), foot);
         if self.shows_help {
             let lines = HELP.lines();
@@ -153,27 +289,46 @@ impl Screen {
         }
     }
 
-    fn tabs(&self) -> Line<'static> {
-        let mut line = Line::default();
-        for (index, pane) in Pane::ALL.iter().enumerate() {
-            let style = match index == self.pane {
-                true => Style::new().add_modifier(Modifier::REVERSED),
-                false => Style::new(),
-            };
-            line.push_span(ratatui::text::Span::styled(
-                format!("{} {}", index + 1, pane.title()),
-                style,
-            ));
-            line.push_span(" ");
+    /// Returns the names of the panes, with their keys where they fit.
+    fn tabs(&self, width: u16) -> Line<'static> {
+        let line = |has_keys: bool| {
+            let mut line = Line::default();
+            for (pane, key) in Pane::ALL.into_iter().zip(PANE_KEYS.chars()) {
+                let style = match pane == self.pane() {
+                    true => Style::new().add_modifier(Modifier::REVERSED),
+                    false => Style::new(),
+                };
+                let title = match has_keys {
+                    true => format!("{key} {}", pane.title()),
+                    false => pane.title().to_owned(),
+                };
+                line.push_span(Span::styled(title, style));
+                line.push_span(" ");
+            }
+            line
+        };
+        let full = line(true);
+        if full.width() <= usize::from(width) {
+            full
+        } else {
+            line(false)
         }
-        line
     }
 
     fn footer(&self) -> Line<'static> {
+        let walks = self.pane() == Pane::Objects;
         let text = match (&self.trouble, self.paused) {
+            _ if self.is_filtering => format!(" rows with: {}_", self.filter),
             (Some(trouble), _) => format!(" {trouble}"),
             (None, true) => " paused: p goes on".to_owned(),
-            (None, false) => " ? help   s sort   r reverse   p pause   q leave".to_owned(),
+            _ if !self.filter.is_empty() => format!(" rows with {}: Esc shows all", self.filter),
+            _ if walks => {
+                " ? help   Enter in   Backspace out   n next page   b page before   q leave"
+                    .to_owned()
+            }
+            (None, false) => {
+                " ? help   s sort   r reverse   / filter   p pause   q leave".to_owned()
+            }
         };
         let style = match self.trouble {
             Some(_) => Style::new().add_modifier(Modifier::BOLD),
@@ -196,8 +351,11 @@ impl Screen {
         let header = Row::new(table.columns.iter().enumerate().map(title));
         let header = header.style(Style::new().add_modifier(Modifier::BOLD));
         let room = room(&table.columns, area.width);
-        let rows = table.rows.iter().skip(self.offset).map(|row| {
-            let cells = row.iter().zip(&table.columns);
+        let selects = self.pane().selects();
+        let shown = self.shown(&table);
+        let skipped = if selects { 0 } else { self.row };
+        let rows = shown.into_iter().skip(skipped).map(|number| {
+            let cells = table.rows[number].iter().zip(&table.columns);
             Row::new(cells.map(|(cell, column)| match column.width {
                 0 => aligned(end_of(&cell.shown, room), column),
                 _ => aligned(cell.shown.clone(), column),
@@ -215,7 +373,9 @@ impl Screen {
         if has_titles {
             grid = grid.header(header);
         }
-        frame.render_widget(grid, area);
+        let grid = grid.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let mut state = TableState::new().with_selected(selects.then_some(self.row));
+        frame.render_stateful_widget(grid, area, &mut state);
     }
 }
 
@@ -252,61 +412,5 @@ fn centred(area: Rect, width: usize, height: usize) -> Rect {
         y: area.y + (area.height - height) / 2,
         width,
         height,
-    }
-}
-
-/// Shows the gateway of a configuration until the user leaves.
-pub(super) fn run(
-    (config, env): (&Config, &Environment),
-    first: Snapshot,
-    interval: Duration,
-) -> anyhow::Result<()> {
-    let (config, env) = (config.clone(), env.clone());
-    let (send, looks) = sync_channel(1);
-    // Not waited for: a gateway that hangs must not keep the user here.
-    thread::spawn(move || look_again((&config, &env), interval, &send));
-    let mut terminal = ratatui::try_init()?;
-    let shown = show(&mut terminal, Screen::new(first), &looks);
-    ratatui::restore();
-    shown
-}
-
-/// Looks at the gateway again and again until the other side leaves.
-fn look_again(
-    (config, env): (&Config, &Environment),
-    interval: Duration,
-    send: &SyncSender<anyhow::Result<Snapshot>>,
-) {
-    let mut source = None;
-    loop {
-        thread::sleep(interval);
-        // The token may lie in a file that is not there yet.
-        let look = match source.take().map_or_else(|| Source::new(config, env), Ok) {
-            Ok(known) => source.insert(known).take(),
-            Err(error) => Err(error),
-        };
-        if send.send(look).is_err() {
-            return;
-        }
-    }
-}
-
-fn show(
-    terminal: &mut ratatui::DefaultTerminal,
-    mut screen: Screen,
-    looks: &Receiver<anyhow::Result<Snapshot>>,
-) -> anyhow::Result<()> {
-    loop {
-        while let Ok(look) = looks.try_recv() {
-            screen.update(look);
-        }
-        terminal.draw(|frame| screen.draw(frame))?;
-        if event::poll(KEY_WAIT)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-            && screen.press(key) == Wish::Leave
-        {
-            return Ok(());
-        }
     }
 }

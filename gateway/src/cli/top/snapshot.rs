@@ -7,15 +7,17 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::client::{AdminRequest, Client, run};
+use super::walk::FolderPage;
 use tidegate_config::{Config, Environment};
 
 /// The parts of a look, as the paths below `/api/v1/` name them.
-const PARTS: [&str; 10] = [
-    "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history", "doctor",
+const PARTS: [&str; 12] = [
+    "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history",
+    "doctor", "routes", "settings",
 ];
 
 /// The parts that are large, or seldom change, and the number of looks that use one answer of them.
-const SLOW_PARTS: [&str; 2] = ["history", "doctor"];
+const SLOW_PARTS: [&str; 4] = ["history", "doctor", "routes", "settings"];
 const SLOW_TURN: u32 = 5;
 
 /// A gateway to look at.
@@ -48,20 +50,9 @@ impl<'a> Source<'a> {
                 if SLOW_PARTS.contains(&part) && turn % SLOW_TURN != 0 {
                     continue;
                 }
-                let target = format!("/api/v1/{part}");
-                let body = self.client.send(AdminRequest {
-                    method: Method::GET,
-                    target,
-                    body: None,
-                });
-                let body = body.await.map_err(advised);
-                let answer = body.and_then(|body| {
-                    serde_json::from_str(&body).context("the gateway answers no JSON")
-                });
-                parts[part] = match answer {
+                parts[part] = match self.ask(format!("/api/v1/{part}")).await {
                     Err(error) if part == PARTS[0] => return Err(error),
-                    Err(error) => json!({ "error": format!("{error:#}") }),
-                    Ok(answer) => answer,
+                    answer => or_reason(answer),
                 };
             }
             let slow = SLOW_PARTS.map(|part| (part.to_owned(), parts[part].clone()));
@@ -69,6 +60,26 @@ impl<'a> Source<'a> {
             Ok(Snapshot(parts))
         })
     }
+
+    /// Asks for a page of a folder, which may cost a request to the bucket. If it cannot be had, the part has the reason,
+    /// `error`.
+    pub(super) fn folder(&self, page: &FolderPage) -> Value {
+        or_reason(run(self.ask(page.target())))
+    }
+
+    async fn ask(&self, target: String) -> anyhow::Result<Value> {
+        let body = self.client.send(AdminRequest {
+            method: Method::GET,
+            target,
+            body: None,
+        });
+        let body = body.await.map_err(advised)?;
+        serde_json::from_str(&body).context("the gateway answers no JSON")
+    }
+}
+
+fn or_reason(answer: anyhow::Result<Value>) -> Value {
+    answer.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }))
 }
 
 /// Adds to the refusal of a gateway what can be done about it.
@@ -95,6 +106,11 @@ impl Snapshot {
     /// Returns a part.
     pub(super) fn part(&self, name: &str) -> &Value {
         &self.0[name]
+    }
+
+    /// Puts a page of a folder into the look.
+    pub(super) fn set_folder(&mut self, folder: Value) {
+        self.0["objects"] = folder;
     }
 
     #[cfg(test)]

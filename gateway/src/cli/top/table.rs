@@ -74,20 +74,34 @@ pub(super) fn rows<'v>(list: &'v Value, row: impl Fn(&'v Value) -> Vec<Cell>) ->
 }
 
 impl Table {
-    /// Stands for a table that could not be had.
-    pub(super) fn missing(title: &str, why: &str) -> Self {
+    /// Returns a table without rows.
+    pub(super) fn titled(title: String) -> Self {
         Self {
-            title: format!("{title}: missing ({why})"),
+            title,
             columns: vec![left("", 0)],
             rows: Vec::new(),
         }
     }
 
-    /// Puts the rows into an order. Figures that are not known come last; equal rows stay as they were.
-    pub(super) fn sort(&mut self, sorting: Sorting) {
-        let Some(column) = sorting.column else { return };
-        self.rows.sort_by(|a, b| {
-            let (a, b) = (&a[column], &b[column]);
+    /// Stands for a table that could not be had.
+    pub(super) fn missing(title: &str, why: &str) -> Self {
+        Self::titled(format!("{title}: missing ({why})"))
+    }
+
+    /// Returns the numbers of the rows that contain `filter`, in an order; the case of letters does not matter. Figures that
+    /// are not known come last; equal rows stay as they were.
+    pub(super) fn arranged(&self, sorting: Sorting, filter: &str) -> Vec<usize> {
+        let filter = filter.to_lowercase();
+        let contains = |cell: &Cell| cell.shown.to_lowercase().contains(&filter);
+        let numbers = 0..self.rows.len();
+        let mut numbers: Vec<_> = numbers
+            .filter(|number| self.rows[*number].iter().any(contains))
+            .collect();
+        let Some(column) = sorting.column else {
+            return numbers;
+        };
+        numbers.sort_by(|a, b| {
+            let (a, b) = (&self.rows[*a][column], &self.rows[*b][column]);
             match (a.key, b.key) {
                 (None, None) => order(a.shown.cmp(&b.shown), !sorting.ascending),
                 (None, Some(_)) => Ordering::Greater,
@@ -95,6 +109,7 @@ impl Table {
                 (Some(a), Some(b)) => order(a.total_cmp(&b), sorting.ascending),
             }
         });
+        numbers
     }
 
     /// Returns it as text for a pipe: columns as wide as their content, the widest text not cut.

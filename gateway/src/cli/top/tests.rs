@@ -6,8 +6,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 
 use super::panes::Pane;
-use super::screen::{Screen, Wish};
+use super::screen::{PANE_KEYS, Screen, Wish};
 use super::snapshot::Snapshot;
+
+mod objects;
+mod settings;
 
 fn look() -> Value {
     json!({
@@ -21,13 +24,14 @@ fn look() -> Value {
             "errors_of_last_hour": [{ "cause": "the origin is down", "count": 7, "last": 1_799_999_988.0 }],
             "missing": ["origin media"], "checked": 2.0,
             "requests_in_flight": 12, "connections": 40, "open_files": 2, "streams": 3, "memory": 734_003_200,
+            "work": ["sending the spool: 3 of 40"],
             "notes": ["the cache disk /ssd is slow"]
         },
         "streams": { "streams": [
-            { "id": 1, "kind": "http", "client": "10.0.0.9", "key": "films/slow.mkv", "size": 1000, "position": 250,
+            { "id": 1, "kind": "http", "origin": "media", "client": "10.0.0.9", "key": "films/slow.mkv", "size": 1000, "position": 250,
               "rate": 1_500_000.0, "window": 10, "ahead": 8_000_000, "in_flight": 4, "tier": "disk", "stalls": 0,
               "waiting": false, "age": 61.0 },
-            { "id": 2, "kind": "mount", "client": "cp (4711)", "key": "films/fast\u{1b}[31m.mkv", "size": 1000,
+            { "id": 2, "kind": "mount", "origin": "media", "client": "cp (4711)", "key": "films/fast\u{1b}[31m.mkv", "size": 1000,
               "position": 990, "rate": 90_000_000.0, "window": 10, "ahead": 0, "in_flight": 16, "tier": "origin",
               "stalls": 12, "waiting": true, "age": 5000.0 }
         ] },
@@ -35,12 +39,14 @@ fn look() -> Value {
             "memory": { "capacity": 536_870_912, "used": 268_435_456, "hit_share": 0.8, "evictions_per_second": 1.0,
               "eviction_age": 300.0 },
             "budget": { "capacity": 201_326_592, "lent": 20_132_659 },
-            "disks": [{ "path": "/ssd", "state": "slow", "capacity": 107_374_182_400_u64, "used": 96_636_764_160_u64,
+            "disks": [{ "path": "/ssd", "state": "slow", "words": "It is slow.", "why": null, "since": 1_799_996_400.0,
+              "written": 1_073_741_824, "write_amplification": 1.25, "pinned": 0, "faults": 2, "capacity": 107_374_182_400_u64, "used": 96_636_764_160_u64,
               "hit_share": 0.4, "written_per_second": 5_000_000.0, "eviction_age": 260_000.0, "read_time": 0.0123 }]
         },
         "origins": { "origins": [
             { "name": "media", "breaker_open": true, "first_byte": null, "requests_per_second": 0.25,
-              "received_per_second": 0.0, "running": 0, "queued": 3, "retries": 9, "cost": 1.25 }
+              "received_per_second": 0.0, "running": 0, "queued": 3, "retries": 9, "cost": 1.25,
+              "requests": [{ "kind": "get", "results": { "ok": 7, "timeout": 1 } }], "received": 4096, "sent": 0 }
         ] },
         "writes": { "spool": { "used": 5_000_000, "size": 10_000_000 }, "drafts": [
             { "origin": "media", "key": "docs/a.odt", "stage": "waiting", "trouble": "the origin is unavailable",
@@ -58,6 +64,8 @@ fn look() -> Value {
             { "id": "00000000000000bb", "name": null, "heard": 3.0 }
         ] },
         "history": history(),
+        "routes": objects::routes(),
+        "settings": settings::settings(),
         "doctor": {
             "verdict": { "narrowest": "bucket of media", "buckets_rate": 56_000_000.0 },
             "efficiency": { "share": 0.55, "taken": 30_800_000.0, "possible": 56_000_000.0 }
@@ -109,7 +117,7 @@ fn line_with(lines: &[String], word: &str) -> String {
 }
 
 /// Words of each pane.
-const SHOWN: [&[&str]; 9] = [
+const SHOWN: [&[&str]; 11] = [
     &[
         "Tidegate 1.2.3, up 26 h",
         "1234 a second",
@@ -117,6 +125,7 @@ const SHOWN: [&[&str]; 9] = [
         "memory 75 %, disk 20 %, bucket 5 %",
         "210 µs / 4 ms / 2 s",
         "21 in 10 s",
+        "sending the spool: 3 of 40",
         "the cache disk /ssd is slow",
         "bucket of media",
         "55 %: 30.8 MB/s of 56.0 MB/s",
@@ -130,11 +139,20 @@ const SHOWN: [&[&str]; 9] = [
         "waits",
         "films/slow.mkv",
         "10.0.0.9",
+        "mount of media: 990 B of 1.0 KiB, window 10 B",
     ],
+    &["ROUTE", "the routes", "/films/", "www.example", "members"],
     &[
         "TIER", "/ssd", "slow", "100 GiB", "90 %", "3 d", "12 ms", "budget", "10 %",
     ],
-    &["ORIGIN", "media", "down", "0.25", "1.25"],
+    &[
+        "ORIGIN",
+        "media",
+        "down",
+        "0.25",
+        "1.25",
+        "get: ok 7, timeout 1; 4.0 KiB received, 0 B sent",
+    ],
     &[
         "spool 4.8 MiB of 9.5 MiB (50 %)",
         "waiting",
@@ -166,16 +184,22 @@ const SHOWN: [&[&str]; 9] = [
         "1 h",
         "2 s",
     ],
+    &[
+        "Settings: 3 keys",
+        "cache.memory",
+        "512MiB",
+        "(secret)",
+        "environment",
+        "restart",
+        "Bytes of objects in memory; default 256MiB; set by tidegate.toml:7",
+    ],
 ];
 
 #[test]
 fn each_pane_fits_into_80_columns() {
     let mut screen = Screen::new(Snapshot::of(look()));
-    for (index, words) in SHOWN.iter().enumerate() {
-        press(
-            &mut screen,
-            KeyCode::Char(char::from(b'1' + u8::try_from(index).expect("few"))),
-        );
+    for ((index, words), key) in SHOWN.iter().enumerate().zip(PANE_KEYS.chars()) {
+        press(&mut screen, KeyCode::Char(key));
         let lines = drawn(&screen, 80);
         let all = lines.join("\n");
         for word in *words {
@@ -184,6 +208,18 @@ fn each_pane_fits_into_80_columns() {
         assert!(lines[0].contains(Pane::ALL[index].title()), "{}", lines[0]);
         assert!(lines[23].contains("? help"), "{}", lines[23]);
     }
+}
+
+#[test]
+fn a_disk_says_since_when_it_is_as_it_is_and_what_it_wears() {
+    let mut screen = Screen::new(Snapshot::of(look()));
+    press(&mut screen, KeyCode::Char('4'));
+    for _ in 0..2 {
+        press(&mut screen, KeyCode::Down);
+    }
+    let all = drawn(&screen, 120).join("\n");
+    let words = "It is slow.; for 60 min; 1.0 GiB written; 1.25 bytes for each that was stored; 0 B pinned; 2 faults";
+    assert!(all.contains(words), "{all}");
 }
 
 #[test]

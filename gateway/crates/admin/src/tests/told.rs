@@ -12,6 +12,7 @@ use crate::{Control, Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
 pub(super) struct Told {
     pub(super) missing: Mutex<Vec<String>>,
     pub(super) notes: Mutex<Vec<String>>,
+    pub(super) work: Mutex<Vec<String>>,
     pub(super) fails: Mutex<Option<PurgeError>>,
     pub(super) purged: Mutex<Vec<Purge>>,
 }
@@ -33,6 +34,10 @@ impl Control for Told {
 
     fn notes(&self) -> Vec<String> {
         self.notes.lock().expect("not poisoned").clone()
+    }
+
+    fn work(&self) -> Vec<String> {
+        self.work.lock().expect("not poisoned").clone()
     }
 
     fn resolve(&self, purge: &Purge) -> Result<ResolvedPurge, PlaceError> {

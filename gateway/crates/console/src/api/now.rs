@@ -42,6 +42,9 @@ pub struct Now {
     pub missing: Option<Vec<String>>,
     /// The time since the last check for missing parts, in seconds; `null` before the first one.
     pub checked: Option<f64>,
+    /// Long work under way, in words: the load of a disk's index, the spool that an earlier process left, the drain at the
+    /// end.
+    pub work: Vec<String>,
     /// Problems that do not prevent answers, in words.
     pub notes: Vec<String>,
 }
@@ -73,6 +76,7 @@ pub(crate) fn collect(console: &Console) -> Now {
         memory: samples.count("process_resident_memory_bytes", &[]),
         missing: check.missing,
         checked: check.age,
+        work: console.admin.control.work(),
         notes: console.admin.control.notes(),
     }
 }

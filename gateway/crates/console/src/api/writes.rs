@@ -160,22 +160,26 @@ impl KnownVersions {
     }
 
     /// Asks for what is not known, side by side, within 3 s; a slow answer makes no other less known. One without an answer
-    /// is left alone for a while.
+    /// is left alone for a while. Of one that is not refused while it is asked for, as it is tried again, nothing is kept.
     async fn ask<T, P>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> (T, P))
     where
-        T: Future<Output = Option<TheirVersion>>,
-        P: Future<Output = Option<PossibleChoices>>,
+        T: Future<Output = Result<TheirVersion, ResolveError>>,
+        P: Future<Output = Result<PossibleChoices, ResolveError>>,
     {
         let asked = self.unknown(ids).into_iter().map(|id| {
             let (theirs, possible) = ask(id.clone());
             let answers = join(timeout(ASK_TIMEOUT, theirs), timeout(ASK_TIMEOUT, possible));
             async {
-                let (theirs, possible) = answers.await;
-                let known = Refused {
-                    theirs: theirs.ok().flatten(),
-                    possible: possible.ok().flatten(),
+                let (theirs, possible) = match answers.await {
+                    (Ok(Err(ResolveError::NotRefused)), _)
+                    | (_, Ok(Err(ResolveError::NotRefused))) => return None,
+                    (theirs, possible) => (theirs.ok(), possible.ok()),
                 };
-                (id, known)
+                let known = Refused {
+                    theirs: theirs.and_then(Result::ok),
+                    possible: possible.and_then(Result::ok),
+                };
+                Some((id, known))
             }
         });
         let answers = join_all(asked).await;
@@ -184,6 +188,7 @@ impl KnownVersions {
         known.extend(
             answers
                 .into_iter()
+                .flatten()
                 .map(|(id, known)| (id, (Instant::now(), known))),
         );
     }
@@ -225,8 +230,8 @@ fn refused(writers: &Writers) -> Vec<ObjectId> {
     refused.map(|one| one.id).take(MAX_ASKED).collect()
 }
 
-/// Asks the bucket for the versions of refused objects that are not known, and which choices they have. Waits at most 3 s, and as long again for a caller
-/// that asks already.
+/// Asks the bucket for the versions of refused objects that are not known, and which choices they have. Waits at most 3 s,
+/// and as long again for a caller that asks already.
 pub(crate) async fn ask(console: &Console) {
     if let Some(writers) = &console.admin.writers {
         let _asking = console.versions.asking.lock().await;
@@ -256,10 +261,10 @@ async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
     let ask = |id: ObjectId| {
         let other = id.clone();
         let theirs = async move {
-            let version = writers.theirs(&id).await.ok()?;
-            Some(TheirVersion::of(version.as_ref()))
+            let version = writers.theirs(&id).await?;
+            Ok(TheirVersion::of(version.as_ref()))
         };
-        let possible = async move { writers.possible_choices(&other).await.ok() };
+        let possible = async move { writers.possible_choices(&other).await };
         (theirs, possible)
     };
     console.versions.ask(ids, ask).await;
@@ -400,7 +405,7 @@ mod tests {
             possible: None,
         };
         let theirs = async |id: ObjectId| match id.key.as_str() {
-            "k3" => Some(TheirVersion::of(None)),
+            "k3" => Ok(TheirVersion::of(None)),
             _ => std::future::pending().await,
         };
         let hangs = std::future::pending;
@@ -413,9 +418,26 @@ mod tests {
         };
         versions.ask(ids(), again).await;
         tokio::time::advance(REUSE).await;
-        let told = async || Some(TheirVersion::of(None));
-        versions.ask(ids(), |_| (told(), async { None })).await;
+        let told = async || Ok(TheirVersion::of(None));
+        let fails = async || Err(ResolveError::WrittenMeanwhile);
+        versions.ask(ids(), |_| (told(), fails())).await;
         assert_eq!(versions.of(&object("k4")), gone, "asked again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_of_a_draft_that_is_tried_again_meanwhile_is_not_kept() {
+        let versions = KnownVersions::default();
+        let ids = || vec![object("k")];
+        let told = async || Ok(TheirVersion::of(None));
+        let is_tried = async || Err(ResolveError::NotRefused);
+        versions.ask(ids(), |_| (told(), is_tried())).await;
+        assert_eq!(versions.of(&object("k")), Refused::default());
+        let none = PossibleChoices {
+            keep_ours: false,
+            save_aside: false,
+        };
+        versions.ask(ids(), |_| (told(), async { Ok(none) })).await;
+        assert_eq!(versions.of(&object("k")).choices(), [Choice::Theirs]);
     }
 
     #[test]

@@ -106,6 +106,10 @@ fn verdict(now: &Now) -> Markup {
                 }
             }
         }
+        // The index of a disk is missing until it is loaded.
+        @for work in now.work.iter().filter(|work| !missing.is_some_and(|all| all.contains(work))) {
+            p { span.dot.warn {} (work) }
+        }
     }
 }
 

@@ -25,11 +25,13 @@ impl Writers {
     /// Resumes every draft in the spool. Blocks.
     pub(crate) fn recover(&self, sources: &[Arc<ReadContext>]) -> Result<(), SpoolError> {
         let spool = &self.0.spool;
-        let drafts = spool.recover().map_err(|error| SpoolError::Io {
-            what: "read",
-            path: self.0.settings.spool.clone(),
-            error,
-        })?;
+        let drafts = spool
+            .recover(&self.0.settings.reading)
+            .map_err(|error| SpoolError::Io {
+                what: "read",
+                path: self.0.settings.spool.clone(),
+                error,
+            })?;
         for (file, replayed) in drafts {
             let source = source_of(OriginId(replayed.begin.origin), sources);
             let (key, promised) = (replayed.begin.key.clone(), replayed.promised);
@@ -37,6 +39,7 @@ impl Writers {
                 Some(writing) if promised => {
                     tracing::info!(key, "going on with an object that was closed or synced");
                     writing.enqueue();
+                    self.0.resumed.add(&writing);
                 }
                 Some(writing) => remove(writing.abandon()),
                 None => {

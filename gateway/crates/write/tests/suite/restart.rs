@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
-use tidegate_write::{OpenMode, Stage};
+use tidegate_write::{OpenMode, Progress, Settings, SpoolReading, Stage, WritePath, Writers};
 
 use crate::support::engine::{self, same, sample, valid};
-use crate::support::spool::{Desk, PART, Terms, down, patched, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, copy_of, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
 
@@ -92,6 +92,51 @@ async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent()
     );
     until(|| again.bucket().uploads_under_way().is_empty()).await;
     until(|| again.writers.spooled().0 == 0).await;
+}
+
+/// Each draft is read twice: its journal, and what the journal says of its data.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_of_the_spool_at_the_start_is_counted() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([down()]);
+    for key in ["a", "b", "c"] {
+        desk.write(key, &sample(1, 300)).await;
+    }
+    let (copy, reading) = (copy_of(&desk.spool), SpoolReading::default());
+    let settings = Settings {
+        reading: reading.clone(),
+        ..Terms::background().settings(copy.path())
+    };
+    let path = WritePath::new(&desk.world.engine);
+    let started = Writers::start(&path, settings, &[source(&desk).clone()]);
+    started.expect("a spool");
+    // Other files may have no draft in them.
+    let Progress { done, of } = reading.progress();
+    assert!(of >= 6 && done == of, "{done} of {of}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_promised_before_a_restart_is_counted_until_it_is_in_the_bucket() {
+    let desk = Desk::new(Terms::background());
+    assert_eq!(desk.writers.resumed(), None);
+    let new = desk.open("new", OpenMode::CreateNew).await.expect("opened");
+    desk.bucket().set_faults([down()]);
+    for key in ["a", "b"] {
+        desk.write(key, &sample(1, 300)).await;
+    }
+    new.commit(desk.commit).await.expect("promised");
+    assert_eq!(desk.writers.resumed(), None, "they are of this process");
+    let again = desk.switched_off([new], &Terms::background()).await;
+    again.write("c", &sample(2, 300)).await;
+    let all = Progress { done: 0, of: 3 };
+    assert_eq!(again.writers.resumed(), Some(all));
+    // One of them will be refused.
+    again.bucket().put("new", "of another");
+    again.bucket().set_faults([]);
+    again.writers.settled().await;
+    assert_eq!(again.writers.resumed(), None);
+    let pending = again.writers.pending();
+    assert_eq!((pending.len(), pending[0].stage), (1, Stage::Refused));
 }
 
 /// A closed draft waits for the bucket, and a writer opens it to be replaced: a crash finds the closed draft until the

@@ -124,7 +124,8 @@ fn ready(now: &Value) -> String {
     }
 }
 
-/// Returns a line for each cause of failures in the last hour, and for each note of the gateway.
+/// Returns a line for each cause of failures in the last hour, for long work under way and for each note of the
+/// gateway.
 fn troubles(now: &Value) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     for cause in now["errors_of_last_hour"].as_array().into_iter().flatten() {
@@ -135,6 +136,9 @@ fn troubles(now: &Value) -> Vec<(&'static str, String)> {
             time(&since(&now["time"], &cause["last"]))
         );
         lines.push(("failure", words));
+    }
+    for work in now["work"].as_array().into_iter().flatten() {
+        lines.push(("work", text(work)));
     }
     for note in now["notes"].as_array().into_iter().flatten() {
         lines.push(("note", text(note)));
