@@ -31,7 +31,7 @@ use tidegate_origin::FakeOrigin;
 
 use draw::Draw;
 use life::{KEY, Life, Told, described, is_allowed, taken_up};
-use sick_fs::{Moment, SickFs};
+use sick_fs::{Fate, Moment, SickFs};
 use table::{Fault, Row, Table, label};
 use volatile::Volatile;
 
@@ -219,4 +219,37 @@ async fn what_cannot_be_taken_up_is_left_until_it_can() {
         assert!(rows.len() > 3, "{rows:?}");
     }
     table.agree_on_faults();
+}
+
+/// Makes the file system one that neither punches holes nor sets room aside, as NFS before 4.2 is.
+fn without_fallocate(sick: &SickFs) {
+    sick.watch(Box::new(|moment, call, _| {
+        let fails = moment == Moment::Before && call.what == "fallocate";
+        fails.then_some(Fate::Fails(fuser::Errno::EOPNOTSUPP))
+    }));
+}
+
+/// A file system that punches no holes does all the same, also for the remains of an interrupted life.
+#[tokio::test(start_paused = true)]
+async fn a_disk_without_holes_loses_nothing_promised_and_publishes_nothing_else() {
+    for life in Life::ALL {
+        let sick = SickFs::mount(&["spool"]);
+        without_fallocate(&sick);
+        let told = Arc::new(Mutex::new(Told::default()));
+        let lived = life.live(&sick.path("spool"), life::bucket(), &told).await;
+        let told = told.lock().expect("sound").clone();
+        assert_eq!(lived.outcome(&told), "unnoticed", "{life:?}: {told:?}");
+        for (number, cut) in moments(life).await.into_iter().enumerate() {
+            let sick = SickFs::over(cut.disk);
+            without_fallocate(&sick);
+            let found = taken_up(life, &sick.path("spool"), cut.bucket).await;
+            assert!(
+                is_allowed(&found, &cut.told),
+                "{life:?}, cut {number} `{}`: {} in place of {:?}",
+                cut.row,
+                described(&found, &cut.told),
+                cut.told
+            );
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Bytes in the file cache that the disk may not have, and bytes that could not be removed.
 
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::MutexGuard;
 
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use super::super::journal::sync_failed;
 use super::Data;
@@ -139,7 +142,9 @@ impl Data {
             return Ok(());
         }
         match fallocate(file, flags, range.start, end - range.start) {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            // As NFS before 4.2: the room stays taken, but the bytes are gone.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, range.start..end),
             Err(error) => Err(error.into()),
         }
     }
@@ -175,4 +180,17 @@ impl Data {
         cached.lost.remove(range);
         cached.stale.remove(range);
     }
+}
+
+/// The zeros of one write, in bytes.
+const ZEROS: usize = 64 << 10;
+
+/// Makes a range read as zeros where no hole can be punched.
+fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    let zeros = [0; ZEROS];
+    for start in range.clone().step_by(ZEROS) {
+        let length = (range.end - start).min(ZEROS as u64) as usize;
+        file.write_all_at(&zeros[..length], start)?;
+    }
+    Ok(())
 }
