@@ -113,7 +113,8 @@ impl ReadContext {
 
     /// Returns whether a key that was missing at `since` still counts as missing.
     pub(crate) fn is_still_missing(&self, since: Timestamp, now: Timestamp) -> bool {
-        now.since(self.confirmed(since, now)) < self.profile.load().negative_ttl
+        let confirmed = self.confirmed(since, now);
+        !confirmed.is_after_a_step(now) && now.since(confirmed) < self.profile.load().negative_ttl
     }
 
     /// Returns the rules for the version of a record that counts as confirmed at `confirmed`; later than the bucket's own

@@ -114,9 +114,10 @@ impl PartRequest {
     async fn rest(&self) -> Body {
         let range = self.missing;
         let get = self.get(range, Priority::Demand);
-        match run_for(Cause::Hedge, self.fetches.origin.get(get)).await {
-            Ok(Answer::Content(content)) if content.range == range => content.body,
-            _ => pending().await,
+        let answer = run_for(Cause::Hedge, self.fetches.origin.get(get)).await;
+        match answer.and_then(|answer| self.body_of(answer, range)) {
+            Ok(body) => body,
+            Err(_) => pending().await,
         }
     }
 

@@ -12,7 +12,7 @@ use super::request::{PartRequest, Plain, Request};
 use super::task::{Bring, Fetch, FetchEnd};
 use crate::Error;
 use crate::open::records;
-use tidegate_origin::{Answer, Body, OriginError, Priority};
+use tidegate_origin::{Body, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
 /// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
@@ -80,13 +80,8 @@ impl Fetch {
                 }
             }
         }
-        match answer {
-            Ok(Answer::Content(content)) if content.range == range => Ok(content.body),
-            Ok(_) => Err(FetchEnd::Failed(Error::BadOrigin(
-                "not the range that was asked for",
-            ))),
-            Err(error) => Err(FetchEnd::Failed(self.failure(error))),
-        }
+        let body = answer.and_then(|answer| request.body_of(answer, range));
+        body.map_err(|error| FetchEnd::Failed(self.failure(error)))
     }
 
     /// Distributes a body to the flights, until the last has landed, and stores the chunks that are complete.

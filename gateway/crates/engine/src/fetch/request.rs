@@ -21,6 +21,22 @@ pub(crate) struct PartRequest {
 }
 
 impl PartRequest {
+    /// Returns the body of an answer that has these bytes of this version.
+    ///
+    /// # Errors
+    /// [`OriginError::Changed`] if they are of another version under the same tag.
+    pub(crate) fn body_of(&self, answer: Answer, range: ByteRange) -> Result<Body, OriginError> {
+        match answer {
+            Answer::Content(content)
+                if !self.fetches.version.can_have_bytes_of(&content.version) =>
+            {
+                Err(OriginError::Changed)
+            }
+            Answer::Content(content) if content.range == range => Ok(content.body),
+            _ => Err(OriginError::BadAnswer("another range than asked for")),
+        }
+    }
+
     /// Builds the request for a range of exactly this version, or of its latest copy onto itself.
     pub(crate) fn get(&self, range: ByteRange, priority: Priority) -> Get {
         self.get_if(self.latest(), range, priority)

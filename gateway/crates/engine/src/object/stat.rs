@@ -81,8 +81,7 @@ impl Engine {
             Entry::Present(record) => {
                 let judged = self.core.judge(source, &id, &record, now);
                 let counted_age = judged.counted_age;
-                let must_confirm = self.core.doubted.must_confirm(id.origin, &record);
-                let freshness = Freshness::new(&judged.policy, counted_age, must_confirm);
+                let freshness = Freshness::new(&judged.policy, counted_age, judged.must_confirm);
                 Some(Stat::Present(Box::new(
                     self.locate_all(&record, judged.age, freshness).await,
                 )))

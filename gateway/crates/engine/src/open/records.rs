@@ -83,6 +83,8 @@ pub fn is_of(core: &Core, record: &Record, id: &ObjectId, generation: u64) -> bo
 pub(crate) struct Judged {
     pub(crate) policy: Policy,
     pub(crate) judgement: Judgement,
+    /// Whether the version has to be confirmed before its next use, however fresh it is.
+    pub(crate) must_confirm: bool,
     /// The time since the version was last confirmed, by the bucket or by its events.
     pub(crate) age: Duration,
     /// The age that counts for the freshness: a soft purge ended the lifetime.
@@ -104,9 +106,12 @@ impl Core {
         let softened = self.meta.softened(id, record);
         let softened = softened.map(|softened| now.since(softened));
         let counted_age = policy.counted_age(age, softened);
+        let must_confirm =
+            self.doubted.must_confirm(id.origin, record) || confirmed.is_after_a_step(now);
         Judged {
             policy,
-            judgement: policy.judge(counted_age, self.doubted.must_confirm(id.origin, record)),
+            judgement: policy.judge(counted_age, must_confirm),
+            must_confirm,
             age,
             counted_age,
         }

@@ -1,13 +1,15 @@
 //! Objects that change under their readers, and purges: one body never mixes two versions, and no read after a purge
 //! returns bytes from before it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
-use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, RangeSpec, Timestamp};
 
 use crate::support::*;
 
@@ -60,6 +62,26 @@ async fn a_body_that_began_is_cut_off_and_never_mixed() {
         same(&got.clone().into(), &old.slice(..got.len()));
         world.bucket.set_faults([]);
         same(&world.read(KEY).await.expect("read"), &sample(2, 12 * MIB));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_repeats_mixes_no_versions() {
+    for (tag, size) in [("\"same\"", 12 * MIB + 1), ("W/\"same\"", 12 * MIB)] {
+        let world = World::plain();
+        let old = sample(1, 12 * MIB);
+        world.bucket.put_tagged(KEY, tag, old.clone());
+        let faults = [Fault::Rate(4 * MIB), Fault::IgnoreConditions];
+        world.bucket.set_faults(faults);
+        let object = world.get(KEY).await.expect("open");
+        let mut reader = object.read_at(all(&object));
+        let mut got = take(&mut reader, 2 * MIB).await.to_vec();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        world.bucket.put_tagged(KEY, tag, sample(2, size));
+        let rest = collect_until_error(&mut reader).await;
+        got.extend_from_slice(&rest.0);
+        assert_eq!(rest.1, Some(Error::Changed), "{tag}");
+        same(&got.clone().into(), &old.slice(..got.len()));
     }
 }
 
@@ -299,6 +321,34 @@ async fn a_restart_keeps_what_the_disk_holds_and_purges_stand() {
 
 /// An object that changed between its look-up and its open is not opened on the version that is gone, unless that
 /// version is fresh.
+#[tokio::test(start_paused = true)]
+async fn after_the_clock_was_set_back_all_is_confirmed_once() {
+    let mut world = World::plain();
+    let (now, set_back) = (clock(), Arc::new(AtomicU64::new(0)));
+    let by = set_back.clone();
+    world.restart(Arc::new(move || {
+        Timestamp(now().0 - by.load(Ordering::Relaxed) * 1000)
+    }));
+    world.bucket.put(KEY, sample(1, MIB));
+    world.read(KEY).await.expect("read");
+    assert_eq!(world.read("missing").await, Err(Error::NotFound));
+    // Clocks are corrected by a second now and then.
+    set_back.store(1, Ordering::Relaxed);
+    let before = world.bucket.gets();
+    world.read(KEY).await.expect("read");
+    assert_eq!(world.read("missing").await, Err(Error::NotFound));
+    assert_eq!(world.bucket.gets(), before);
+
+    set_back.store(24 * 3600, Ordering::Relaxed);
+    world.bucket.put(KEY, sample(2, MIB));
+    world.bucket.put("missing", "here");
+    same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
+    same(&world.read("missing").await.expect("read"), &"here".into());
+    let before = world.bucket.gets();
+    world.read(KEY).await.expect("read");
+    assert_eq!(world.bucket.gets(), before, "it is confirmed by now");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_open_for_certain_finds_a_version_that_is_there() {
     let world = World::plain();

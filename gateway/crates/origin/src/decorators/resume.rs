@@ -180,6 +180,7 @@ impl Resume {
                 priority: request.priority.min(Priority::Ahead),
                 ..request
             },
+            version: content.version.clone(),
             tries: RetryState {
                 retry: self.retry,
                 done: 0,
@@ -202,6 +203,8 @@ struct RemainingRead {
     meter: Meter,
     /// The request, except for its range.
     request: Get,
+    /// The version that the bytes are of.
+    version: Arc<Version>,
     tries: RetryState,
     /// The bytes not yet handed out.
     left: ByteRange,
@@ -233,6 +236,11 @@ impl RemainingRead {
                 last: self.left.end - 1,
             });
             error = match self.origin.get(request).await {
+                Ok(Answer::Content(content))
+                    if !self.version.can_have_bytes_of(&content.version) =>
+                {
+                    return Err(OriginError::Changed);
+                }
                 Ok(Answer::Content(content)) if content.range == self.left => {
                     self.since = self.left.start;
                     return Ok((content.body, self));

@@ -62,6 +62,22 @@ impl FakeOrigin {
         self.store(key, version, Some(bytes))
     }
 
+    /// Writes an object with this tag, as a store does whose tags repeat.
+    ///
+    /// # Panics
+    /// The key or the tag is invalid: a mistake of the test.
+    pub fn put_tagged(&self, key: &str, tag: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
+        let bytes = bytes.into();
+        let version = Version {
+            etag: ETag::parse(tag).expect("a tag"),
+            size: bytes.len() as u64,
+            last_modified: None,
+            version_id: None,
+            headers: Vec::new(),
+        };
+        self.store(key, version, Some(bytes))
+    }
+
     /// Copies an object onto itself with other headers: the ETag stays, `Last-Modified` changes.
     ///
     /// # Panics

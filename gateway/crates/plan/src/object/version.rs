@@ -129,6 +129,17 @@ pub struct Version {
 }
 
 impl Version {
+    /// Returns whether an answer with the tag of this version, which describes `other`, can have bytes of it. A tag may repeat,
+    /// but not for another size; a weak one may stay while bytes change (RFC 9110, 8.8.1), and then `Last-Modified` tells.
+    #[must_use]
+    pub fn can_have_bytes_of(&self, other: &Self) -> bool {
+        let is_weak = self.etag.is_weak() || other.etag.is_weak();
+        let times = self.last_modified.zip(other.last_modified);
+        self.size == other.size && !(is_weak && times.is_some_and(|(own, other)| own != other))
+    }
+}
+
+impl Version {
     /// Returns the value of one of the object's own headers, if it is readable text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {

@@ -234,3 +234,17 @@ proptest! {
         });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_does_not_go_on_with_another_object_of_the_same_tag() {
+    let (fake, origin) = setup();
+    fake.put_tagged("k", "\"same\"", sample(SIZE));
+    fake.fail_next([Fault::Reset(150)]);
+    let answer = content(&origin, get(bounded(0, 899)))
+        .await
+        .expect("a head");
+    fake.put_tagged("k", "\"same\"", vec![7; SIZE + 1]);
+    let (bytes, error) = drain(answer.body).await;
+    assert_eq!(bytes, sample(SIZE)[..150]);
+    assert_eq!(error, Some(OriginError::Changed));
+}
