@@ -1,9 +1,10 @@
 //! HTTP/2 connections of an attacker.
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
 use http::{Request, Response};
+use tidegate_origin::fake::Fault;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -59,4 +60,34 @@ impl Multiplexed {
         let (answer, _) = self.send.send_request(request, true).ok()?;
         Some(answer)
     }
+}
+
+/// The bytes that a client sends with a GET: three times the window that it has at first.
+const UNWANTED: usize = 3 << 20;
+
+/// Sends bytes as the server has room for them.
+async fn send(body: &mut SendStream<Bytes>, mut left: usize) {
+    while left > 0 {
+        body.reserve_capacity(left.min(16 << 10));
+        let room = std::future::poll_fn(|cx| body.poll_capacity(cx)).await;
+        let room = room.expect("the stream is open").expect("no error");
+        let piece = Bytes::from(vec![0; room]);
+        left -= room.min(left);
+        body.send_data(piece, false).expect("there is room");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_beside_a_get_is_discarded_while_its_answer_is_pending() {
+    let target = Target::start().await;
+    target.s3.bucket.put("cold", vec![7; 100_000]);
+    target.s3.bucket.set_faults([Fault::Latency(LONG)]);
+    let attacker = Multiplexed::connect(&target, 65_535).await;
+    let mut sender = attacker.send.clone().ready().await.expect("it stays");
+    let request = Request::get("http://target/cold").body(());
+    let request = request.expect("a request");
+    let (answer, mut body) = sender.send_request(request, false).expect("a stream");
+    let sent = timeout(LONG / 2, send(&mut body, UNWANTED)).await;
+    sent.expect("the server keeps none of it");
+    drop(answer);
 }

@@ -35,6 +35,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ::http::header::CONTENT_LENGTH;
 use ::http::request::Parts;
 use ::http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
@@ -244,7 +245,16 @@ fn check_target(parts: &Parts, max_uri_bytes: usize) -> Result<(), RequestError>
 fn too_many_streams() -> Reply {
     let retry_after = Some(Duration::from_secs(1));
     let error = RequestError::Engine(Error::Overloaded { retry_after });
-    Reply::error(&error, Duration::ZERO, &Method::HEAD)
+    let mut reply = Reply::error(&error, Duration::ZERO, &Method::HEAD);
+    // Only an answer to HEAD may tell the length of a body that does not come (RFC 9113, 8.1.1).
+    reply.answer.headers_mut().remove(CONTENT_LENGTH);
+    reply
+}
+
+/// Returns the body of a request that writes. That of another one means nothing, and is discarded: a client of HTTP/2 could
+/// send a window of it, which would lie in memory while the answer is pending.
+fn wanted_body(parts: &Parts, sent: Incoming) -> Option<Incoming> {
+    write::writes(&parts.method).then_some(sent)
 }
 
 /// Has a request traced, if it is one of those that are.
@@ -277,8 +287,8 @@ impl Handler for Frontend {
         activity: Arc<ConnectionActivity>,
         peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
-        // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
+        let sent = wanted_body(&parts, sent);
         let RequestTerms {
             address,
             streams,
@@ -294,12 +304,12 @@ impl Handler for Frontend {
         if let Some(tracer) = &self.tracer {
             trace_request(tracer, &parts, &mut record);
         }
-        let reply = match write::writes(&parts.method) {
+        let reply = match sent {
             _ if record.exceeds_stream_share(streams) => {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
             }
-            true => {
+            Some(sent) => {
                 let written = self.write((&parts, sent), address.counted, max_uri_bytes);
                 Box::pin(trace::within(record.span(), written)).await
             }
@@ -307,7 +317,7 @@ impl Handler for Frontend {
                 let purged = self.purge(&parts, address, max_uri_bytes);
                 Box::pin(trace::within(record.span(), purged)).await
             }
-            false => {
+            None => {
                 let (started, client) = (record.started(), (address, &peer));
                 match record.span() {
                     None => self.read(&parts, started, client, max_uri_bytes).await,
@@ -321,5 +331,18 @@ impl Handler for Frontend {
         };
         record.begin_answer(reply.answer.status(), reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_stream_gets_an_answer_that_is_well_formed() {
+        let answer = too_many_streams().answer;
+        assert_eq!(answer.status(), ::http::StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.headers()["retry-after"], "1");
+        assert!(!answer.headers().contains_key(CONTENT_LENGTH));
     }
 }
