@@ -269,11 +269,12 @@ pub(crate) async fn act(
         Ok(report) => done(&console, own, PATH, Ok(words(&report))),
         Err(error) if action == "set" => {
             let (value, errors) = (form.value.unwrap_or_default(), error.to_string());
-            // A secret does not come back into the page.
+            // A secret does not come back into the page, nor does what may be one.
             let settings = console.gateway.settings();
-            let secret = settings.iter().any(|one| one.name == key && one.secret);
+            let is_it = |one: &&Setting| one.name == key || one.key == key;
+            let is_open = settings.iter().find(is_it).is_some_and(|one| !one.secret);
             let refused = Refused {
-                value: if secret { "" } else { &value },
+                value: if is_open { &value } else { "" },
                 errors: &errors,
             };
             show(&console, &admitted, Some(&key), Some(refused)).await

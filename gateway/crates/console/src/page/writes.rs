@@ -72,7 +72,8 @@ fn show(writes: Writes) -> Markup {
                 "The bucket did not take these objects, most often because another writer changed them meanwhile. "
                 "What was written here stays in the spool until you decide."
             }
-            @for draft in &refused { (self::refused(draft)) }
+            @for draft in refused.iter().take(MAX_SHOWN) { (self::refused(draft)) }
+            @if refused.len() > MAX_SHOWN { p.quiet { (refused.len() - MAX_SHOWN) " more are not shown." } }
         }
         h2 { "On their way" }
         @if rest.is_empty() {
