@@ -2,7 +2,7 @@
 
 /// Returns the machine's name, or `None` if it has none.
 pub(in crate::app) fn machine_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let name = name.trim();
-    (!name.is_empty()).then(|| name.to_owned())
+    // A sandbox may show no /proc/sys.
+    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
+    (!name.is_empty() && name != "(none)").then_some(name)
 }
