@@ -38,7 +38,7 @@ pub enum EventResult {
     Applied,
     /// It had come before, and was dropped.
     Duplicate,
-    /// A later one of its key had come before, so it was dropped.
+    /// A later one of its key had come before; it is in force as a doubt.
     Late,
     /// It is of another bucket. It is not logged.
     Foreign,

@@ -287,6 +287,7 @@ fn change(
 
 /// Decodes a key that is encoded like a value of an HTML form: `+` is a space (S3 user guide, "Event message structure").
 fn form_decoded(text: &str) -> Option<ObjectKey> {
+        is_overtaken: false,
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8().ok()?;
     ObjectKey::new(&decoded).ok()

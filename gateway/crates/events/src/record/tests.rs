@@ -43,6 +43,7 @@ fn a_record_of_minio_is_a_change() {
         size: Some(5),
         time: Some(Timestamp(1_795_660_200_123)),
         sequencer: Sequencer::parse("187B5C2A1B0F3D4E"),
+        is_overtaken: false,
     };
     assert_eq!(events.changes, [expected]);
     assert_eq!((events.ignored, events.unknown, events.invalid), (0, 0, 0));
