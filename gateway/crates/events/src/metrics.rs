@@ -42,7 +42,7 @@ pub enum EventResult {
     Late,
     /// It is of another bucket. It is not logged.
     Foreign,
-    /// It is of a kind that changes no key. It is not logged.
+    /// It changes no key that is served. It is not logged.
     Ignored,
     /// Its kind is not known. It is not logged.
     Unknown,

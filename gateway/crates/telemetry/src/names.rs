@@ -183,7 +183,7 @@ metrics! {
 
     // Events of buckets.
     EVENTS = Counter("bucket_events", ["subscription", "result"],
-        "Events that a bucket reported, by result: applied, duplicate, late (after a later one of their key: the key is confirmed), foreign (of another bucket), ignored (no bytes changed), unknown (by name), invalid (unreadable), failed (not applied)");
+        "Events that a bucket reported, by result: applied, duplicate, late (after a later one of their key: the key is confirmed), foreign (of another bucket), ignored (nothing changed that is served), unknown (by name), invalid (unreadable), failed (not applied)");
     EVENTS_LAG = Histogram("bucket_event_lag_seconds", ["subscription"],
         "Time from a change, by the bucket's clock, until its event was applied");
     EVENTS_ALIVE = Gauge("bucket_events_alive", ["subscription"],

@@ -225,6 +225,22 @@ async fn what_may_have_been_a_change_is_a_gap() {
 }
 
 #[tokio::test]
+async fn a_key_that_no_request_can_name_is_no_gap() {
+    let world = World::new();
+    beat(&world, "01").await;
+    let records = [record("media", "./x", "01"), record("media", "k", "01")];
+    world.deliver(&records).await.expect("taken");
+    assert_eq!(
+        (world.since(), world.applied()),
+        (Some(Timestamp(NOW)), vec!["k".to_owned()])
+    );
+    assert_eq!(
+        (world.events("ignored"), world.events("invalid")),
+        ("1".to_owned(), "0".to_owned())
+    );
+}
+
+#[tokio::test]
 async fn a_thousand_records_are_one_batch() {
     let world = World::new();
     let records: Vec<_> = (0..1000)
