@@ -149,9 +149,13 @@ impl Serving {
 
     /// Ends the program in order.
     pub(crate) async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        self.ended().await;
+    }
+
+    /// Waits until the program, which was told to end, has ended in order.
+    pub(crate) async fn ended(&mut self) {
         let mut child = self.child.take().expect("it runs");
-        let pid = Pid::from_child(&child);
-        kill_process(pid, Signal::TERM).expect("told");
         let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
         let ended = tokio::time::timeout(LONG, ended).await.expect("in time");
         assert!(ended.expect("no panic").success(), "{}", self.log());
