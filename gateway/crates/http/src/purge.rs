@@ -135,8 +135,10 @@ fn wanted(
         true => PurgeKind::Soft,
         false => PurgeKind::Hard,
     };
+    if !tags.is_empty() {
+        return Ok((of_tags(routes, host, &tags)?, kind));
+    }
     let targets = match wanted_prefix(headers, path)? {
-        _ if !tags.is_empty() => of_tags(routes, host, &tags)?,
         Some(prefix) => prefixes(routes, host, prefix)?,
         None => keys(routes, host, path)?,
     };
