@@ -214,7 +214,7 @@ impl Fleet {
     }
 
     /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
-    pub(crate) fn take(&self, text: &[u8]) -> Option<Received> {
+    pub fn take(&self, text: &[u8]) -> Option<Received> {
         let message = match Message::read(text) {
             Ok(message) => message,
             Err(error) => {
@@ -276,7 +276,7 @@ impl Fleet {
     }
 
     /// Applies a change of another gateway.
-    pub(crate) async fn apply(&self, received: Received) {
+    pub async fn apply(&self, received: Received) {
         let Received { at, kind, change } = received;
         let _in_order = match &change {
             FleetChange::Pinned { .. } => Some(self.pinning.lock().await),

@@ -55,6 +55,12 @@ impl Hosts {
             || self.lists(host)
     }
 
+    /// Returns whether a request with these headers is answered.
+    #[must_use]
+    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        self.judge(uri, headers).is_ok()
+    }
+
     /// Judges a request. A browser always names a host, so a request that names none comes from no browser.
     fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let named = read(headers, &header::HOST, "").map_err(|()| ForeignRequest::Host)?;
