@@ -167,7 +167,12 @@ async fn serve(
     loop {
         tokio::select! {
             () = signals.recv() => break,
-            _ = hangup.recv() => supervisor::tell_reload(gateway.reload()).await,
+            // A further one that comes meanwhile is had next.
+            _ = hangup.recv() => tokio::select! {
+                () = supervisor::tell_reload(gateway.reload()) => {}
+                // A reload may wait for a disk without end.
+                () = signals.recv() => break,
+            },
         }
     }
     tracing::info!("draining");

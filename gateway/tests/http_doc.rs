@@ -17,6 +17,9 @@ fn program(language: &str) -> String {
     rest.split("```").next().expect("its end").to_owned()
 }
 
+/// Whether each interpreter has to be there: CI installs them with the other real parts.
+const ALL_ARE_HERE: bool = cfg!(feature = "real-parts");
+
 /// Returns the output of a program; `None` if its interpreter is not installed here.
 fn output(command: &[&str], program: &str) -> Option<String> {
     let mut process = Command::new(command[0]);
@@ -30,7 +33,6 @@ fn output(command: &[&str], program: &str) -> Option<String> {
 #[test]
 fn each_program_makes_the_link_of_tidegate_sign() {
     let key = SigningKey::new("k1", SECRET).expect("a key");
-    let mut ran = 0;
     for (language, command, folder, path) in [
         (
             "php",
@@ -55,6 +57,8 @@ fn each_program_makes_the_link_of_tidegate_sign() {
         let text = program(language).replace("books/", folder);
         let text = text.strip_prefix("<?php").unwrap_or(&text);
         let Some(link) = output(command, text) else {
+            let may_be_missing = !ALL_ARE_HERE && language != "sh";
+            assert!(may_be_missing, "{language} is not installed here");
             eprintln!("{language} is not installed here");
             continue;
         };
@@ -63,7 +67,5 @@ fn each_program_makes_the_link_of_tidegate_sign() {
         let signed = key.sign_prefix(&format!("/private/{folder}"), expires.expect("a time"));
         let expected = format!("/private/{signed}/{path}");
         assert!(link.trim_end().starts_with(&expected), "{language}: {link}");
-        ran += 1;
     }
-    assert!(ran > 0, "at least a shell is here");
 }

@@ -343,7 +343,7 @@ async fn no_answer_is_stale_after_the_bound() {
     world.stop().await;
 }
 
-/// Prints the time from a purge until no gateway serves what was cached. Nothing is asserted of the time.
+/// Prints the time from a purge until no gateway serves what was cached, beside the target; the bounds are generous.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_delay_of_a_purge_is_printed() {
     const PURGES: usize = 200;
@@ -363,7 +363,11 @@ async fn the_delay_of_a_purge_is_printed() {
     let at = |percent: usize| delays[(PURGES * percent).div_ceil(100) - 1];
     let (p50, p99, max) = (at(50), at(99), at(100));
     eprintln!(
-        "from the request of {PURGES} purges to a fresh read at all three: p50 {p50:?}, p99 {p99:?}, at most {max:?}"
+        "from the request of {PURGES} purges to a fresh read at all three: p50 {p50:?}, p99 {p99:?} (target 100ms), \
+         at most {max:?}"
     );
+    assert!(p50 <= Duration::from_secs(1), "p50 {p50:?}");
+    // A message that is lost costs no more.
+    assert!(max <= BOUND, "{max:?}");
     world.stop().await;
 }

@@ -10,6 +10,8 @@ use http::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+#[path = "reload/access.rs"]
+mod access;
 #[path = "reload/admin.rs"]
 mod admin;
 #[path = "tls/authority.rs"]

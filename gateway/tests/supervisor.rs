@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -169,4 +170,35 @@ async fn a_supervisor_is_shown_how_much_of_the_spool_is_sent() {
     world.door.open();
     supervisor.shows("serving").await;
     serving.end().await;
+}
+
+/// A disk that hangs keeps a reload waiting for the configuration; here a pipe without a writer does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_it_during_a_reload_that_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("bound");
+    let long = Some(Duration::from_secs(60));
+    socket.set_read_timeout(long).expect("a timeout");
+    let mut serving = Serving::configured(CONFIGURATION);
+    serving.launch(&[("NOTIFY_SOCKET", path.to_str().expect("text"))]);
+    let told = tokio::task::spawn_blocking(move || {
+        assert_eq!(next(&socket).0, "READY=1");
+        socket
+    });
+    let socket = told.await.expect("ready");
+    let config = serving.config();
+    std::fs::remove_file(&config).expect("there");
+    mknodat(CWD, &config, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
+    serving.signal(Signal::HUP);
+    let told = tokio::task::spawn_blocking(move || {
+        let (reloading, _) = next(&socket);
+        assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
+        socket
+    });
+    let socket = told.await.expect("it reloads");
+    serving.signal(Signal::TERM);
+    let told = tokio::task::spawn_blocking(move || assert_eq!(next(&socket).0, "STOPPING=1"));
+    told.await.expect("it stops");
+    serving.ended().await;
 }

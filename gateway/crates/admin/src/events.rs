@@ -77,6 +77,9 @@ pub enum EventsError {
     /// The signature does not count.
     #[error("{0}")]
     Forbidden(String),
+    /// The signature could not be checked: its certificate was not to be had. The message may be sent again.
+    #[error("{0}")]
+    Unverified(String),
     /// The changes may not hold. The message may be sent again.
     #[error("{0}")]
     NotApplied(String),
@@ -117,7 +120,8 @@ pub(super) async fn receive(
     guesses.refuse(path, headers, needed).await
 }
 
-/// Takes a message that is to show by its signature that it counts. The answer to a forged one is as slow as to a wrong token.
+/// Takes a message that is to show by its signature that it counts. The answer to a forged one is as slow as to a wrong token,
+/// and so is that to one whose certificate was not to be had, as forged ones name any.
 async fn receive_signed(
     (events, name): (&dyn Events, &str),
     request: Request,
@@ -130,8 +134,11 @@ async fn receive_signed(
         Err(refusal) => return refusal,
     };
     let taken = events.deliver_signed(name, body).await;
-    let is_forged = matches!(taken, Err(EventsError::Forbidden(_)));
-    if is_forged && !guesses.slow_down(&path).await {
+    let may_be_forged = matches!(
+        taken,
+        Err(EventsError::Forbidden(_) | EventsError::Unverified(_))
+    );
+    if may_be_forged && !guesses.slow_down(&path).await {
         return auth::too_many_guesses();
     }
     answer(taken)
@@ -147,7 +154,9 @@ fn answer(taken: Result<(), EventsError>) -> Response {
         Ok(()) => return StatusCode::OK.into_response(),
         Err(EventsError::Unreadable(why)) => (StatusCode::BAD_REQUEST, why),
         Err(EventsError::Forbidden(why)) => (StatusCode::FORBIDDEN, why),
-        Err(EventsError::NotApplied(why)) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        Err(EventsError::Unverified(why) | EventsError::NotApplied(why)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, why)
+        }
     };
     (status, format!("{why}\n")).into_response()
 }

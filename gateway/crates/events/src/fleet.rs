@@ -45,6 +45,9 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pause between two doubts of everything: many reasons at once are one.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
+/// The pause after which pins that could not be applied are asked for again: the reason may last.
+const PIN_RETRY: Duration = Duration::from_secs(10);
+
 /// The gateway, as a fleet sees it.
 pub trait FleetSink: Send + Sync + 'static {
     /// Applies a change of another gateway; returns whether its bucket is known here. It may come twice.
@@ -103,6 +106,8 @@ struct State {
     resends_pins: bool,
     /// This gateway may lack pins of others.
     lacks_pins: bool,
+    /// The time at which it asks again for pins that could not be applied.
+    retries_pins: Option<Instant>,
 }
 
 impl fmt::Debug for Fleet {
@@ -209,7 +214,7 @@ impl Fleet {
     }
 
     /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
-    pub(crate) fn take(&self, text: &[u8]) -> Option<Received> {
+    pub fn take(&self, text: &[u8]) -> Option<Received> {
         let message = match Message::read(text) {
             Ok(message) => message,
             Err(error) => {
@@ -271,7 +276,7 @@ impl Fleet {
     }
 
     /// Applies a change of another gateway.
-    pub(crate) async fn apply(&self, received: Received) {
+    pub async fn apply(&self, received: Received) {
         let Received { at, kind, change } = received;
         let _in_order = match &change {
             FleetChange::Pinned { .. } => Some(self.pinning.lock().await),
@@ -283,7 +288,10 @@ impl Fleet {
             Err(error) => {
                 self.metrics.received(kind, "failed");
                 tracing::warn!(%error, kind, "a message of the fleet was not applied");
-                self.doubt("failed");
+                match change {
+                    FleetChange::Pinned { .. } => self.retry_pin(&change, at),
+                    _ => self.doubt("failed"),
+                }
             }
         }
         let lag = (self.clock)().0.saturating_sub(at);
@@ -291,6 +299,14 @@ impl Fleet {
         if let FleetChange::Changed { bucket, key, kind } = change {
             self.call_hooks(HookChange { bucket, key, kind });
         }
+    }
+
+    /// Has a pin that was not applied sent again.
+    fn retry_pin(&self, change: &FleetChange, at: u64) {
+        let mut state = self.state();
+        state.pins.failed(change, at);
+        let due = Instant::now() + PIN_RETRY;
+        state.retries_pins.get_or_insert(due);
     }
 
     /// Takes that NATS is connected. What was missed meanwhile, heartbeats will say.
@@ -329,6 +345,9 @@ impl Fleet {
             for (at, pin) in state.pins.own() {
                 self.enqueue(&mut state, at, Content::Change(pin));
             }
+        }
+        if state.retries_pins.take_if(|due| now >= *due).is_some() {
+            state.lacks_pins = true;
         }
         let content = match std::mem::take(&mut state.lacks_pins) {
             true => Content::Missed,

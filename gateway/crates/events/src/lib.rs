@@ -3,7 +3,7 @@
 //! | module | does |
 //! | --- | --- |
 //! | [`record`] | reads events in the forms of MinIO, AWS and Ceph |
-//! | [`order`] | drops duplicates, and events that come after a later one of their key |
+//! | [`order`] | tells duplicates, and events that come after a later one of their key |
 //! | [`liveness`] | judges since when no change can have been missed |
 //! | [`subscription`] | one subscription: takes messages from any transport, applies them, and counts |
 //! | [`heartbeat`] | writes an object whose event has to come back |

@@ -38,11 +38,11 @@ pub enum EventResult {
     Applied,
     /// It had come before, and was dropped.
     Duplicate,
-    /// A later one of its key had come before, so it was dropped.
+    /// A later one of its key had come before; it is in force as a doubt.
     Late,
     /// It is of another bucket. It is not logged.
     Foreign,
-    /// It is of a kind that changes no key. It is not logged.
+    /// It changes no key that is served. It is not logged.
     Ignored,
     /// Its kind is not known. It is not logged.
     Unknown,

@@ -25,7 +25,8 @@ const CEPH: &str = "ceph:s3";
 pub struct Events {
     /// The changes, in the message's order.
     pub changes: Vec<KeyChange>,
-    /// Events that change no bytes of an object: tags, permissions, reads, tests.
+    /// Events that change no bytes of an object that can be served: tags, permissions, reads, tests, and keys that no
+    /// request can name.
     pub ignored: u64,
     /// Events whose name is not known.
     pub unknown: u64,
@@ -209,16 +210,19 @@ fn read_detail(message: &Message<'_>) -> Events {
             return events;
         }
     };
-    let read_change = || {
-        let detail: RawDetail = serde_json::from_str(message.detail?.get()).ok()?;
-        // EventBridge sends keys as they are.
-        let key = ObjectKey::new(&detail.object.key).ok()?;
-        let time = message.time.as_deref();
-        Some(change(key, kind, detail.bucket, &detail.object, time))
+    let detail = message.detail.map(|detail| detail.get());
+    let Some(Ok(detail)) = detail.map(serde_json::from_str::<RawDetail>) else {
+        events.invalid += 1;
+        return events;
     };
-    match read_change() {
-        Some(change) => events.changes.push(change),
-        None => events.invalid += 1,
+    // EventBridge sends keys as they are.
+    match ObjectKey::new(&detail.object.key) {
+        Ok(key) => {
+            let time = message.time.as_deref();
+            let change = change(key, kind, detail.bucket, &detail.object, time);
+            events.changes.push(change);
+        }
+        Err(_) => events.ignored += 1,
     }
     events
 }
@@ -240,17 +244,18 @@ impl Events {
             self.invalid += 1;
             return;
         };
-        let mut keys: Vec<_> = form_decoded(&object.key).into_iter().collect();
-        if record.event_source.as_deref() == Some(CEPH) {
+        let mut names: Vec<_> = form_decoded(&object.key).into_iter().collect();
+        if record.event_source.as_deref() == Some(CEPH) && !names.contains(&object.key) {
             // It may be either key; a change too many costs one request.
-            keys.extend(
-                ObjectKey::new(&object.key)
-                    .ok()
-                    .filter(|key| !keys.contains(key)),
-            );
+            names.push(object.key.clone());
         }
-        if keys.is_empty() {
-            self.invalid += 1;
+        let keys = names.iter().filter_map(|name| ObjectKey::new(name).ok());
+        let keys: Vec<_> = keys.collect();
+        match (names.is_empty(), keys.is_empty()) {
+            (true, _) => self.invalid += 1,
+            // Whoever may write objects could end what events prove by such a key.
+            (false, true) => self.ignored += 1,
+            (false, false) => {}
         }
         let changes = keys.into_iter().map(|key| {
             change(
@@ -282,14 +287,15 @@ fn change(
         size: object.size.filter(|_| is_there),
         time: time.and_then(timestamp),
         sequencer: object.sequencer.as_deref().and_then(Sequencer::parse),
+        is_overtaken: false,
     }
 }
 
 /// Decodes a key that is encoded like a value of an HTML form: `+` is a space (S3 user guide, "Event message structure").
-fn form_decoded(text: &str) -> Option<ObjectKey> {
+fn form_decoded(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8().ok()?;
-    ObjectKey::new(&decoded).ok()
+    Some(decoded.into_owned())
 }
 
 /// Reads a time in the form of RFC 3339.

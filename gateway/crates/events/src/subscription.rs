@@ -166,7 +166,7 @@ impl Subscription {
         let order = self.order.lock().recover();
         let mut sorted = Sorted::default();
         let mut dropped = Vec::new();
-        for change in events.changes {
+        for mut change in events.changes {
             if change.bucket != self.settings.bucket {
                 self.metrics.count(EventResult::Foreign, 1);
                 continue;
@@ -179,22 +179,20 @@ impl Subscription {
                 Place::Latest => message.place(&change),
                 other => other,
             };
-            match place {
-                Place::Duplicate => dropped.push((change, EventResult::Duplicate)),
-                Place::Late => dropped.push((change, EventResult::Late)),
-                Place::Latest => {
-                    if let Some(sequencer) = &change.sequencer {
-                        message.record(&change.key, sequencer);
-                    }
-                    sorted.changes.push(change);
-                }
+            if place == Place::Duplicate {
+                dropped.push(change);
+                continue;
             }
+            if let Some(sequencer) = &change.sequencer {
+                message.record(&change.key, sequencer);
+            }
+            change.is_overtaken = place == Place::Late;
+            sorted.changes.push(change);
         }
         drop(order);
-        for (_, result) in &dropped {
-            self.metrics.count(*result, 1);
-        }
-        self.log(dropped.iter().map(|(change, result)| (change, *result)));
+        let duplicates = dropped.len() as u64;
+        self.metrics.count(EventResult::Duplicate, duplicates);
+        self.log(dropped.iter().map(|one| (one, EventResult::Duplicate)));
         sorted
     }
 
@@ -213,10 +211,9 @@ impl Subscription {
     async fn apply(&self, changes: Vec<KeyChange>) -> Result<(), ApplyError> {
         let count = changes.len() as u64;
         let given = changes.clone();
-        let with = |result| given.iter().map(move |change| (change, result));
         if let Err(error) = self.sink.apply(changes).await {
             self.metrics.count(EventResult::Failed, count);
-            self.log(with(EventResult::Failed));
+            self.log(given.iter().map(|one| (one, EventResult::Failed)));
             self.gap(GapReason::Failed);
             return Err(error);
         }
@@ -231,8 +228,14 @@ impl Subscription {
             }
         }
         drop(order);
-        self.metrics.count(EventResult::Applied, count);
-        self.log(with(EventResult::Applied));
+        let late = given.iter().filter(|change| change.is_overtaken).count() as u64;
+        self.metrics.count(EventResult::Late, late);
+        self.metrics.count(EventResult::Applied, count - late);
+        let result = |change: &KeyChange| match change.is_overtaken {
+            true => EventResult::Late,
+            false => EventResult::Applied,
+        };
+        self.log(given.iter().map(|change| (change, result(change))));
         Ok(())
     }
 

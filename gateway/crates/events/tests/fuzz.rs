@@ -1,16 +1,22 @@
-//! Fuzz targets of what reports changes: the records of MinIO, AWS, Ceph and EventBridge, and the signed messages of SNS.
+//! Fuzz targets of what reports changes: the records of MinIO, AWS, Ceph and EventBridge, the signed messages of SNS, and the
+//! messages of a fleet.
 //!
 //! They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bolero::check;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
+use tidegate_events::ApplyError;
+use tidegate_events::fleet::{
+    Extent, Fleet, FleetChange, FleetSink, HookChange, MAX_MESSAGE, Metrics, Outgoing,
+};
 use tidegate_events::record::{MAX_RECORDS, read};
 use tidegate_events::sns::{Fetch, FetchError, SnsError, SnsMessage, SnsVerifier};
-use tidegate_plan::{ChangeKind, key};
+use tidegate_plan::{ChangeKind, Timestamp, key};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The inputs of a target in a plain test run.
 const RUNS: usize = 5_000;
@@ -187,6 +193,93 @@ fn a_changed_message_of_sns_says_nothing_else() {
             let message = changed(SIGNED[form], changes);
             if let Ok(verified) = verify(&message) {
                 assert_eq!(verified, right[form], "{message}");
+            }
+        });
+}
+
+/// Messages of each kind, which the target changes.
+const FLEET: [&str; 7] = [
+    r#"{"v":1,"from":1,"seq":1,"at":1,"body":{"kind":"heartbeat","name":"a.example","buckets":["media"]}}"#,
+    r#"{"v":1,"from":2,"seq":2,"at":1,"body":{"kind":"bye"}}"#,
+    r#"{"v":1,"from":3,"seq":3,"at":1,"body":{"kind":"missed"}}"#,
+    r#"{"v":1,"from":4,"seq":4,"at":1,"body":{"kind":"purge","bucket":"media","key":"a b","soft":false}}"#,
+    r#"{"v":1,"from":5,"seq":5,"at":1,"body":{"kind":"purge","bucket":"media","tag":"post-1","soft":true}}"#,
+    r#"{"v":1,"from":6,"seq":6,"at":1,"body":{"kind":"created","bucket":"media","key":"a/b"}}"#,
+    r#"{"v":1,"from":7,"seq":7,"at":1,"body":{"kind":"pin","bucket":"media","prefix":"a/","limit":5}}"#,
+];
+
+/// Keeps the changes that it is to apply.
+#[derive(Default)]
+struct Applied(Mutex<Vec<FleetChange>>);
+
+impl Applied {
+    fn take(&self) -> Vec<FleetChange> {
+        std::mem::take(&mut self.0.lock().recover())
+    }
+}
+
+impl FleetSink for Applied {
+    fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
+        self.0.lock().recover().push(change.clone());
+        std::future::ready(Ok(true)).boxed()
+    }
+
+    fn doubt(&self) -> BoxFuture<'_, Result<(), ApplyError>> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn call_hooks(&self, _: &HookChange) {}
+}
+
+fn member() -> (Arc<Fleet>, Outgoing, Arc<Applied>) {
+    let applied = Arc::new(Applied::default());
+    let clock = Arc::new(|| Timestamp(1000));
+    let made = Fleet::new(None, applied.clone(), clock, Metrics::default());
+    let (fleet, outgoing) = made.expect("chance");
+    (fleet, outgoing, applied)
+}
+
+/// Gives a member a message; returns the changes that it applies.
+fn receive(
+    (fleet, _, applied): &(Arc<Fleet>, Outgoing, Arc<Applied>),
+    text: &[u8],
+) -> Vec<FleetChange> {
+    if let Some(received) = fleet.take(text) {
+        fleet.apply(received).now_or_never().expect("nothing waits");
+    }
+    applied.take()
+}
+
+#[test]
+fn a_change_of_a_fleet_is_sound_and_means_the_same_when_it_is_sent_on() {
+    check!()
+        .with_iterations(RUNS)
+        .with_type::<(u8, u8, Vec<(u16, u8, u8)>)>()
+        .for_each(|(form, padding, changes)| {
+            let text = changed(FLEET[usize::from(*form) % FLEET.len()], changes);
+            let padding = MAX_MESSAGE * usize::from(*padding == 0);
+            let text = format!("{text}{}", " ".repeat(padding));
+            let (mut sender, receiver) = (member(), member());
+            let applied = receive(&receiver, text.as_bytes());
+            assert!(applied.len() <= 1 && receiver.0.gateways().len() <= 1);
+            for change in applied {
+                assert!(text.len() <= MAX_MESSAGE, "too large");
+                let found = match &change {
+                    FleetChange::Purged { extent, .. } => match extent {
+                        Extent::Key(key) => Some(key),
+                        Extent::Prefix(_) | Extent::Tag(_) => None,
+                    },
+                    FleetChange::Changed { key, .. } => Some(key),
+                    FleetChange::Pinned { limit, .. } => {
+                        assert_ne!(*limit, Some(0), "{text}");
+                        None
+                    }
+                };
+                assert!(found.is_none_or(|one| one.as_str().len() <= key::MAX_KEY));
+                sender.0.publish(change.clone());
+                let sent = sender.1.try_recv().expect("it is sent");
+                assert!(sent.len() <= MAX_MESSAGE, "{text}");
+                assert_eq!(receive(&member(), &sent), [change], "{text}");
             }
         });
 }

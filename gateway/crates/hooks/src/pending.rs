@@ -103,7 +103,7 @@ pub(crate) enum Added {
 }
 
 impl Pending {
-    /// Adds a change. One of a key that waits already takes its place.
+    /// Adds a change. It takes the place of one of its key that waits, unless that one has overtaken it.
     pub(crate) fn add(&mut self, origin: &Arc<str>, change: &KeyChange, now: Instant) -> Added {
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
@@ -112,7 +112,7 @@ impl Pending {
             bucket: change.bucket.clone(),
             changes: Changes::Keys(BTreeMap::new()),
         });
-        origin.changes.add(&change.key, change.kind)
+        origin.changes.add(change)
     }
 
     /// Returns the time at which the call is due: `debounce` after the last change, and at most `max_delay` after the
@@ -140,8 +140,10 @@ impl Pending {
 }
 
 impl Changes {
-    fn add(&mut self, key: &ObjectKey, kind: ChangeKind) -> Added {
+    fn add(&mut self, change: &KeyChange) -> Added {
+        let (key, kind) = (&change.key, change.kind);
         match self {
+            Self::Keys(keys) if change.is_overtaken && keys.contains_key(key) => Added::Kept,
             Self::Keys(keys) if keys.len() < MAX_KEYS || keys.contains_key(key) => {
                 keys.insert(key.clone(), kind);
                 Added::Kept
@@ -301,6 +303,20 @@ mod tests {
         assert_eq!(told(&mut pending(one), Each::Folder), ["a/b/ created 1"]);
         let top = [("1", ChangeKind::Created), ("2", ChangeKind::Created)];
         assert_eq!(told(&mut pending(&top), Each::Window), [" created 2"]);
+    }
+
+    #[test]
+    fn a_change_that_was_overtaken_replaces_none_that_waits() {
+        let overtaken = |key| KeyChange {
+            is_overtaken: true,
+            ..change(key, ChangeKind::Removed)
+        };
+        let mut pending = pending(&[("a", ChangeKind::Created)]);
+        for key in ["a", "b"] {
+            pending.add(&"media".into(), &overtaken(key), Instant::now());
+        }
+        let told = told(&mut pending, Each::Key);
+        assert_eq!(told, ["a created 1", "b removed 1"]);
     }
 
     #[test]

@@ -14,13 +14,13 @@ const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The address that a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClientAddress {
+pub struct ClientAddress {
     /// The address for the log, for limits and for shares: the client's or, where no header names it in a way that can be
     /// believed, that of the last proxy before it. `None` on a Unix socket whose peer names none.
     ///
     /// Clients that are not known then share the limits of their proxy. Nothing that they send gives them a count of
     /// their own, or that of another client.
-    pub(crate) counted: Option<IpAddr>,
+    pub counted: Option<IpAddr>,
     source: Source,
 }
 
@@ -41,7 +41,8 @@ impl ClientAddress {
     ///
     /// The headers of other proxies are looked at here, and not for each request to an open route: a proxy that sends
     /// them without `X-Forwarded-For` hides its client.
-    pub(crate) fn admitting(&self, headers: &HeaderMap) -> Option<IpAddr> {
+    #[must_use]
+    pub fn admitting(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let of_client = match self.source {
             Source::Named => true,
             Source::Peer => ![FORWARDED, VIA, REAL_IP]
@@ -78,7 +79,8 @@ pub(crate) fn scheme((address, peer): (ClientAddress, &Peer), headers: &HeaderMa
 /// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first other address: no trusted
 /// proxy wrote the text before it. An entry that cannot be read is the client's as well: it is no reason to take the
 /// proxy behind it for the client.
-pub(crate) fn client_address(
+#[must_use]
+pub fn client_address(
     peer: Option<IpAddr>,
     headers: &HeaderMap,
     trusted: &[Network],

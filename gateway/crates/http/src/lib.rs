@@ -65,14 +65,15 @@ mod settings;
 mod write;
 
 pub use body::client_memory::ClientMemory;
+pub use client_address::{ClientAddress, client_address};
 pub use metrics::Metrics;
+pub use purge::{PurgeHeaderError, PurgeTarget, purge_target};
 pub use routes::Routes;
 pub use server::control::{Changes, Control};
 pub use server::live_settings::LiveSettings;
 pub use settings::{Cors, RouteAccess, RouteLimits, RouteSettings, Settings};
 
 use body::Body;
-use client_address::{ClientAddress, client_address};
 use purge::PURGE;
 use read::HeaderCache;
 use record::RequestRecord;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::body::Content;
 use crate::body::pieces::Pieces;
@@ -27,34 +27,20 @@ use crate::routes::RouteSet;
 use crate::{Frontend, check_target};
 use tidegate_access::without_signature;
 use tidegate_engine::{PurgeKind, ReadContext, Scope};
-use tidegate_plan::tags::{MAX_TAGS, Tag, split_tags};
+use tidegate_plan::tags::Tag;
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace::{self, Kind};
 
 /// The method.
 pub(crate) const PURGE: &str = "PURGE";
 
-static PURGE_METHOD: HeaderName = HeaderName::from_static("x-purge-method");
+mod headers;
 
-/// The end of a path that means everything that begins with what is before it.
-const ANYTHING: &str = ".*";
+use headers::is_soft;
+pub use headers::{PurgeHeaderError, PurgeTarget, purge_target};
 
 /// A purge in a bucket.
 type Target = (Arc<ReadContext>, Scope);
-
-/// The headers that name tags: of libraries for Varnish's `xkey` (the first one means a soft purge), and Fastly's.
-static TAG_LISTS: [HeaderName; 4] = [
-    HeaderName::from_static("xkey-softpurge"),
-    HeaderName::from_static("xkey-purge"),
-    HeaderName::from_static("xkey"),
-    HeaderName::from_static("surrogate-key"),
-];
-
-/// Fastly's header for a soft purge.
-static SOFT_PURGE: HeaderName = HeaderName::from_static("fastly-soft-purge");
-
-const BAD_TAG: RequestError =
-    RequestError::Refused("a tag is up to 1024 bytes of visible ASCII without spaces and commas");
 
 impl Frontend {
     /// Returns whether `PURGE` is a method here.
@@ -142,57 +128,17 @@ fn wanted(
     path: &str,
     headers: &HeaderMap,
 ) -> Result<(Vec<Target>, PurgeKind), RequestError> {
-    let tags = tags(headers)?;
     let kind = match is_soft(headers) {
         true => PurgeKind::Soft,
         false => PurgeKind::Hard,
     };
-    let targets = match wanted_prefix(headers, path)? {
-        _ if !tags.is_empty() => of_tags(routes, host, &tags)?,
-        Some(prefix) => prefixes(routes, host, prefix)?,
-        None => keys(routes, host, path)?,
+    let target = purge_target(headers, path);
+    let targets = match target.map_err(|error| RequestError::Refused(error.0))? {
+        PurgeTarget::Tags(tags) => of_tags(routes, host, &tags)?,
+        PurgeTarget::Prefix(prefix) => prefixes(routes, host, prefix)?,
+        PurgeTarget::Path(path) => keys(routes, host, path)?,
     };
     Ok((targets, kind))
-}
-
-/// Returns the tags that a request names.
-fn tags(headers: &HeaderMap) -> Result<BTreeSet<Tag>, RequestError> {
-    let lists = TAG_LISTS.iter().flat_map(|name| headers.get_all(name));
-    let mut tags = BTreeSet::new();
-    for list in lists {
-        let list = list.to_str().map_err(|_| BAD_TAG)?;
-        for tag in split_tags(list) {
-            tags.insert(Tag::new(tag).map_err(|_| BAD_TAG)?);
-        }
-        if tags.len() > MAX_TAGS {
-            return Err(RequestError::Refused("there are more than 1000 tags"));
-        }
-    }
-    Ok(tags)
-}
-
-fn is_soft(headers: &HeaderMap) -> bool {
-    let says = |name: &HeaderName, value: &[u8]| {
-        let header = headers.get(name);
-        header.is_some_and(|found: &HeaderValue| found.as_bytes().eq_ignore_ascii_case(value))
-    };
-    says(&PURGE_METHOD, b"soft") || says(&SOFT_PURGE, b"1") || headers.contains_key(&TAG_LISTS[0])
-}
-
-/// Returns the prefix that a request purges; `None` if it purges one path.
-fn wanted_prefix<'p>(headers: &HeaderMap, path: &'p str) -> Result<Option<&'p str>, RequestError> {
-    let is_regex = headers
-        .get(&PURGE_METHOD)
-        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"regex"));
-    if !is_regex {
-        return Ok(None);
-    }
-    match path.strip_suffix(ANYTHING) {
-        Some(prefix) if !prefix.contains(ANYTHING) => Ok(Some(prefix)),
-        _ => Err(RequestError::Refused(
-            "of expressions, only a path that ends in .* is purged",
-        )),
-    }
 }
 
 /// Returns the keys that requests for a path get.
@@ -252,60 +198,4 @@ fn done(purged: usize) -> Reply {
     headers.insert(CONTENT_LENGTH, text.len().into());
     let content = Content::Ready(Pieces::from(bytes::Bytes::from(text)));
     Reply::new(StatusCode::OK, headers, content)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers<const N: usize>(pairs: [(HeaderName, &str); N]) -> HeaderMap {
-        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).expect("a value");
-        let pairs = pairs.map(|(name, text)| (name, value(text)));
-        pairs.into_iter().collect()
-    }
-
-    #[test]
-    fn tags_come_from_the_headers_of_varnish_and_fastly() {
-        let [softpurge, purge, _, surrogate] = TAG_LISTS.clone();
-        let named = |headers: &HeaderMap| {
-            let tags = tags(headers).map(|tags| tags.iter().map(Tag::to_string).collect());
-            (tags, is_soft(headers))
-        };
-        let is = |tags: &[&str], soft| {
-            let tags: Vec<_> = tags.iter().map(|tag| (*tag).to_owned()).collect();
-            (Ok(tags), soft)
-        };
-        assert_eq!(named(&headers([])), is(&[], false));
-        assert_eq!(named(&headers([(purge, "b, a b")])), is(&["a", "b"], false));
-        assert_eq!(named(&headers([(softpurge, "a")])), is(&["a"], true));
-        let fastly = headers([(surrogate.clone(), "a b"), (SOFT_PURGE.clone(), "1")]);
-        assert_eq!(named(&fastly), is(&["a", "b"], true));
-        assert_eq!(
-            named(&headers([(PURGE_METHOD.clone(), "Soft")])),
-            is(&[], true)
-        );
-        let many: Vec<_> = (0..=MAX_TAGS).map(|tag| tag.to_string()).collect();
-        for bad in ["\u{e4}", &"x".repeat(1025), &many.join(" ")] {
-            let found = tags(&headers([(surrogate.clone(), bad)]));
-            assert!(matches!(found, Err(RequestError::Refused(_))));
-        }
-    }
-
-    #[test]
-    fn only_the_end_of_a_path_is_an_expression() {
-        let regex = |path| {
-            let headers = [(PURGE_METHOD.clone(), HeaderValue::from_static("Regex"))];
-            wanted_prefix(&headers.into_iter().collect(), path)
-        };
-        assert_eq!(regex("/.*"), Ok(Some("/")));
-        assert_eq!(regex("/wp-content/.*"), Ok(Some("/wp-content/")));
-        for path in ["/", "/a", "/.*/b", "/.*/.*", "/(a|b).*x"] {
-            assert!(
-                matches!(regex(path), Err(RequestError::Refused(_))),
-                "{path}"
-            );
-        }
-        let plain = wanted_prefix(&HeaderMap::new(), "/.*");
-        assert_eq!(plain, Ok(None), "a name may be spelled so");
-    }
 }

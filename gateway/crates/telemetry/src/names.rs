@@ -183,7 +183,7 @@ metrics! {
 
     // Events of buckets.
     EVENTS = Counter("bucket_events", ["subscription", "result"],
-        "Events that a bucket reported, by result: applied, duplicate, late (after a later one of their key), foreign (of another bucket), ignored (no bytes changed), unknown (by name), invalid (unreadable), failed (not applied)");
+        "Events that a bucket reported, by result: applied, duplicate, late (after a later one of their key: the key is confirmed), foreign (of another bucket), ignored (nothing changed that is served), unknown (by name), invalid (unreadable), failed (not applied)");
     EVENTS_LAG = Histogram("bucket_event_lag_seconds", ["subscription"],
         "Time from a change, by the bucket's clock, until its event was applied");
     EVENTS_ALIVE = Gauge("bucket_events_alive", ["subscription"],
@@ -203,7 +203,7 @@ metrics! {
     FLEET_RECEIVED = Counter("fleet_received", ["kind", "result"],
         "Messages of other gateways, by kind (see fleet_sent; unknown) and result: applied, known (an older one of a pin), foreign (of an unknown bucket), failed (not durable), invalid (unreadable)");
     FLEET_DOUBTS = Counter("fleet_doubts", ["reason"],
-        "Times at which messages may have been missed, so that everything is confirmed before its next use, by reason: joined (a gateway that was not known), gap (in a gateway's numbers), lost (a gateway fell silent), failed (a message was not applied)");
+        "Times at which messages may have been missed, so that everything is confirmed before its next use, by reason: joined (a gateway that was not known), gap (in a gateway's numbers), lost (a gateway fell silent), failed (a purge or a change was not applied)");
     FLEET_LAG = Histogram("fleet_lag_seconds", [],
         "Time from a change at one gateway until it was applied here, by both clocks");
     // Frontends.

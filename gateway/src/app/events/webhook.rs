@@ -148,7 +148,7 @@ impl Webhook {
                     tracing::warn!(subscription = name, %error, count, "a message of SNS was refused");
                 }
                 Err(match error {
-                    SnsError::Fetch(_) => EventsError::NotApplied(error.to_string()),
+                    SnsError::Fetch(_) => EventsError::Unverified(error.to_string()),
                     _ => EventsError::Forbidden(error.to_string()),
                 })
             }

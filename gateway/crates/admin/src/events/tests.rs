@@ -30,6 +30,7 @@ impl Told {
         match &*text {
             "unreadable" => Err(EventsError::Unreadable(text)),
             "forbidden" => Err(EventsError::Forbidden(text)),
+            "unverified" => Err(EventsError::Unverified(text)),
             "not applied" => Err(EventsError::NotApplied(text)),
             _ => Ok(()),
         }
@@ -215,9 +216,12 @@ async fn a_signed_message_is_short_and_goes_to_a_subscription_that_takes_it() {
 async fn forged_messages_are_slowed_like_wrong_tokens() {
     let world = World::new();
     let sns = ("x-amz-sns-message-type", "Notification");
-    let before = Instant::now();
-    assert_eq!(world.send("/events/signed", &[sns], "forbidden").await, 403);
-    assert!(before.elapsed() >= tidegate_plan::wrong_tokens::FIRST_DELAY);
+    for (body, status) in [("forbidden", 403), ("unverified", 503)] {
+        let before = Instant::now();
+        assert_eq!(world.send("/events/signed", &[sns], body).await, status);
+        let delay = tidegate_plan::wrong_tokens::FIRST_DELAY;
+        assert!(before.elapsed() >= delay, "{body}");
+    }
     for (body, status) in [("{}", 200), ("not applied", 503)] {
         let before = Instant::now();
         assert_eq!(world.send("/events/signed", &[sns], body).await, status);

@@ -55,6 +55,12 @@ impl Hosts {
             || self.lists(host)
     }
 
+    /// Returns whether a request with these headers is answered.
+    #[must_use]
+    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        self.judge(uri, headers).is_ok()
+    }
+
     /// Judges a request. A browser always names a host, so a request that names none comes from no browser.
     fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let named = read(headers, &header::HOST, "").map_err(|()| ForeignRequest::Host)?;
@@ -83,9 +89,19 @@ fn read(headers: &HeaderMap, name: &HeaderName, mark: &str) -> Result<Option<Aut
     let (_, text) = text.split_once(mark).ok_or(())?;
     let authority = text.parse().map_err(|_| ())?;
     match values.next() {
-        None => Ok(Some(authority)),
-        Some(_) => Err(()),
+        None if is_host_and_port(&authority) => Ok(Some(authority)),
+        _ => Err(()),
     }
+}
+
+/// Returns whether there is nothing but a host and perhaps the number of a port.
+fn is_host_and_port(authority: &Authority) -> bool {
+    let rest = authority.as_str().strip_prefix(authority.host());
+    let is_port = |rest: &str| {
+        let port = rest.strip_prefix(':');
+        port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    rest.is_some_and(|rest| rest.is_empty() || is_port(rest))
 }
 
 fn host_of(authority: &Authority) -> String {
@@ -147,6 +163,8 @@ mod tests {
         for host in [
             "evil.example",
             "evil.example:8081",
+            "evil.example@localhost",
+            "localhost:8081evil.example",
             "127.0.0.1.evil.example",
             "localhost.evil.example",
             "ops.example.evil.example",

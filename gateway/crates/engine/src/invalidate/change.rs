@@ -67,8 +67,9 @@ async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
 /// Returns the record of a removed object.
 fn judge_record(core: &Core, id: &ObjectId, change: &KeyChange) -> (Effect, Option<Arc<Record>>) {
     let mut resolves = core.resolves();
+    let is_doubt = change.is_overtaken || change.kind == ChangeKind::Created;
     match (core.meta.peek(id), change.kind) {
-        (Some(Entry::Present(record)), ChangeKind::Created) => {
+        (Some(Entry::Present(record)), _) if is_doubt => {
             let is_ours = is_reported(&record, change)
                 && core.unconfirmed.explains_event(&record, change.time);
             if is_ours && !record.must_confirm {
@@ -108,10 +109,11 @@ fn judge_record(core: &Core, id: &ObjectId, change: &KeyChange) -> (Effect, Opti
     }
 }
 
-/// Returns whether the reported version has the ETag and size of the known one.
+/// Returns whether the reported version has the ETag and size of the known one, and is the last reported one.
 fn is_reported(record: &Record, change: &KeyChange) -> bool {
     let same_tag = |etag: &tidegate_plan::ETag| etag.strong_eq(&record.version.etag);
-    change.etag.as_ref().is_some_and(same_tag)
+    !change.is_overtaken
+        && change.etag.as_ref().is_some_and(same_tag)
         && change.size.is_none_or(|size| size == record.version.size)
 }
 

@@ -63,8 +63,9 @@ impl ReportedChanges {
     pub(crate) fn note(&self, id: &ObjectId, change: &KeyChange, at: Timestamp) {
         let last = LastChange {
             at,
-            created: change.kind == ChangeKind::Created,
-            etag: change.etag.clone(),
+            // An overtaken one contradicts every version, and every removal.
+            created: change.is_overtaken || change.kind == ChangeKind::Created,
+            etag: change.etag.clone().filter(|_| !change.is_overtaken),
         };
         let mut all = self.lock();
         let dropped = all.last.insert(id.clone(), last);
@@ -187,6 +188,21 @@ mod tests {
         );
         all.note(&id, &change(&id, ChangeKind::Removed, ""), Timestamp(6));
         assert!(!lately(6));
+    }
+
+    #[test]
+    fn an_overtaken_change_contradicts_every_write_and_removal() {
+        let all = ReportedChanges::default();
+        let (id, own) = (id(1), ETag::parse("\"a\"").expect("a tag"));
+        for kind in [ChangeKind::Created, ChangeKind::Removed] {
+            let change = KeyChange {
+                is_overtaken: true,
+                ..change(&id, kind, "\"a\"")
+            };
+            all.note(&id, &change, Timestamp(5));
+            assert!(all.contradict(&id, &own, Timestamp(5)), "{kind:?}");
+            assert!(all.is_created_lately(&id, Timestamp(5)), "{kind:?}");
+        }
     }
 
     #[test]

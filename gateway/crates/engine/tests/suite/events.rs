@@ -194,6 +194,33 @@ async fn an_event_of_the_known_version_costs_nothing_and_one_of_a_later_time_a_c
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_overtaken_change_is_a_doubt_whatever_it_says() {
+    for kind in [ChangeKind::Created, ChangeKind::Removed] {
+        let covered = Covered::new(|_| {});
+        let world = &covered.world;
+        world.bucket.put(KEY, sample(1, 100));
+        covered.heartbeat(world.engine.now());
+        let version = world.get(KEY).await.expect("there").version().clone();
+        world.read(KEY).await.expect("there");
+        let (asked, fetched) = (world.bucket.gets(), world.bucket.bytes());
+        // It names the very version that is known.
+        let change = KeyChange {
+            etag: Some(version.etag.clone()),
+            size: Some(version.size),
+            time: version.last_modified,
+            is_overtaken: true,
+            ..KeyChange::of("bucket", &valid(KEY), kind)
+        };
+        covered.apply(&change).await;
+        for _ in 0..2 {
+            same(&world.read(KEY).await.expect("there"), &sample(1, 100));
+        }
+        assert_eq!(world.bucket.gets(), asked + 1, "{kind:?}");
+        assert_eq!(world.bucket.bytes(), fetched, "{kind:?}: not a byte");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resolve_that_began_before_the_event_records_nothing() {
     let covered = Covered::new(|_| {});
     let world = &covered.world;

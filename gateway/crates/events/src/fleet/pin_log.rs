@@ -15,6 +15,8 @@ struct Last {
     at: u64,
     limit: Option<u64>,
     is_own: bool,
+    /// It was not applied here, and counts when it comes again.
+    has_failed: bool,
 }
 
 /// See the module documentation.
@@ -34,11 +36,19 @@ impl PinLog {
             return true;
         };
         let limit = *limit;
-        let last = Last { at, limit, is_own };
+        let last = Last {
+            at,
+            limit,
+            is_own,
+            has_failed: false,
+        };
         let place = (bucket.clone(), prefix.clone());
         let has_room = self.0.len() < MAX_PINS;
         match self.0.get_mut(&place) {
-            Some(known) if (at, limit) <= (known.at, known.limit) => return false,
+            Some(known) if (at, limit) < (known.at, known.limit) => return false,
+            Some(known) if (at, limit) == (known.at, known.limit) && !known.has_failed => {
+                return false;
+            }
             Some(known) => *known = last,
             None if has_room => {
                 self.0.insert(place, last);
@@ -46,6 +56,22 @@ impl PinLog {
             None => {}
         }
         true
+    }
+
+    /// Takes that a change of a pin that was made at `at` was not applied here.
+    pub(super) fn failed(&mut self, change: &FleetChange, at: u64) {
+        let FleetChange::Pinned {
+            bucket,
+            prefix,
+            limit,
+        } = change
+        else {
+            return;
+        };
+        let known = self.0.get_mut(&(bucket.clone(), prefix.clone()));
+        if let Some(last) = known.filter(|last| (last.at, last.limit) == (at, *limit)) {
+            last.has_failed = true;
+        }
     }
 
     /// Forgets the pins of a bucket that was not there when they came.
@@ -89,6 +115,18 @@ mod tests {
         assert!(!log.note(&pin("a", None), 4, false), "it is late");
         assert!(log.note(&pin("a", None), 6, false));
         assert_eq!(log.own(), [], "another gateway's has replaced it");
+    }
+
+    #[test]
+    fn a_change_that_failed_counts_when_it_comes_again() {
+        let mut log = PinLog::default();
+        assert!(log.note(&pin("a", Some(1)), 5, false));
+        log.failed(&pin("a", Some(1)), 4);
+        assert!(!log.note(&pin("a", Some(1)), 5, false), "another failed");
+        log.failed(&pin("a", Some(1)), 5);
+        assert!(!log.note(&pin("a", None), 4, false), "it is late");
+        assert!(log.note(&pin("a", Some(1)), 5, false));
+        assert!(!log.note(&pin("a", Some(1)), 5, false), "it came again");
     }
 
     #[test]

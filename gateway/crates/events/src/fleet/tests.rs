@@ -1,20 +1,24 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tidegate_plan::{ChangeKind, ObjectKey, Timestamp};
 use tokio::time::advance;
 
 use super::*;
 
-/// Counts what it is told.
+/// Counts what it is told, and fails on demand.
 #[derive(Default)]
 struct Seen {
     applied: Mutex<Vec<FleetChange>>,
     doubts: AtomicUsize,
     hooks: Mutex<Vec<HookChange>>,
+    fails: AtomicBool,
 }
 
 impl FleetSink for Seen {
     fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Box::pin(async { Err(ApplyError("the disk is full".to_owned())) });
+        }
         self.applied.lock().recover().push(change.clone());
         Box::pin(async { Ok(true) })
     }
@@ -280,6 +284,31 @@ async fn pins_reach_a_gateway_that_was_away() {
     assert_eq!(*b.seen.applied.lock().recover(), [pin(Some(5))]);
     b.receive(&resent).await;
     assert_eq!(b.seen.applied.lock().recover().len(), 1, "the same again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_was_not_applied_is_asked_for_again() {
+    let (mut a, mut b) = (Member::new(), Member::new());
+    b.receive(&a.sent()).await;
+    a.receive(&b.sent()).await;
+    a.fleet.tick();
+    b.receive(&a.sent()).await;
+    let doubts = b.doubts();
+    b.seen.fails.store(true, Ordering::Relaxed);
+    a.fleet.publish(pin(Some(5)));
+    b.receive(&a.sent()).await;
+    assert_eq!(*b.seen.applied.lock().recover(), []);
+    assert_eq!(b.doubts(), doubts, "no version is in doubt");
+
+    b.seen.fails.store(false, Ordering::Relaxed);
+    advance(PIN_RETRY).await;
+    b.fleet.tick();
+    a.receive(&b.sent()).await;
+    a.fleet.tick();
+    let resent = a.sent();
+    b.receive(&resent).await;
+    b.receive(&resent).await;
+    assert_eq!(*b.seen.applied.lock().recover(), [pin(Some(5))], "once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use http::Uri;
 
 /// A URL on the SNS host of a region.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AwsUrl {
     host: String,
     /// Path and query.

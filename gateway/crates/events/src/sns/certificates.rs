@@ -1,9 +1,11 @@
 //! The certificates of SNS: fetched once, with bounds for strangers who name others in forged messages.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tidegate_plan::Generations;
 use tidegate_telemetry::locks::Recover as _;
 use tokio::time::Instant;
 
@@ -22,17 +24,39 @@ pub(super) const MAX_FETCHES: usize = 8;
 /// See [`MAX_FETCHES`].
 pub(super) const FETCH_WINDOW: Duration = Duration::from_secs(60);
 
+/// The most of them for certificates that are named for the first time. The others are for those that were refused before: SNS
+/// names its own in each message, and sends a refused message again.
+pub(super) const MAX_NEW_FETCHES: usize = MAX_FETCHES / 2;
+
+/// At least as many certificates are remembered as refused or not to be had, and at most twice as many.
+const MAX_REFUSED: usize = 1024;
+
 /// The certificates that messages have named.
 #[derive(Default)]
 pub(super) struct Certificates(Mutex<Answers>);
 
-#[derive(Default)]
 struct Answers {
     kept: VecDeque<(AwsUrl, Arc<Certificate>)>,
     /// The fetches of the last [`FETCH_WINDOW`], the oldest first.
     fetches: VecDeque<Instant>,
     /// Those that were not to be had lately: as many as fetches may begin meanwhile.
     failed: VecDeque<(AwsUrl, Instant, SnsError)>,
+    /// By the hash of their URL, whether those that are not known may have a fetch beyond [`MAX_NEW_FETCHES`]: they were
+    /// refused, and no fetch has failed.
+    refused: Generations<u64, bool>,
+    hasher: RandomState,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            kept: VecDeque::new(),
+            fetches: VecDeque::new(),
+            failed: VecDeque::new(),
+            refused: Generations::new(MAX_REFUSED),
+            hasher: RandomState::new(),
+        }
+    }
 }
 
 impl Certificates {
@@ -70,7 +94,16 @@ impl Answers {
         }
         self.fetches
             .retain(|at| now.duration_since(*at) < FETCH_WINDOW);
-        if self.fetches.len() >= MAX_FETCHES {
+        let hash = self.hasher.hash_one(url);
+        let refused = self.refused.get(&hash).copied();
+        let max_fetches = match refused {
+            Some(true) => MAX_FETCHES,
+            _ => MAX_NEW_FETCHES,
+        };
+        if self.fetches.len() >= max_fetches {
+            if refused.is_none() {
+                self.refused.insert(hash, true);
+            }
             let error = FetchError("too many certificates are asked for".to_owned());
             return Some(Err(error.into()));
         }
@@ -86,7 +119,10 @@ impl Answers {
                 }
                 self.kept.push_back((url, certificate.clone()));
             }
-            Err(error) => self.failed.push_back((url, now, error.clone())),
+            Err(error) => {
+                self.refused.insert(self.hasher.hash_one(&url), false);
+                self.failed.push_back((url, now, error.clone()));
+            }
         }
     }
 }

@@ -166,6 +166,33 @@ async fn a_fetch_that_fails_is_tried_again_after_a_while() {
     assert!(verifier.verify(NOTIFICATION_V1.as_bytes()).await.is_ok());
 }
 
+/// After a restart no certificate is known.
+#[tokio::test(start_paused = true)]
+async fn the_certificate_of_sns_is_fetched_beside_forged_ones() {
+    let (verifier, served) = verifier(CERTIFICATE, &[TOPIC]);
+    let forge = async |n: usize| {
+        let url = format!("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-{n}.pem");
+        let forged = with(NOTIFICATION_V1, "SigningCertURL", &url);
+        let refused = verifier.verify(forged.as_bytes()).await;
+        assert!(matches!(refused, Err(SnsError::Fetch(_))), "{refused:?}");
+    };
+    served.failures.store(usize::MAX, Ordering::Relaxed);
+    for n in 0..1000 {
+        forge(n).await;
+    }
+    let refused = verifier.verify(NOTIFICATION_V1.as_bytes()).await;
+    assert!(matches!(refused, Err(SnsError::Fetch(_))), "{refused:?}");
+    // Those that failed have no share in what is left, however often they are named.
+    for n in 0..certificates::MAX_NEW_FETCHES {
+        tokio::time::advance(certificates::FAILURE_MEMORY / 8).await;
+        forge(n).await;
+    }
+    served.failures.store(0, Ordering::Relaxed);
+    // SNS sends the message again.
+    let taken = verifier.verify(NOTIFICATION_V1.as_bytes()).await;
+    assert!(taken.is_ok(), "{taken:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn forged_messages_have_few_certificates_fetched_and_none_forgotten() {
     let (verifier, served) = verifier(CERTIFICATE, &[TOPIC]);
@@ -175,14 +202,14 @@ async fn forged_messages_have_few_certificates_fetched_and_none_forgotten() {
         let url = format!("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-{n}.pem");
         with(NOTIFICATION_V1, "SigningCertURL", &url)
     };
-    for n in 0..1000 {
-        let refused = verifier.verify(forged(n).as_bytes()).await;
-        assert!(matches!(refused, Err(SnsError::Fetch(_))), "{refused:?}");
+    let asked = || served.asked.lock().recover().len();
+    for most in [certificates::MAX_NEW_FETCHES, certificates::MAX_FETCHES] {
+        for n in 0..1000 {
+            let refused = verifier.verify(forged(n).as_bytes()).await;
+            assert!(matches!(refused, Err(SnsError::Fetch(_))), "{refused:?}");
+        }
+        assert_eq!(asked(), most);
     }
-    assert_eq!(
-        served.asked.lock().recover().len(),
-        certificates::MAX_FETCHES
-    );
     assert!(verifier.verify(NOTIFICATION_V1.as_bytes()).await.is_ok());
     tokio::time::advance(certificates::FETCH_WINDOW).await;
     served.failures.store(0, Ordering::Relaxed);

@@ -29,6 +29,9 @@ pub struct KeyChange {
     pub time: Option<Timestamp>,
     /// The place of the change among those of its key, if the event has one.
     pub sequencer: Option<Sequencer>,
+    /// Whether a change of the key with a later sequencer was applied before. Sequencers are clocks of a store's nodes, which
+    /// differ: this one may be the older or the newer change, so that it only says that something has changed.
+    pub is_overtaken: bool,
 }
 
 impl KeyChange {
@@ -43,6 +46,7 @@ impl KeyChange {
             size: None,
             time: None,
             sequencer: None,
+            is_overtaken: false,
         }
     }
 }
