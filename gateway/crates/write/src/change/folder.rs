@@ -21,12 +21,13 @@ use tidegate_plan::{ETag, ObjectId, ObjectKey, Version};
 mod copies;
 mod deletions;
 mod listing;
+mod proof;
 mod record;
 mod resume;
 mod unmarked;
 
 use copies::missing_is_changed;
-use listing::list;
+use listing::{list, old_are_there};
 use record::{RecordedRename, RenameRecord};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
@@ -118,10 +119,10 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
-        // Accepts an empty folder, or one with only its marker.
+        // Accepts an empty folder, or one with only its marker. An object of that key with bytes is no marker.
         let marker = match list(source, to, 1).await?.as_deref() {
             Some([]) => None,
-            Some([one]) if one.key == to => ObjectKey::new(to).ok(),
+            Some([one]) if one.key == to && one.size == 0 => ObjectKey::new(to).ok(),
             _ => return Ok(FolderRename::NotEmpty),
         };
         let marker = marker.map(|key| source.object(&key));
@@ -183,8 +184,15 @@ impl Drafts {
                 recorded.leave();
                 return Err(WriteError::Closing);
             }
-            tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
-            self.delete_copies(source, items, &outcomes).await;
+            match old_are_there(source, from, &prepared.found).await {
+                true => {
+                    tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
+                    self.delete_copies(source, items, &outcomes).await;
+                }
+                false => {
+                    tracing::error!(%error, from, to, "a folder was not renamed; its copies stay, because old objects may have gone");
+                }
+            }
             core.forget_name(origin, to);
             recorded.end().await;
             return Err(error);
