@@ -28,6 +28,7 @@ mod unmarked;
 
 use copies::missing_is_changed;
 use listing::{list, old_are_there};
+pub(crate) use record::is_record;
 use record::{RecordedRename, RenameRecord};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.

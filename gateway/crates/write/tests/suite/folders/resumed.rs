@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tidegate_engine::names::NameKind;
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
-use tidegate_write::{FolderRename, WriteError};
+use tidegate_write::{FolderRename, WriteError, left_in_spool};
 
 use crate::support::engine::{Setup, pass, sample, secs};
 use crate::support::spool::{Desk, PART, Terms, copy_of, down, source};
@@ -238,6 +238,11 @@ async fn a_rename_shows_one_folder_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_a_bucket_that_is_down() {
     for cut in Cut::of_both_kinds().await {
+        let left = left_in_spool(cut.spool.path()).expect("readable");
+        assert_eq!(
+            left, 1,
+            "it counts as left as long as no process has the spool"
+        );
         cut.bucket.set_faults([down()]);
         let desk = cut.start();
         pass(secs(300)).await;
