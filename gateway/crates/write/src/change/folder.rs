@@ -120,6 +120,7 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
+        inner.send_waiting_marker(source, to).await?;
         // Accepts an empty folder, or one with only its marker. An object of that key with bytes is no marker.
         let marker = match list(source, to, 1).await?.as_deref() {
             Some([]) => None,
@@ -136,7 +137,9 @@ impl Writers {
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
-        if found.is_empty() {
+        // A new folder may have no marker in the bucket yet.
+        let waits = inner.attributes.folders_below(source.origin.id(), from);
+        if found.is_empty() && waits.is_empty() {
             return Err(Error::NotFound.into());
         }
         let Some(items) = inner
@@ -205,7 +208,7 @@ impl Drafts {
         let copied = self.delete_sources(source, items, &prepared.holds, &outcomes);
         let copied = copied.await;
         match &copied.left {
-            None => self.forget_folders(items, from),
+            None => self.forget_folders(source, items, from),
             Some(_) if core.stop.is_cancelled() => {
                 recorded.leave();
                 return Ok(copied);

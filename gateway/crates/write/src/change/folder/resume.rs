@@ -164,7 +164,7 @@ impl Drafts {
         if let Some(error) = copied.left {
             return Err(error);
         }
-        self.forget_folders(&items, &from);
+        self.forget_folders(source, &items, &from);
         Ok(all - items.len())
     }
 
