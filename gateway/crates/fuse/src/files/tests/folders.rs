@@ -423,3 +423,22 @@ async fn what_waits_for_the_bucket_shows_no_hidden_folder() {
         assert!(world.look(ROOT_INO, name).await.is_ok(), "{name}");
     }
 }
+
+/// The bucket is told of a folder's mode some seconds later. No time of the folder changes then: `tar` says of a folder whose
+/// time changes that it was changed as it was read.
+#[tokio::test(start_paused = true)]
+async fn a_folder_whose_mode_is_sent_is_not_changed() {
+    let world = World::keeping();
+    world.bucket.put("p/folder/file", "bytes");
+    let folder = world.walk("folder").await.ino.0;
+    let set = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    world.files.setattr(folder, set).await.expect("set");
+    let before = world.walk("folder").await;
+    world.files.writers().expect("writable").settled().await;
+    assert!(world.bucket.object("p/folder/").is_some());
+    let after = world.walk("folder").await;
+    assert_eq!((after.mtime, after.ctime), (before.mtime, before.ctime));
+}
