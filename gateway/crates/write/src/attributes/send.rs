@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use super::{Change, QUIET_TIME};
-use crate::change::markers::put_marker;
+use crate::change::markers::{FOLDER_TYPE, put_marker};
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
 use crate::draft::shared_draft::SharedDraft;
@@ -22,9 +21,6 @@ use tidegate_origin::OriginError;
 use tidegate_origin::write::Headers;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::Attributes;
-
-/// The content type of a folder's marker, as s3fs and others write it.
-pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("application/x-directory");
 
 /// The outcome of a try.
 enum Sent {

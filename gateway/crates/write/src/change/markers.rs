@@ -12,10 +12,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::sync::watch;
 
-use crate::attributes::send::FOLDER_TYPE;
 use crate::change::change_mark::change_key;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::{Drafts, WriteError, Writers};
@@ -27,6 +27,9 @@ use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
+
+/// The content type of a folder's marker, as s3fs and others write it.
+pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("application/x-directory");
 
 /// The refused markers that are remembered until a program syncs their folder.
 const MAX_REFUSED: usize = 1 << 10;
