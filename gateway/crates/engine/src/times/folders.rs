@@ -177,9 +177,4 @@ impl Engine {
         self.core
             .keep_folder(place, KnownAttributes::Stored(attributes));
     }
-
-    /// Notes that a name in the folder of this prefix has changed.
-    pub fn touch_folder(&self, source: &ReadContext, prefix: &str) {
-        self.core.touch_folder((source.origin.id(), prefix));
-    }
 }

@@ -34,6 +34,9 @@ pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("applicatio
 /// The refused markers that are remembered until a program syncs their folder.
 const MAX_REFUSED: usize = 1 << 10;
 
+/// The longest name of a folder, in bytes, that every store takes. Whether a store takes a longer one is known once it is asked.
+const MAX_SURE_NAME: usize = 200;
+
 /// The markers of new folders, besides the changes of attributes as which they wait.
 #[derive(Debug)]
 pub(crate) struct FolderMarkers {
@@ -125,7 +128,7 @@ impl Drafts {
 
 impl Writers {
     /// Creates an empty folder, as [`Writers::make_folder`] does, and does not wait for the bucket, unless the last such
-    /// request failed.
+    /// request failed, or the bucket may refuse the name.
     ///
     /// # Errors
     /// As for [`Writers::make_folder`]; [`WriteError::Full`] if too many changes wait.
@@ -139,7 +142,9 @@ impl Writers {
         inner.attributes.room(&id, inner.settings.patience).await?;
         let _lock = inner.path.lock_key(&id).await;
         self.check_no_folder(source, key)?;
-        if inner.markers.failing.load(Ordering::Relaxed) {
+        let name = key.as_str().trim_end_matches('/').rsplit('/').next();
+        let is_sure = name.is_some_and(|name| name.len() <= MAX_SURE_NAME);
+        if !is_sure || inner.markers.failing.load(Ordering::Relaxed) {
             return make_marker(inner, source, &id, attributes).await;
         }
         // Creating files in it needs no request.
@@ -153,8 +158,9 @@ impl Writers {
         Ok(())
     }
 
-    /// Notes that a name in a folder has come or gone: the marker of a new one waits until it is quiet.
-    pub fn note_folder_used(&self, source: &ReadContext, prefix: &str) {
+    /// Notes that a name in a folder has come or gone: that is its time, and the marker of a new one waits on.
+    pub fn touch_folder(&self, source: &ReadContext, prefix: &str) {
+        self.0.core.touch_folder((source.origin.id(), prefix));
         let id = ObjectKey::new(prefix).map(|key| source.object(&key));
         if let Ok(id) = id
             && self.0.markers.is_new(&id)

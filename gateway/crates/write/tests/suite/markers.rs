@@ -166,7 +166,7 @@ async fn a_new_folder_costs_one_put_with_the_attributes_that_it_has_in_the_end()
     for n in 0..5 {
         pass(secs(1)).await;
         desk.write(&format!("folder/{n}"), &"bytes".into()).await;
-        writers.note_folder_used(source, "folder/");
+        writers.touch_folder(source, "folder/");
     }
     let changed = writers.change_folder(source, &folder, with_mode(0o40_755));
     changed.await.expect("changed");
@@ -187,7 +187,7 @@ async fn a_folder_that_is_never_quiet_waits_for_a_bounded_time() {
     for second in 0..25 {
         assert_eq!(desk.object("folder/").is_some(), second > 20, "{second}");
         pass(secs(1)).await;
-        writers.note_folder_used(source, "folder/");
+        writers.touch_folder(source, "folder/");
     }
 }
 
@@ -274,4 +274,18 @@ async fn a_folder_that_comes_late_is_found() {
     desk.writers.settled().await;
     let found = desk.world.engine.look_up(source(&desk), "folder", false);
     assert_eq!(found.await.expect("an answer").entry, NameKind::Folder);
+}
+
+/// A store may refuse a long name, and says so to the program that makes the folder.
+#[tokio::test(start_paused = true)]
+async fn a_long_name_is_put_at_once() {
+    let desk = Desk::new(Terms::background());
+    let refused = Fault::Refuse(OriginError::KeyRefused);
+    desk.bucket().fail_next([refused]);
+    let (key, source) = (valid(&format!("in/{}/", "n".repeat(250))), source(&desk));
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    assert_eq!(made, Err(WriteError::KeyRefused));
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    made.expect("made");
+    assert!(desk.object(key.as_str()).is_some());
 }
