@@ -55,7 +55,8 @@ pub(super) async fn start(
     Ok(Some(writers))
 }
 
-/// Warns of drafts that an earlier process left in the spool: no mount is writable now, so they are not sent.
+/// Warns of drafts and cut renames that an earlier process left in the spool: no mount is writable now, so nothing goes on
+/// with them.
 fn warn_of_left_drafts(spool: &Path) {
     let path = spool.display();
     match left_in_spool(spool) {
@@ -63,7 +64,8 @@ fn warn_of_left_drafts(spool: &Path) {
         Ok(count) => tracing::warn!(
             count,
             %path,
-            "no mount is writable, and objects in the spool are not in the bucket; they stay there"
+            "no mount is writable, and the spool has objects that are not in the bucket, or renames of folders that have not \
+             ended; they stay there"
         ),
         Err(error) => tracing::warn!(%path, %error, "cannot list the spool"),
     }

@@ -92,9 +92,9 @@ metrics! {
     WRITE_OLDEST_UNSENT = Gauge("write_oldest_unsent_seconds", [],
         "Age of the oldest write that is not in the bucket, refused ones included; 0 if there is none");
     WRITE_ATTRIBUTES = Counter("write_attributes", ["result"],
-        "Changes of attributes after a close that were to be sent, by what came of it: sent, failed (it is tried again), refused");
+        "Changes of attributes after a close, and new folders, that were to be sent, by what came of it: sent, failed (it is tried again), refused");
     WRITE_ATTRIBUTES_PENDING = Gauge("write_attributes_pending", [],
-        "Objects with changed attributes that are not yet in the bucket");
+        "Objects with changed attributes, and new folders, that are not yet in the bucket");
     SPOOL_USED = Gauge("spool_used_bytes", [], "Bytes in the spool");
     SPOOL_SIZE = Gauge("spool_size_bytes", [], "The most bytes that the spool may take");
     SPOOL_EVICTED = Counter("spool_parts_evicted", [],

@@ -194,6 +194,26 @@ impl AttributeChanges {
         is_new.then_some(task)
     }
 
+    /// Notes that a change is of a key which is not quiet.
+    pub(crate) fn touch(&self, id: &ObjectId) {
+        if let Some(change) = self.lock().changes.get_mut(id) {
+            change.due = (Instant::now() + QUIET_TIME).min(change.since + MAX_WAIT);
+        }
+    }
+
+    /// Makes changes due at once.
+    pub(crate) fn hurry(&self, ids: &[ObjectId]) {
+        let mut table = self.lock();
+        for id in ids {
+            if let Some(change) = table.changes.get_mut(id) {
+                change.due = change.due.min(Instant::now());
+            }
+        }
+        drop(table);
+        // The tasks look again.
+        self.draining.send_modify(|_| ());
+    }
+
     /// Moves the time at which a change is due.
     fn postpone(&self, id: &ObjectId, pause: Duration) {
         if let Some(change) = self.lock().changes.get_mut(id) {
@@ -243,7 +263,7 @@ impl AttributeChanges {
     }
 
     /// Returns once a change has room in the table, or after `patience` without any.
-    async fn room(&self, id: &ObjectId, patience: Duration) -> Result<(), WriteError> {
+    pub(crate) async fn room(&self, id: &ObjectId, patience: Duration) -> Result<(), WriteError> {
         let mut left = self.left.subscribe();
         loop {
             {

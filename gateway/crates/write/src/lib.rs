@@ -305,11 +305,11 @@ impl Writers {
     }
 }
 
-/// Returns the number of drafts left in the spool in `directory` that no process has open. They are
-/// not sent until a process opens it. Blocks.
+/// Returns the number of drafts and of cut renames of folders that are left in the spool in `directory`, if no process has
+/// it open. Nothing goes on with them until a process opens it. Blocks.
 ///
 /// # Errors
 /// The operating system's, if the directory exists.
 pub fn left_in_spool(directory: &Path) -> std::io::Result<usize> {
-    spool::left_in(directory)
+    spool::left_in(directory, change::folder::is_record)
 }

@@ -70,19 +70,22 @@ pub(crate) struct Spool {
     pub(crate) memory: Memory,
 }
 
-/// Returns the number of drafts in a spool that no process has open. Blocks.
+/// Returns the number of drafts in a spool that no process has open, and of the files beside them whose names `counts`
+/// accepts. Blocks.
 ///
 /// # Errors
 /// The directory exists and cannot be read.
-pub(crate) fn left_in(directory: &Path) -> io::Result<usize> {
+pub(crate) fn left_in(directory: &Path, counts: impl Fn(&str) -> bool) -> io::Result<usize> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
     };
     let mut left = 0;
     for entry in entries {
-        let path = entry?.path();
-        left += usize::from(is(&path, JOURNAL_EXTENSION) && !is_blank(&path)?);
+        let entry = entry?;
+        let path = entry.path();
+        let is_draft = is(&path, JOURNAL_EXTENSION) && !is_blank(&path)?;
+        left += usize::from(is_draft || entry.file_name().to_str().is_some_and(&counts));
     }
     if left == 0 {
         return Ok(0);
@@ -359,9 +362,13 @@ mod tests {
         let torn = [journal::head(4), vec![9; 30]].concat();
         write("0000000000000004.journal", &torn);
         write("0000000000000004.bytes", b"of nothing");
-        assert_eq!(left_in(directory.path()).ok(), None, "no lock yet");
+        assert_eq!(
+            left_in(directory.path(), |_| false).ok(),
+            None,
+            "no lock yet"
+        );
         assert_eq!(recovered(directory.path()), 0);
-        assert_eq!(left_in(directory.path()).expect("read"), 0);
+        assert_eq!(left_in(directory.path(), |_| false).expect("read"), 0);
         let names = fs::read_dir(directory.path()).expect("a folder").count();
         assert_eq!(names, 4, "the lock, and three for journals to come");
 
@@ -395,7 +402,7 @@ mod tests {
             assert_eq!(is_left("8"), left == "8");
         }
         assert_eq!(recovered(directory.path()), 1);
-        assert_eq!(left_in(directory.path()).expect("read"), 1);
+        assert_eq!(left_in(directory.path(), |_| false).expect("read"), 1);
         let kept = fs::read(directory.path().join("0000000000000008.journal"));
         assert!(!is_zero(&kept.expect("there")));
         write("0000000000000008.journal", b"");
@@ -408,6 +415,6 @@ mod tests {
         assert!(has(directory.path(), "0000000000000005.data"));
         assert!(has(directory.path(), "0000000000000005.journal"));
         assert!(!has(directory.path(), "0000000000000006.bytes"));
-        assert_eq!(left_in(directory.path()).expect("read"), 1);
+        assert_eq!(left_in(directory.path(), |_| false).expect("read"), 1);
     }
 }

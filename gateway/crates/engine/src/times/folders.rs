@@ -53,13 +53,16 @@ impl Core {
         });
     }
 
-    /// Notes that the pending attributes of a folder are in its marker.
-    pub fn folder_sent(&self, place: (OriginId, &str)) {
-        self.change_row(place, |row| {
-            if let KnownAttributes::Pending(sent) = row.attributes.into() {
-                row.attributes = KnownAttributes::Stored(sent).into();
-            }
-        });
+    /// Notes that the pending attributes of a folder are in its marker. That is no change of it: its times stay.
+    pub fn folder_sent(&self, (origin, prefix): (OriginId, &str)) {
+        let address = self.times.address(origin, prefix, TimeOwner::Object);
+        let mut state = self.times.lock();
+        if let Some(mut row) = state.get(address)
+            && let KnownAttributes::Pending(sent) = row.attributes.into()
+        {
+            row.attributes = KnownAttributes::Stored(sent).into();
+            state.keep(address, row);
+        }
     }
 
     /// Notes that a name in a folder has changed: its time is the present one, whatever was set before.
@@ -173,10 +176,5 @@ impl Engine {
         let place = (source.origin.id(), "");
         self.core
             .keep_folder(place, KnownAttributes::Stored(attributes));
-    }
-
-    /// Notes that a name in the folder of this prefix has changed.
-    pub fn touch_folder(&self, source: &ReadContext, prefix: &str) {
-        self.core.touch_folder((source.origin.id(), prefix));
     }
 }

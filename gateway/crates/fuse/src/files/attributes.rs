@@ -341,8 +341,9 @@ impl Files {
 
     /// Notes that a name in a folder has come or gone.
     pub(super) fn touch_folder(&self, folder: u64) {
-        if let (true, Some(node)) = (self.keeps_attributes(), self.nodes.get(folder)) {
-            self.engine.touch_folder(&self.source, &node.key());
+        let node = self.nodes.get(folder).filter(|_| self.keeps_attributes());
+        if let (Some(writable), Some(node)) = (&self.writable, node) {
+            writable.writers.touch_folder(&self.source, &node.key());
         }
     }
 

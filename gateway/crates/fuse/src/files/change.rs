@@ -80,15 +80,10 @@ impl Files {
             .as_ref()
             .is_some_and(|writable| writable.commit == Commit::Background);
         let work = async move {
+            let _used = used;
             let made = match is_behind {
-                true => {
-                    let making = writers.make_folder_behind(&source, &key, attributes, used);
-                    making.await
-                }
-                false => {
-                    let _used = used;
-                    writers.make_folder(&source, &key, attributes).await
-                }
+                true => writers.make_folder_behind(&source, &key, attributes).await,
+                false => writers.make_folder(&source, &key, attributes).await,
             };
             made.map_err(|error| errno::written(&error, key.as_str()))
         };

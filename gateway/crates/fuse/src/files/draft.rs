@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::{Files, PINNED_ATTR_TTL, TimedAttr, key_of};
 use crate::nodes::Node;
 use crate::nodes::file_draft::{HandleEntry, Purpose};
-use crate::{attr, errno};
+use crate::{Writable, attr, errno};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
@@ -62,9 +62,10 @@ impl Drop for HandleShare {
 }
 
 impl Files {
-    /// Returns the attributes of a path that is being written, or waits to be committed.
+    /// Returns the attributes of a path that is being written, or waits to be committed. `None` also for a path in a folder
+    /// that a rename hides.
     pub(crate) fn drafted(&self, path: &str) -> Option<Answer> {
-        let writable = self.writable.as_ref()?;
+        let writable = self.shown_writable(path)?;
         let key = ObjectKey::new(path).ok()?;
         let drafted = writable.writers.snapshot(&self.source, &key)?;
         Some(Answer {
@@ -73,9 +74,10 @@ impl Files {
         })
     }
 
-    /// Returns whether a draft exists below a path, or the path is a new folder on its way into the bucket.
+    /// Returns whether a draft exists below a path, or the path is a new folder on its way into the bucket. `None` also for
+    /// a folder that a rename hides.
     pub(crate) fn draft_below(&self, path: &str) -> Option<Answer> {
-        let (writers, prefix) = (&self.writable.as_ref()?.writers, format!("{path}/"));
+        let (writers, prefix) = (&self.shown_writable(path)?.writers, format!("{path}/"));
         let is_there = !writers.markers_below(&self.source, &prefix).is_empty()
             || writers.has_draft_below(&self.source, &prefix);
         is_there.then_some(Answer {
@@ -84,7 +86,12 @@ impl Files {
         })
     }
 
-    /// Returns the names of drafts in a folder, and of folders on their way into the bucket.
+    fn shown_writable(&self, path: &str) -> Option<&Writable> {
+        let writable = self.writable.as_ref()?;
+        (!self.engine.is_hidden(&self.source, path)).then_some(writable)
+    }
+
+    /// Returns the names of drafts in a folder, and of folders on their way into the bucket, without those of hidden ones.
     pub(crate) fn drafts_in(&self, folder: &str) -> Vec<(String, NameKind)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
@@ -111,6 +118,11 @@ impl Files {
                 *known = entry;
             }
         }
+        let is_shown = |name: &str| {
+            let path = format!("{folder}{name}");
+            !self.engine.is_hidden(&self.source, &path)
+        };
+        names.retain(|name, _| is_shown(name));
         names.into_iter().collect()
     }
 

@@ -123,7 +123,7 @@ impl FakeOrigin {
         self
     }
 
-    /// Gives parts and their objects tags that do not follow from bytes, as S3 does with KMS keys.
+    /// Gives parts, their objects and copies tags that do not follow from bytes, as S3 does with KMS keys.
     pub fn hide_tags(&self) {
         self.state().hidden_tags = true;
     }
@@ -208,7 +208,11 @@ impl FakeOrigin {
                 let (version, bytes) = self.source(&source)?;
                 let headers = headers.unwrap_or_else(|| version.headers.clone());
                 // A copy in one request is stored as one, whatever its source was.
-                return self.install(&key, bytes.clone(), tag(&bytes), headers, &Guard::None);
+                let etag = match self.hidden_tags() {
+                    (true, count) => opaque(count, ""),
+                    (false, _) => tag(&bytes),
+                };
+                return self.install(&key, bytes, etag, headers, &Guard::None);
             }
             Write::Abort(upload) => drop(self.state().uploads.remove(&upload.id)),
             Write::Delete { key, version_id } => match version_id {
@@ -345,17 +349,21 @@ impl FakeOrigin {
             bytes.extend_from_slice(part);
         }
         bytes.truncate(bytes.len() - lacks);
-        let (hidden, count) = {
-            let state = self.state();
-            (state.hidden_tags, state.writes_log.len())
-        };
-        let etag = match hidden {
-            true => opaque(count, &format!("-{}", parts.len())),
-            false => ETag::of_parts(parts.iter().map(|part| &part.etag)).expect("tags of ours"),
+        let etag = match self.hidden_tags() {
+            (true, count) => opaque(count, &format!("-{}", parts.len())),
+            (false, _) => {
+                ETag::of_parts(parts.iter().map(|part| &part.etag)).expect("tags of ours")
+            }
         };
         let wrote = self.install(&begun.key, bytes.into(), etag, begun.headers, guard)?;
         self.state().uploads.remove(&upload.id);
         Ok(wrote)
+    }
+
+    /// Returns whether tags do not follow from bytes, and the number of writes so far.
+    fn hidden_tags(&self) -> (bool, usize) {
+        let state = self.state();
+        (state.hidden_tags, state.writes_log.len())
     }
 
     fn uploads_of(&self, key: &ObjectKey) -> Vec<Upload> {

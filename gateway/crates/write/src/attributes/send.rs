@@ -5,24 +5,22 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use super::{Change, QUIET_TIME};
-use crate::change::change_mark::change_key;
+use crate::change::markers::{FOLDER_TYPE, put_marker};
+use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
 use crate::draft::shared_draft::SharedDraft;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_origin::OriginError;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Guard, OriginError, Payload};
-use tidegate_plan::{ChangeKind, ObjectId};
-
-/// The content type of a folder's marker, as s3fs and others write it.
-pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("application/x-directory");
+use tidegate_plan::ObjectId;
+use tidegate_plan::attributes::Attributes;
 
 /// The outcome of a try.
 enum Sent {
@@ -55,6 +53,9 @@ impl Drafts {
                 () = stop.cancelled() => return,
             }
             let change = self.attributes.get(id);
+            if change.is_none() {
+                self.markers.end(id, None);
+            }
             let Some(change) = change.filter(|change| change.task == task) else {
                 return;
             };
@@ -67,7 +68,8 @@ impl Drafts {
                     None => self.send_folder(source, id, &change).await,
                 }
             };
-            let key = id.key.as_str();
+            let (key, is_new) = (id.key.as_str(), self.markers.is_new(id));
+            let mut refused = None;
             again = !matches!(sent, Ok(Sent::Done));
             match sent {
                 Ok(Sent::Done) => {
@@ -81,16 +83,33 @@ impl Drafts {
                     self.metrics.sent_attributes("failed");
                     let pause = RETRY_PAUSE.pause(failures, 1.0);
                     failures += 1;
-                    tracing::warn!(%error, ?pause, key, "changed attributes are not in the bucket yet");
+                    let what = match is_new {
+                        true => "a new folder is not in the bucket yet",
+                        false => "changed attributes are not in the bucket yet",
+                    };
+                    tracing::warn!(%error, ?pause, key, "{what}");
                     self.attributes.postpone(id, pause);
                 }
                 Err(error) => {
                     self.metrics.sent_attributes("refused");
-                    tracing::warn!(%error, key, "changed attributes were refused, and are dropped");
+                    self.note_refused(id, is_new, &error);
                     self.end_change(id, &change);
+                    refused = Some(error);
                 }
             }
+            self.markers.end(id, refused);
             self.attributes.write_out().await;
+        }
+    }
+
+    /// Says that the bucket refuses a change for good. A new folder is then there only as long as files in it are.
+    fn note_refused(&self, id: &ObjectId, is_new: bool, error: &WriteError) {
+        let key = id.key.as_str();
+        if is_new {
+            tracing::warn!(%error, key, "a new folder was refused; it is there as long as files in it are");
+            self.core.forget_name(id.origin, key.trim_end_matches('/'));
+        } else {
+            tracing::warn!(%error, key, "changed attributes were refused, and are dropped");
         }
     }
 
@@ -221,6 +240,19 @@ impl Drafts {
         }
     }
 
+    /// Sends the change of a folder without waiting until it is due.
+    pub(crate) async fn send_folder_now(
+        &self,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        change: &Change,
+    ) -> Result<(), WriteError> {
+        self.send_folder(source, id, change).await?;
+        self.end_change(id, change);
+        self.markers.end(id, None);
+        Ok(())
+    }
+
     /// Puts the marker of a folder, unless the change is gone by the time that the key is held: a folder that was removed
     /// meanwhile does not come back.
     async fn send_folder(
@@ -233,23 +265,28 @@ impl Drafts {
         if !self.attributes.is_current(id, change) {
             return Ok(Sent::Done);
         }
-        let (origin, place) = (&source.origin, (id.origin, id.key.as_str()));
-        let mut headers: Headers = match self.core.is_own_folder(place) {
+        let place = (id.origin, id.key.as_str());
+        let is_new = self.markers.is_new(id);
+        let mut headers: Headers = match is_new || self.core.is_own_folder(place) {
             true => Headers::new(),
             // Another program's marker keeps its other metadata.
-            false => match origin.head(&id.key).await {
+            false => match source.origin.head(&id.key).await {
                 Ok(found) => found.headers,
                 Err(OriginError::NotFound) => Headers::new(),
                 Err(error) => return Err(error.into()),
             },
         };
-        if !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
+        // A mount that keeps no attributes sets none.
+        let is_bare = is_new && change.attributes == Attributes::default();
+        if !is_bare && !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
             headers.push((CONTENT_TYPE, FOLDER_TYPE));
         }
         change.attributes.store(&mut headers);
-        let empty = Payload::pieces(Vec::new());
-        let put = origin.writing().put(&id.key, headers, empty, Guard::None);
-        change_key(&self.core, (id, ChangeKind::Created), put).await?;
+        let put = put_marker(self, source, id, headers).await;
+        supersede(&self.core, id, ChangedKey::Unknown);
+        put?;
+        // Listings that were asked for before do not have the marker of a new folder.
+        self.core.folder_confirmed(id);
         if self.attributes.is_current(id, change) {
             self.core.folder_sent(place);
             self.core.times.write_out().await;

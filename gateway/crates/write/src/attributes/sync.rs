@@ -40,7 +40,7 @@ impl Writers {
     /// # Errors
     /// The bucket's for a new folder that it has refused, once; those of the spool's disk.
     pub async fn sync_folder(&self, source: &ReadContext, prefix: &str) -> Result<(), WriteError> {
-        self.0.markers.sent(source.origin.id(), prefix).await?;
+        self.0.send_markers(source.origin.id(), prefix).await?;
         self.0.attributes.sync().await
     }
 }

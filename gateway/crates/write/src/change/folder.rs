@@ -21,12 +21,14 @@ use tidegate_plan::{ETag, ObjectId, ObjectKey, Version};
 mod copies;
 mod deletions;
 mod listing;
+mod proof;
 mod record;
 mod resume;
 mod unmarked;
 
 use copies::missing_is_changed;
-use listing::list;
+use listing::{list, old_are_there};
+pub(crate) use record::is_record;
 use record::{RecordedRename, RenameRecord};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
@@ -118,10 +120,11 @@ impl Writers {
         _locked: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
-        // Accepts an empty folder, or one with only its marker.
+        inner.send_waiting_marker(source, to).await?;
+        // Accepts an empty folder, or one with only its marker. An object of that key with bytes is no marker.
         let marker = match list(source, to, 1).await?.as_deref() {
             Some([]) => None,
-            Some([one]) if one.key == to => ObjectKey::new(to).ok(),
+            Some([one]) if one.key == to && one.size == 0 => ObjectKey::new(to).ok(),
             _ => return Ok(FolderRename::NotEmpty),
         };
         let marker = marker.map(|key| source.object(&key));
@@ -134,7 +137,9 @@ impl Writers {
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
-        if found.is_empty() {
+        // A new folder may have no marker in the bucket yet.
+        let waits = inner.attributes.folders_below(source.origin.id(), from);
+        if found.is_empty() && waits.is_empty() {
             return Err(Error::NotFound.into());
         }
         let Some(items) = inner
@@ -183,8 +188,15 @@ impl Drafts {
                 recorded.leave();
                 return Err(WriteError::Closing);
             }
-            tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
-            self.delete_copies(source, items, &outcomes).await;
+            match old_are_there(source, from, &prepared.found).await {
+                true => {
+                    tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
+                    self.delete_copies(source, items, &outcomes).await;
+                }
+                false => {
+                    tracing::error!(%error, from, to, "a folder was not renamed; its copies stay, because old objects may have gone");
+                }
+            }
             core.forget_name(origin, to);
             recorded.end().await;
             return Err(error);
@@ -196,7 +208,7 @@ impl Drafts {
         let copied = self.delete_sources(source, items, &prepared.holds, &outcomes);
         let copied = copied.await;
         match &copied.left {
-            None => self.forget_folders(items, from),
+            None => self.forget_folders(source, items, from),
             Some(_) if core.stop.is_cancelled() => {
                 recorded.leave();
                 return Ok(copied);

@@ -99,8 +99,8 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones, no folder's marker is on its
-    /// way, no folder is being renamed, and no change of attributes waits to be sent. Meanwhile all are sent at once.
+    /// Returns when no draft waits for a background commit any more, except refused ones, no folder is being renamed, and
+    /// neither a change of attributes nor the marker of a new folder waits to be sent. Meanwhile all are sent at once.
     pub async fn settled(&self) {
         self.drafts_settled().await;
         self.0.folders.settled().await;
@@ -116,7 +116,7 @@ impl Writers {
                 .find(|it| it.state().phase.is_queued())
                 .cloned();
             let Some(writing) = waiting else {
-                return self.0.markers.settled().await;
+                return;
             };
             let mut progress = writing.progress.subscribe();
             if writing.state().phase.is_queued() {

@@ -3,7 +3,8 @@
 use tidegate_engine::names::NameKind;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
-use tidegate_write::WriteError;
+use tidegate_plan::attributes::Attributes;
+use tidegate_write::{FolderRename, WriteError};
 
 use crate::support::engine::{pass, secs, settle, valid};
 use crate::support::spool::{Desk, Terms, down, source};
@@ -15,9 +16,7 @@ async fn a_folder_is_there_before_the_bucket_has_answered() {
     let begun = tokio::time::Instant::now();
     for n in 0..20 {
         let key = valid(&format!("folder/{n}/"));
-        let made = desk
-            .writers
-            .make_folder_behind(source(&desk), &key, None, ());
+        let made = desk.writers.make_folder_behind(source(&desk), &key, None);
         made.await.expect("made");
     }
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
@@ -27,9 +26,7 @@ async fn a_folder_is_there_before_the_bucket_has_answered() {
     let below = desk.writers.markers_below(source(&desk), "folder/1");
     assert_eq!(below.len(), 11);
     let other = valid("other/");
-    let made = desk
-        .writers
-        .make_folder_behind(source(&desk), &other, None, ());
+    let made = desk.writers.make_folder_behind(source(&desk), &other, None);
     made.await.expect("made");
     desk.writers.settled().await;
     assert_eq!(desk.bucket().keys().len(), 21);
@@ -40,11 +37,10 @@ async fn a_folder_is_there_before_the_bucket_has_answered() {
 #[tokio::test(start_paused = true)]
 async fn what_was_written_into_a_new_folder_stays_known() {
     let desk = Desk::new(Terms::background());
-    desk.bucket().fail_next([Fault::Latency(secs(5))]);
     let folder = valid("folder/");
     let made = desk
         .writers
-        .make_folder_behind(source(&desk), &folder, None, ());
+        .make_folder_behind(source(&desk), &folder, None);
     made.await.expect("made");
     settle().await;
     desk.write("folder/file", &"bytes".into()).await;
@@ -65,10 +61,7 @@ async fn of_two_that_make_it_one_finds_it_made_and_a_removal_waits_for_it() {
     let desk = Desk::new(Terms::background());
     desk.bucket().set_faults([Fault::Latency(secs(1))]);
     let key = valid("folder/");
-    let make = || {
-        desk.writers
-            .make_folder_behind(source(&desk), &key, None, ())
-    };
+    let make = || desk.writers.make_folder_behind(source(&desk), &key, None);
     make().await.expect("made");
     assert_eq!(make().await, Err(WriteError::Exists));
     let removed = desk.writers.remove(source(&desk), &key).await;
@@ -85,10 +78,11 @@ async fn while_markers_fail_the_caller_waits_and_is_told() {
     let make = |key: &str| {
         let (writers, key) = (desk.writers.clone(), valid(key));
         let source = source(&desk).clone();
-        async move { writers.make_folder_behind(&source, &key, None, ()).await }
+        async move { writers.make_folder_behind(&source, &key, None).await }
     };
     make("one/").await.expect("the bucket was well");
-    pass(secs(1)).await;
+    // Its marker waits until the folder is quiet.
+    pass(secs(3)).await;
     let below = || desk.writers.markers_below(source(&desk), "");
     assert_eq!(below(), [valid("one/")].into());
     assert!(make("two/").await.expect_err("it is down").is_passing());
@@ -115,7 +109,7 @@ async fn a_synced_parent_loses_no_folder() {
         let (parent, _) = make.split_at(make.len() - "one/".len());
         let (writers, source) = (&desk.writers, source(&desk));
         let key = valid(make);
-        let made = writers.make_folder_behind(source, &key, None, ());
+        let made = writers.make_folder_behind(source, &key, None);
         made.await.expect("made");
         let begun = tokio::time::Instant::now();
         let others = writers.sync_folder(source, "other/").await;
@@ -137,11 +131,161 @@ async fn a_sync_tells_once_of_a_folder_that_the_bucket_refused() {
         .fail_next([Fault::Refuse(OriginError::KeyRefused)]);
     let (writers, source) = (&desk.writers, source(&desk));
     let key = valid("in/one/");
-    let made = writers.make_folder_behind(source, &key, None, ());
+    let made = writers.make_folder_behind(source, &key, None);
     made.await.expect("the bucket was not asked yet");
     let synced = writers.sync_folder(source, "").await;
     assert_eq!(synced, Ok(()), "it is not in this folder");
     let synced = writers.sync_folder(source, "in/").await;
     assert_eq!(synced, Err(WriteError::KeyRefused));
     assert_eq!(writers.sync_folder(source, "in/").await, Ok(()));
+}
+
+impl Desk {
+    async fn makes(&self, key: &str, attributes: Option<Attributes>) {
+        let key = valid(key);
+        let made = self
+            .writers
+            .make_folder_behind(source(self), &key, attributes);
+        made.await.expect("made");
+    }
+}
+
+fn with_mode(mode: u32) -> Attributes {
+    Attributes {
+        mode: Some(mode),
+        ..Attributes::default()
+    }
+}
+
+/// A program that copies a tree makes a folder, fills it, and sets its attributes in the end: one PUT for the folder.
+#[tokio::test(start_paused = true)]
+async fn a_new_folder_costs_one_put_with_the_attributes_that_it_has_in_the_end() {
+    let desk = Desk::new(Terms::background());
+    let (writers, source, folder) = (&desk.writers, source(&desk), valid("folder/"));
+    desk.makes("folder/", Some(with_mode(0o40_700))).await;
+    for n in 0..5 {
+        pass(secs(1)).await;
+        desk.write(&format!("folder/{n}"), &"bytes".into()).await;
+        writers.touch_folder(source, "folder/");
+    }
+    let changed = writers.change_folder(source, &folder, with_mode(0o40_755));
+    changed.await.expect("changed");
+    pass(secs(3)).await;
+    writers.settled().await;
+    assert_eq!(desk.bucket().count("put"), 6);
+    let (marker, _) = desk.bucket().object("folder/").expect("put");
+    assert_eq!(Attributes::of(&marker.headers).mode, Some(0o40_755));
+    assert_eq!(desk.bucket().heads(), 0);
+}
+
+/// A folder that is filled all the time is in the bucket all the same.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_never_quiet_waits_for_a_bounded_time() {
+    let desk = Desk::new(Terms::background());
+    let (writers, source) = (&desk.writers, source(&desk));
+    desk.makes("folder/", None).await;
+    for second in 0..25 {
+        assert_eq!(desk.object("folder/").is_some(), second > 20, "{second}");
+        pass(secs(1)).await;
+        writers.touch_folder(source, "folder/");
+    }
+}
+
+/// A folder that is removed before its marker was sent leaves nothing, and no sync waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_removed_at_once_is_never_put() {
+    let desk = Desk::new(Terms::background());
+    let (writers, source, folder) = (&desk.writers, source(&desk), valid("folder/"));
+    for _ in 0..2 {
+        desk.makes("folder/", None).await;
+        writers.remove(source, &folder).await.expect("removed");
+        let begun = tokio::time::Instant::now();
+        writers.sync_folder(source, "").await.expect("synced");
+        assert!(begun.elapsed() < secs(1));
+    }
+    assert!(writers.markers_below(source, "").is_empty());
+    let next = desk.switched_off([], &Terms::background()).await;
+    next.writers.settled().await;
+    assert_eq!(next.bucket().count("put"), 0);
+}
+
+/// A process that ends before the marker was sent leaves it to the next one.
+#[tokio::test(start_paused = true)]
+async fn a_killed_process_loses_no_new_folder() {
+    let desk = Desk::new(Terms::background());
+    desk.makes("folder/", Some(with_mode(0o40_700))).await;
+    let next = desk.switched_off([], &Terms::background()).await;
+    next.writers.settled().await;
+    assert_eq!(next.bucket().keys(), ["folder/"]);
+}
+
+/// A new folder can be renamed, or replaced by a rename, before its marker was sent.
+#[tokio::test(start_paused = true)]
+async fn a_new_folder_is_renamed_before_its_marker_is_sent() {
+    for (from, to) in [("one/", "other/"), ("one/", "two/"), ("full/", "two/")] {
+        let desk = Desk::new(Terms::background());
+        let (writers, source) = (&desk.writers, source(&desk));
+        desk.bucket().put("full/file", "bytes");
+        for (key, mode) in [
+            ("one/", 0o40_701),
+            ("one/in/", 0o40_702),
+            ("two/", 0o40_703),
+        ] {
+            desk.makes(key, Some(with_mode(mode))).await;
+        }
+        let lock = writers.lock_folders(source, [from, to]).await;
+        let renamed = writers.rename_folder(source, (from, to), 9, &lock).await;
+        assert!(
+            matches!(renamed, Ok(FolderRename::Copied(_))),
+            "{from} {to}"
+        );
+        drop(lock);
+        let is_known = |path: &str| desk.world.engine.known(source, path);
+        let known = is_known(from.trim_end_matches('/')).map(|known| known.entry);
+        assert!(matches!(known, None | Some(NameKind::Missing)), "{known:?}");
+        writers.settled().await;
+        let mode = |key: &str| {
+            let (marker, _) = desk.bucket().object(key).expect(key);
+            Attributes::of(&marker.headers).mode
+        };
+        let keys = desk.bucket().keys();
+        match (from, to) {
+            ("full/", _) => assert_eq!(keys, ["one/", "one/in/", "two/file"]),
+            (_, "two/") => assert_eq!(keys, ["full/file", "two/", "two/in/"]),
+            _ => assert_eq!(keys, ["full/file", "other/", "other/in/", "two/"]),
+        }
+        if from == "one/" {
+            assert_eq!(mode(to), Some(0o40_701));
+            assert_eq!(mode(&format!("{to}in/")), Some(0o40_702));
+        }
+    }
+}
+
+/// A folder that an outage has held up is found once it is in the bucket, whatever was listed before.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_comes_late_is_found() {
+    let desk = Desk::new(Terms::background());
+    desk.makes("folder/", None).await;
+    let listed = desk.world.engine.list(source(&desk), "", None).await;
+    assert!(listed.expect("a page").names.is_empty());
+    desk.bucket().set_faults([down()]);
+    pass(secs(5)).await;
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
+    let found = desk.world.engine.look_up(source(&desk), "folder", false);
+    assert_eq!(found.await.expect("an answer").entry, NameKind::Folder);
+}
+
+/// A store may refuse a long name, and says so to the program that makes the folder.
+#[tokio::test(start_paused = true)]
+async fn a_long_name_is_put_at_once() {
+    let desk = Desk::new(Terms::background());
+    let refused = Fault::Refuse(OriginError::KeyRefused);
+    desk.bucket().fail_next([refused]);
+    let (key, source) = (valid(&format!("in/{}/", "n".repeat(250))), source(&desk));
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    assert_eq!(made, Err(WriteError::KeyRefused));
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    made.expect("made");
+    assert!(desk.object(key.as_str()).is_some());
 }

@@ -394,3 +394,51 @@ async fn a_name_in_a_folder_whose_old_objects_are_deleted_is_found_under_the_new
     assert_eq!(renamed, Ok(()));
     assert_eq!(world.stored_text("p/new/f"), "e");
 }
+
+/// A folder that a rename hides is hidden also if something in it waits for the bucket: an open file, or a changed mode of a
+/// folder.
+#[tokio::test]
+async fn what_waits_for_the_bucket_shows_no_hidden_folder() {
+    let world = World::keeping();
+    let folders = ["file", "mode"].map(|name| {
+        world.bucket.put(&format!("p/{name}/sub/file"), "bytes");
+        name
+    });
+    let file = world.walk("file/sub/file").await.ino.0;
+    let (writer, _) = world.files.open(file, WRITE, BY).await.expect("open");
+    world.fill(writer, 0, "B").await;
+    let set = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    let sub = world.walk("mode/sub").await.ino.0;
+    world.files.setattr(sub, set).await.expect("set");
+    for name in folders {
+        world.bucket.delete(&format!("p/{name}/sub/file"));
+        let (core, origin) = (world.engine.core(), world.source.origin.id());
+        let hidden = core.hide_folder(origin, &format!("p/{name}/"), false);
+        assert_eq!(world.look(ROOT_INO, name).await, Err(Errno::ENOENT));
+        assert!(!world.scan(ROOT_INO).await.contains(&name.to_owned()));
+        drop(hidden);
+        assert!(world.look(ROOT_INO, name).await.is_ok(), "{name}");
+    }
+}
+
+/// The bucket is told of a folder's mode some seconds later. No time of the folder changes then: `tar` says of a folder whose
+/// time changes that it was changed as it was read.
+#[tokio::test(start_paused = true)]
+async fn a_folder_whose_mode_is_sent_is_not_changed() {
+    let world = World::keeping();
+    world.bucket.put("p/folder/file", "bytes");
+    let folder = world.walk("folder").await.ino.0;
+    let set = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    world.files.setattr(folder, set).await.expect("set");
+    let before = world.walk("folder").await;
+    world.files.writers().expect("writable").settled().await;
+    assert!(world.bucket.object("p/folder/").is_some());
+    let after = world.walk("folder").await;
+    assert_eq!((after.mtime, after.ctime), (before.mtime, before.ctime));
+}

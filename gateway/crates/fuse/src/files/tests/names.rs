@@ -283,3 +283,28 @@ async fn a_synced_folder_has_its_new_folders() {
     let file = world.files.fsync_folder(4711).await;
     assert_eq!(file, Err(Errno::ESTALE));
 }
+
+/// File managers make "New folder", and rename it right after.
+#[tokio::test(start_paused = true)]
+async fn a_new_folder_is_renamed_before_the_bucket_has_it() {
+    let world = World::closing(Commit::Background);
+    let made = world.files.mkdir(ROOT_INO, "new".into(), MAKER).await;
+    let (folder, _) = made.expect("made");
+    assert_eq!(world.look(ROOT_INO, "photos").await, Err(Errno::ENOENT));
+    let renamed = (ROOT_INO, "new".into());
+    let renamed = world
+        .files
+        .rename(renamed, (ROOT_INO, "photos".into()), true);
+    assert_eq!(renamed.await, Ok(()));
+    assert_eq!(world.bucket.writes().len(), 0);
+    for settles in [false, true] {
+        if settles {
+            world.files.writers().expect("writable").settled().await;
+        }
+        assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
+        assert_eq!(world.walk("photos").await.ino, folder.ino);
+        assert_eq!(world.scan(ROOT_INO).await, ["photos"]);
+    }
+    assert_eq!(world.bucket.keys(), ["p/photos/"]);
+    assert_eq!(world.bucket.writes(), ["put"]);
+}

@@ -71,8 +71,8 @@ impl Drafts {
     }
 
     /// Forgets the folder and its subfolders under the old name.
-    pub(super) fn forget_folders(&self, items: &[Item], from: &str) {
-        let mut gone = BTreeSet::new();
+    pub(super) fn forget_folders(&self, source: &ReadContext, items: &[Item], from: &str) {
+        let mut gone = BTreeSet::from([(source.origin.id(), from)]);
         for item in items {
             let folders = folder::folders_of(item.old.key.as_str());
             let folders = folders.filter(|folder| folder.starts_with(from));

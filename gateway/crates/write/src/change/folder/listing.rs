@@ -1,5 +1,7 @@
 //! The objects of a folder.
 
+use std::collections::HashSet;
+
 use crate::WriteError;
 use crate::publish::send::is_staging_key;
 use tidegate_engine::ReadContext;
@@ -47,4 +49,14 @@ pub(super) async fn check_unchanged(
         Some(now) if now == found => Ok(()),
         _ => Err(WriteError::Changed),
     }
+}
+
+/// Returns whether every object that was listed has its key still. If one has none, another gateway may be renaming the
+/// same folder: what it has under the new name then is all that is left of it. A listing that fails shows nothing.
+pub(super) async fn old_are_there(source: &ReadContext, prefix: &str, found: &[Listed]) -> bool {
+    let Ok(Some(now)) = list(source, prefix, usize::MAX).await else {
+        return false;
+    };
+    let keys: HashSet<_> = now.iter().map(|listed| &listed.key).collect();
+    found.iter().all(|listed| keys.contains(&listed.key))
 }

@@ -196,10 +196,10 @@ pub(super) fn left_in(directory: &Path, core: &Arc<Core>) -> io::Result<Vec<Reco
     let mut left = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let Some(number) = name.strip_prefix(FILE_NAME) else {
+        if !name.starts_with(FILE_NAME) {
             continue;
-        };
-        if u64::from_str_radix(number, 16).is_err() {
+        }
+        if !is_record(&name) {
             // It was not whole when the process ended, and has replaced nothing.
             fs::remove_file(directory.join(&name))?;
             continue;
@@ -216,6 +216,12 @@ pub(super) fn left_in(directory: &Path, core: &Arc<Core>) -> io::Result<Vec<Reco
         }
     }
     Ok(left)
+}
+
+/// Returns whether a file beside the spool is a record. One that is just being written is none yet.
+pub(crate) fn is_record(name: &str) -> bool {
+    let number = name.strip_prefix(FILE_NAME);
+    number.is_some_and(|number| u64::from_str_radix(number, 16).is_ok())
 }
 
 fn sync_names(directory: &Path) -> io::Result<()> {

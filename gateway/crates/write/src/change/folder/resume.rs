@@ -1,19 +1,20 @@
 //! Renames of folders that an earlier process has not ended.
 //!
-//! Its copies are told from what other programs have put there by their tags, or by their length and headers. As long
-//! as not every copy is known to be there, the rename goes on if nothing else has changed in either folder; otherwise
-//! its copies are removed. Once every copy is there, the old objects go that are as they were and have one.
+//! As long as not every copy is known to be there, the rename goes on if nothing has changed in the old folder, and the
+//! new one has nothing but copies (`proof`). Otherwise it ends there: this process cannot tell its own copies from equal
+//! ones that another program has made, so it removes nothing. Once every copy is there, the old objects go that are as
+//! they were and have one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
+use super::proof::CopyProofs;
 use super::record::{RecordedRename, RenameRecord, left_in};
-use super::{AnsweredCopy, CopyOutcome, Item, list, map_deleted};
+use super::{AnsweredCopy, Item, list, map_deleted};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::key_locks::KeyLock;
-use crate::publish::complete::alike;
 use crate::publish::queue::RETRY_PAUSE;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError, Writers};
 use tidegate_engine::names::HiddenFolder;
@@ -25,16 +26,6 @@ use tidegate_plan::{ETag, ObjectId, ObjectKey};
 struct ResumeLocks {
     _folders: FolderLock,
     keys: BTreeMap<ObjectId, KeyLock>,
-}
-
-/// An object under the new key of another one.
-enum FoundCopy {
-    /// It has the other one's bytes.
-    Same(ETag),
-    /// It was copied from it; the tag does not tell whether its bytes are the same.
-    Alike(ETag),
-    /// Another program's.
-    Foreign,
 }
 
 impl Writers {
@@ -94,9 +85,10 @@ impl Drafts {
         };
         let keys = recorded.record.keys(source);
         self.path.lock_more(&mut locks.keys, &keys).await;
+        let proofs = CopyProofs::default();
         for failures in 0.. {
             let resumed = tokio::select! {
-                resumed = self.resume(source, &mut recorded, &mut hidden) => resumed,
+                resumed = self.resume(source, (&mut recorded, &proofs), &mut hidden) => resumed,
                 () = stop.cancelled() => return,
             };
             match resumed {
@@ -125,10 +117,8 @@ impl Drafts {
                     tracing::error!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
                 }
                 Err(error) => {
-                    tracing::error!(%error, from, to, "a folder was not renamed; its copies are removed");
-                    if let Err(error) = self.undo(source, &recorded).await {
-                        tracing::error!(%error, to, "copies of a folder that was not renamed may be left");
-                    }
+                    tracing::error!(%error, from, to, "a folder was not renamed; copies of its objects may be left under the new name");
+                    self.core.forget_name(source.origin.id(), &to);
                 }
             }
             break;
@@ -142,12 +132,12 @@ impl Drafts {
     async fn resume(
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
-        recorded: &mut RecordedRename,
+        (recorded, proofs): (&mut RecordedRename, &CopyProofs),
         hidden: &mut HiddenFolder,
     ) -> Result<usize, WriteError> {
         let (from, to) = (recorded.record.from.clone(), recorded.record.to.clone());
         if !recorded.record.is_copied {
-            self.resume_copies(source, recorded).await?;
+            self.resume_copies(source, recorded, proofs).await?;
             recorded.note_copied().await?;
         }
         let (found, there) = both(source, (&from, &to)).await?;
@@ -174,11 +164,11 @@ impl Drafts {
         if let Some(error) = copied.left {
             return Err(error);
         }
-        self.forget_folders(&items, &from);
+        self.forget_folders(source, &items, &from);
         Ok(all - items.len())
     }
 
-    /// Makes the copies that are missing, or may have other bytes.
+    /// Makes the copies that are missing.
     ///
     /// # Errors
     /// [`WriteError::Changed`] if another program has changed one of both folders; that of the first failed copy.
@@ -186,6 +176,7 @@ impl Drafts {
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         recorded: &RecordedRename,
+        proofs: &CopyProofs,
     ) -> Result<(), WriteError> {
         let record = &recorded.record;
         let names = record.names();
@@ -195,44 +186,19 @@ impl Drafts {
         }
         let mut items = self.own_items(source, record, &found).await?;
         let new: HashSet<_> = items.iter().map(|item| item.new.key.as_str()).collect();
-        let is_replaced = |key: &String| record.replaces && key == names.1;
+        let is_replaced =
+            |listed: &Listed| record.replaces && listed.key == names.1 && listed.size == 0;
         if !there
-            .keys()
-            .all(|key| new.contains(key.as_str()) || is_replaced(key))
+            .values()
+            .all(|listed| new.contains(listed.key.as_str()) || is_replaced(listed))
         {
             return Err(WriteError::Changed);
         }
-        for (number, copy) in self.found_copies(source, &items, &there).await? {
-            match copy {
-                FoundCopy::Same(etag) => items[number].copied = Some(etag),
-                FoundCopy::Alike(_) => {}
-                FoundCopy::Foreign => return Err(WriteError::Changed),
-            }
+        for (number, copy) in found_copies(source, proofs, &items, &there).await? {
+            items[number].copied = Some(copy);
         }
         let (_, copied) = self.copy_all(source, names.0, &items, &found).await;
         copied
-    }
-
-    /// Removes the copies of a rename that does not go on.
-    async fn undo(
-        self: &Arc<Self>,
-        source: &Arc<ReadContext>,
-        recorded: &RecordedRename,
-    ) -> Result<(), WriteError> {
-        let record = &recorded.record;
-        let names = record.names();
-        let (found, there) = both(source, names).await?;
-        let own = record.own(found);
-        let items = self.own_items(source, record, &own).await?;
-        let mut outcomes: Vec<CopyOutcome> = Vec::new();
-        for (number, copy) in self.found_copies(source, &items, &there).await? {
-            if let FoundCopy::Same(etag) | FoundCopy::Alike(etag) = copy {
-                outcomes.push((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
-            }
-        }
-        self.delete_copies(source, &items, &outcomes).await;
-        self.core.forget_name(source.origin.id(), names.1);
-        Ok(())
     }
 
     /// Pairs objects that are as they were with their new keys.
@@ -247,28 +213,6 @@ impl Drafts {
         let marker = marker.map(|key| source.object(&key));
         let items = self.items(source, names, own, &marker, &[]).await?;
         items.ok_or(WriteError::KeyRefused)
-    }
-
-    /// Tells what is under the new keys of objects. The marker that replaces another one is copied once more.
-    async fn found_copies(
-        &self,
-        source: &ReadContext,
-        items: &[Item],
-        there: &BTreeMap<String, Listed>,
-    ) -> Result<Vec<(usize, FoundCopy)>, WriteError> {
-        let looks = (0..items.len()).map(|number| async move {
-            let item = &items[number];
-            let Some(copy) = there.get(item.new.key.as_str()).filter(|_| !item.replaces) else {
-                return Ok(None);
-            };
-            Ok::<_, WriteError>(Some((number, look_at(source, item, copy).await?)))
-        });
-        let mut looks = stream::iter(looks).buffer_unordered(MAX_DRAFT_STREAMS);
-        let mut found = Vec::new();
-        while let Some(looked) = looks.next().await {
-            found.extend(looked?);
-        }
-        Ok(found)
     }
 
     /// Tells the mounts of the process that the names in folders are others now. Does not wait for their kernels: one may
@@ -286,29 +230,30 @@ impl Drafts {
     }
 }
 
-/// Returns what the store has under the new key of an object.
-async fn look_at(
+/// Returns the tags of the copies that are there. The marker that replaces another one is copied once more.
+///
+/// # Errors
+/// [`WriteError::Changed`] if a new key has an object that is no copy.
+async fn found_copies(
     source: &ReadContext,
-    item: &Item,
-    copy: &Listed,
-) -> Result<FoundCopy, WriteError> {
-    let (Some(etag), true) = (&copy.etag, copy.size == item.version.size) else {
-        return Ok(FoundCopy::Foreign);
-    };
-    if item.waiting.is_none() && *etag == item.version.etag {
-        return Ok(FoundCopy::Same(etag.clone()));
+    proofs: &CopyProofs,
+    items: &[Item],
+    there: &BTreeMap<String, Listed>,
+) -> Result<Vec<(usize, ETag)>, WriteError> {
+    let looks = (0..items.len()).map(|number| async move {
+        let item = &items[number];
+        let Some(copy) = there.get(item.new.key.as_str()).filter(|_| !item.replaces) else {
+            return Ok(None);
+        };
+        let copy = proofs.of(source, item, copy).await?;
+        Ok::<_, WriteError>(Some((number, copy)))
+    });
+    let mut looks = stream::iter(looks).buffer_unordered(MAX_DRAFT_STREAMS);
+    let mut found = Vec::new();
+    while let Some(looked) = looks.next().await {
+        found.extend(looked?);
     }
-    let origin = &source.origin;
-    let copy = origin.head(&item.new.key).await.map_err(map_deleted)?;
-    let mut old = origin.head(&item.old.key).await.map_err(map_deleted)?;
-    let is_plain = alike(&old.headers, &copy.headers);
-    if let Some(change) = &item.waiting {
-        change.attributes.store(&mut old.headers);
-    }
-    Ok(match is_plain || alike(&old.headers, &copy.headers) {
-        true => FoundCopy::Alike(copy.etag),
-        false => FoundCopy::Foreign,
-    })
+    Ok(found)
 }
 
 /// Lists both folders, the second one with the tags of its objects.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::Drafts;
 use crate::locks::key_locks::KeyLock;
+use crate::{Drafts, WriteError};
 use tidegate_engine::ReadContext;
 use tidegate_plan::{ObjectId, ObjectKey};
 
@@ -25,6 +25,22 @@ impl Drafts {
         held
     }
 
+    /// Puts the marker of an empty folder that is to be replaced, if it waits for that, so that a listing shows it.
+    pub(super) async fn send_waiting_marker(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        prefix: &str,
+    ) -> Result<(), WriteError> {
+        let Ok(key) = ObjectKey::new(prefix) else {
+            return Ok(());
+        };
+        let id = source.object(&key);
+        match self.attributes.get(&id) {
+            Some(change) => self.send_folder_now(source, &id, &change).await,
+            None => Ok(()),
+        }
+    }
+
     /// Moves the changes that wait for folders whose marker is not in the bucket, so that no listing has them.
     pub(super) async fn move_folder_changes(
         self: &Arc<Self>,
@@ -38,6 +54,9 @@ impl Drafts {
             };
             self.attributes.remove(&old, None);
             self.core.forget_times(&old);
+            let path = old.key.as_str().trim_end_matches('/');
+            self.core.forget_name(old.origin, path);
+            self.core.folder_written(&new);
             self.put_folder_change(source, &new, change.attributes);
         }
         self.write_changes_out().await;
