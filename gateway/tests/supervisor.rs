@@ -175,30 +175,25 @@ async fn a_supervisor_is_shown_how_much_of_the_spool_is_sent() {
 /// A disk that hangs keeps a reload waiting for the configuration; here a pipe without a writer does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_it_during_a_reload_that_waits() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("notify");
-    let socket = UnixDatagram::bind(&path).expect("bound");
-    let long = Some(Duration::from_secs(60));
-    socket.set_read_timeout(long).expect("a timeout");
+    let supervisor = Supervisor::new();
     let mut serving = Serving::configured(CONFIGURATION);
-    serving.launch(&[("NOTIFY_SOCKET", path.to_str().expect("text"))]);
-    let told = tokio::task::spawn_blocking(move || {
-        assert_eq!(next(&socket).0, "READY=1");
-        socket
-    });
-    let socket = told.await.expect("ready");
+    serving.launch(&[("NOTIFY_SOCKET", &supervisor.path)]);
+    let supervisor = blocking(move || {
+        assert_eq!(next(&supervisor), "READY=1");
+        supervisor
+    })
+    .await;
     let config = serving.config();
     std::fs::remove_file(&config).expect("there");
     mknodat(CWD, &config, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
     serving.signal(Signal::HUP);
-    let told = tokio::task::spawn_blocking(move || {
-        let (reloading, _) = next(&socket);
+    let supervisor = blocking(move || {
+        let reloading = next(&supervisor);
         assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
-        socket
-    });
-    let socket = told.await.expect("it reloads");
+        supervisor
+    })
+    .await;
     serving.signal(Signal::TERM);
-    let told = tokio::task::spawn_blocking(move || assert_eq!(next(&socket).0, "STOPPING=1"));
-    told.await.expect("it stops");
+    blocking(move || assert_eq!(next(&supervisor), "STOPPING=1")).await;
     serving.ended().await;
 }

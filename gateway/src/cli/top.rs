@@ -17,7 +17,7 @@ use std::io::{IsTerminal as _, stdout};
 use super::TopArgs;
 use super::client::check_path;
 use panes::Pane;
-use snapshot::Source;
+use snapshot::SnapshotSource;
 use tidegate_config::{Config, Environment};
 use walk::FolderPage;
 
@@ -30,7 +30,7 @@ pub(super) fn top(config: &Config, env: &Environment, args: &TopArgs) -> anyhow:
     let folder = args.folder.as_deref();
     folder.map_or(Ok(()), check_path)?;
     let folder = folder.map(|path| FolderPage::first(path, args.host.as_deref()));
-    let source = Source::new(config, env)?;
+    let source = SnapshotSource::new(config, env)?;
     let mut first = source.take()?;
     let is_one_look = args.json || args.once || !stdout().is_terminal();
     if let (Some(folder), true) = (&folder, is_one_look) {

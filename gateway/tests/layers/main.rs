@@ -1,6 +1,6 @@
 //! The house: which crate may import from which, where third-party crates are at home, that no modules of a crate run in
-//! a circle, and that no file is too long. Read from the manifests and the source text, so that a wrong import fails here
-//! before it becomes a habit.
+//! a circle, that no file is too long, and that no two types of a crate share a name. Read from the manifests and the
+//! source text, so that a wrong import fails here before it becomes a habit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 mod circles;
 mod rust_source;
 mod sizes;
+mod twins;
 
 use circles::circles;
 use rust_source::Source;

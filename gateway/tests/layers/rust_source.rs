@@ -1,4 +1,4 @@
-//! Rust source as far as the rules of the house need it: the paths that it names.
+//! Rust source as far as the rules of the house need it: the paths and the types that it names.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,8 @@ pub(crate) struct Source {
     pub(crate) paths: Vec<Vec<String>>,
     /// The paths that `use` brings into it.
     pub(crate) uses: Vec<Vec<String>>,
+    /// The names of its types and traits.
+    pub(crate) types: Vec<String>,
     test_modules: Vec<Vec<String>>,
 }
 
@@ -27,6 +29,7 @@ impl Source {
             module,
             paths,
             uses,
+            types: types(&tokens),
             test_modules,
         }
     }
@@ -171,6 +174,22 @@ fn item_len(tokens: &[String]) -> usize {
         }
     }
     tokens.len()
+}
+
+/// Returns the names of types and traits. A `type` within braces belongs to a trait or to an implementation of one.
+fn types(tokens: &[String]) -> Vec<String> {
+    let mut depth = 0_i32;
+    let mut found = vec![];
+    for (at, token) in tokens.iter().enumerate() {
+        match token.as_str() {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            "struct" | "enum" | "union" | "trait" => found.extend(tokens.get(at + 1).cloned()),
+            "type" if depth == 0 => found.extend(tokens.get(at + 1).cloned()),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Returns every path, `a::b::c` as written and each branch of a `use` tree, and those of `use` apart.

@@ -90,7 +90,7 @@ impl<'t> SplitToken<'t> {
 }
 
 /// The claims of a verified token.
-struct Verified {
+struct VerifiedToken {
     span: Span,
     subject: Option<String>,
     prefixes: Option<Vec<String>>,
@@ -98,7 +98,7 @@ struct Verified {
     generation: u64,
 }
 
-impl Verified {
+impl VerifiedToken {
     /// Decides whether the token admits a request for this path now.
     fn judge(&self, path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
         if let Some(refusal) = self.span.refusal(now) {
@@ -114,9 +114,9 @@ impl Verified {
     }
 }
 
-impl fmt::Debug for Verified {
+impl fmt::Debug for VerifiedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Verified").field(&self.span).finish()
+        f.debug_tuple("VerifiedToken").field(&self.span).finish()
     }
 }
 
@@ -124,7 +124,7 @@ impl fmt::Debug for Verified {
 #[derive(Debug)]
 pub(crate) struct Jwt {
     rules: JwtRules,
-    memo: Memo<Verified>,
+    memo: Memo<VerifiedToken>,
 }
 
 impl Jwt {
@@ -197,7 +197,7 @@ impl Jwt {
     /// Verifies a token by these keys, whatever the time.
     ///
     /// [`Refusal::Key`]: it names a key that the set does not have.
-    fn verify(&self, set: &KeySet, token: &SplitToken<'_>) -> Result<Verified, Refusal> {
+    fn verify(&self, set: &KeySet, token: &SplitToken<'_>) -> Result<VerifiedToken, Refusal> {
         let header = jsonwebtoken::decode_header(token.whole).map_err(|_| Refusal::Signature)?;
         let algorithm = header.alg;
         let is_ours = matches!(
@@ -227,7 +227,7 @@ impl Jwt {
     }
 
     /// Reads the claims of a token whose signature is right, and compares them with the rules.
-    fn read(&self, token: &SplitToken<'_>, generation: u64) -> Result<Verified, Refusal> {
+    fn read(&self, token: &SplitToken<'_>, generation: u64) -> Result<VerifiedToken, Refusal> {
         let payload = token.message.split_once('.').map(|(_, payload)| payload);
         let payload = payload.and_then(|payload| {
             let decoded = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(payload);
@@ -249,7 +249,7 @@ impl Jwt {
         };
         let begin = claims.not_before.map_or(0, |time| time.0);
         let subject = claims.subject.filter(|name| name.len() <= MAX_SUBJECT);
-        Ok(Verified {
+        Ok(VerifiedToken {
             span: Span::new(begin, expires.0, rules.skew.as_secs()),
             subject,
             prefixes: claims.prefixes.map(|all| all.0),

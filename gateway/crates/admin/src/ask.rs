@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use axum::body::{Bytes, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
 
 /// A body must arrive within this time.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The most bytes of a form of the console.
+const MAX_FORM: usize = 1 << 20;
 
 /// The reason why a request is refused: a status, and its text.
 pub(super) type Refusal = (StatusCode, String);
@@ -21,6 +25,15 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
         .await
         .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "no body came".to_owned()))?
         .map_err(|error: BytesRejection| (error.status(), error.body_text()))
+}
+
+/// Reads the body of a request before anything else looks at it: one that does not come within 10 s holds no place.
+pub async fn read_body(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match bounded_body(Request::from_parts(head.clone(), body), MAX_FORM).await {
+        Ok(body) => next.run(Request::from_parts(head, Body::from(body))).await,
+        Err((status, text)) => (status, text).into_response(),
+    }
 }
 
 /// Reads a body of at most `max` bytes, within 10 s. One that says that it is longer is not read at all.

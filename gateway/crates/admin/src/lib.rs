@@ -69,6 +69,7 @@ mod warm;
 /// The endpoints of the listener.
 pub type Endpoints = Router;
 
+pub use ask::read_body;
 pub use control::EngineControl;
 pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
 pub use listen::hosts;

@@ -155,6 +155,7 @@ impl Console {
             .route("/console/console.css", get(page::assets::style))
             .route("/console/console.js", get(page::assets::script))
             .route("/console/icon.svg", get(page::assets::icon))
+            .layer(middleware::from_fn(tidegate_admin::read_body))
             .with_state(self)
     }
 }

@@ -27,13 +27,13 @@ mod peers;
 mod pin_log;
 
 use hook_turns::HookTurns;
-use message::{Content, Message, Presence};
+use message::{Content, FleetMessage, Presence};
 use peers::{Peers, Seen};
 use pin_log::PinLog;
 
 pub use hook_turns::HookChange;
 pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
-pub use metrics::Metrics;
+pub use metrics::FleetMetrics;
 pub use peers::FleetGateway;
 
 /// The most messages that wait to be sent. Beyond it they are dropped, and the receivers confirm everything.
@@ -85,15 +85,15 @@ pub struct Fleet {
     sink: Arc<dyn FleetSink>,
     clock: Clock,
     outgoing: mpsc::Sender<Vec<u8>>,
-    state: Mutex<State>,
+    state: Mutex<FleetState>,
     doubts: Notify,
     /// Held while a pin is applied, so that two changes of one keep their order.
     pinning: tokio::sync::Mutex<()>,
-    metrics: Metrics,
+    metrics: FleetMetrics,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FleetState {
     /// The number of the last change that was sent.
     sequence: u64,
     /// The names of this gateway's buckets.
@@ -126,7 +126,7 @@ impl Fleet {
         name: Option<String>,
         sink: Arc<dyn FleetSink>,
         clock: Clock,
-        metrics: Metrics,
+        metrics: FleetMetrics,
     ) -> Option<(Arc<Self>, Outgoing)> {
         let mut own = [0; 8];
         SystemRandom::new().fill(&mut own).ok()?;
@@ -145,7 +145,7 @@ impl Fleet {
         Some((Arc::new(fleet), messages))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FleetState> {
         self.state.lock().recover()
     }
 
@@ -159,7 +159,7 @@ impl Fleet {
     /// and send the pins of new ones again.
     pub fn set_buckets(&self, buckets: Vec<String>) {
         let mut state = self.state();
-        let State {
+        let FleetState {
             buckets: old, pins, ..
         } = &mut *state;
         let new: Vec<_> = buckets.iter().filter(|one| !old.contains(one)).collect();
@@ -168,7 +168,7 @@ impl Fleet {
         state.buckets = buckets;
     }
 
-    fn heartbeat(&self, state: &State) -> Content {
+    fn heartbeat(&self, state: &FleetState) -> Content {
         Content::Heartbeat(Presence::new(self.name.clone(), state.buckets.clone()))
     }
 
@@ -194,12 +194,12 @@ impl Fleet {
     }
 
     /// Numbers a message and puts it into the queue. If there is no room, the number is left out, which the receivers see.
-    fn enqueue(&self, state: &mut State, at: u64, content: Content) {
+    fn enqueue(&self, state: &mut FleetState, at: u64, content: Content) {
         if matches!(content, Content::Change(_)) {
             state.sequence += 1;
         }
         let kind = content.kind();
-        let message = Message {
+        let message = FleetMessage {
             from: self.own,
             sequence: state.sequence,
             at,
@@ -215,7 +215,7 @@ impl Fleet {
 
     /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
     pub fn take(&self, text: &[u8]) -> Option<Received> {
-        let message = match Message::read(text) {
+        let message = match FleetMessage::read(text) {
             Ok(message) => message,
             Err(error) => {
                 self.metrics.received("unknown", "invalid");
@@ -362,8 +362,8 @@ impl Fleet {
     }
 
     /// Calls the hooks for the remembered changes whose turn is now this gateway's.
-    fn call_due(&self, state: &mut State) {
-        let State {
+    fn call_due(&self, state: &mut FleetState) {
+        let FleetState {
             peers,
             hooks,
             is_connected,

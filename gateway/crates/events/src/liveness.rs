@@ -32,7 +32,7 @@ pub struct Liveness {
     /// Written heartbeats whose event has not come.
     waiting: VecDeque<Written>,
     /// Events whose write has not been answered yet.
-    early: VecDeque<Seen>,
+    early: VecDeque<SeenHeartbeat>,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Written {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenHeartbeat {
     at: Timestamp,
     etag: ETag,
 }
@@ -107,7 +107,7 @@ impl Liveness {
         if self.early.len() == MAX_WAITING {
             self.early.pop_front();
         }
-        self.early.push_back(Seen { at: now, etag });
+        self.early.push_back(SeenHeartbeat { at: now, etag });
     }
 
     fn came_back(&mut self, began: Timestamp, seen: Timestamp) {

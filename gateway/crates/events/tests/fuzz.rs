@@ -11,7 +11,7 @@ use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
 use tidegate_events::ApplyError;
 use tidegate_events::fleet::{
-    Extent, Fleet, FleetChange, FleetSink, HookChange, MAX_MESSAGE, Metrics, Outgoing,
+    Extent, Fleet, FleetChange, FleetMetrics, FleetSink, HookChange, MAX_MESSAGE, Outgoing,
 };
 use tidegate_events::record::{MAX_RECORDS, read};
 use tidegate_events::sns::{Fetch, FetchError, SnsError, SnsMessage, SnsVerifier};
@@ -234,7 +234,7 @@ impl FleetSink for Applied {
 fn member() -> (Arc<Fleet>, Outgoing, Arc<Applied>) {
     let applied = Arc::new(Applied::default());
     let clock = Arc::new(|| Timestamp(1000));
-    let made = Fleet::new(None, applied.clone(), clock, Metrics::default());
+    let made = Fleet::new(None, applied.clone(), clock, FleetMetrics::default());
     let (fleet, outgoing) = made.expect("chance");
     (fleet, outgoing, applied)
 }

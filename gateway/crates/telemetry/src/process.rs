@@ -32,7 +32,7 @@ struct Process {
 impl Collector for Process {
     /// Encodes the figures that can be read, and leaves out the others.
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let mut put = |metric: Metric, value: &dyn Value| value.put(&mut encoder, metric);
+        let mut put = |metric: Metric, value: &dyn ProcessValue| value.put(&mut encoder, metric);
         put(
             names::PROCESS_START_TIME,
             &Some(ConstGauge::new(self.start)),
@@ -55,11 +55,11 @@ impl Collector for Process {
 }
 
 /// A value read just now, or none.
-trait Value {
+trait ProcessValue {
     fn put(&self, encoder: &mut DescriptorEncoder, metric: Metric) -> std::fmt::Result;
 }
 
-impl<M: EncodeMetric> Value for Option<M> {
+impl<M: EncodeMetric> ProcessValue for Option<M> {
     fn put(&self, encoder: &mut DescriptorEncoder, metric: Metric) -> std::fmt::Result {
         let Some(value) = self else { return Ok(()) };
         let Metric { name, help, .. } = metric;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use self::log::{Log, Record};
+use self::log::{AttributeLog, AttributeRecord};
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::Facts;
@@ -69,7 +69,7 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct AttributeChanges {
     table: Mutex<ChangeTable>,
-    log: TableLog<Log>,
+    log: TableLog<AttributeLog>,
     /// Whether all changes are due at once, because the process ends.
     draining: watch::Sender<bool>,
     /// Changes with every change that leaves the table.
@@ -105,8 +105,8 @@ impl AttributeChanges {
 
     /// Opens the file in the spool's directory; returns the changes that an earlier process left. Without the file,
     /// changes do not outlive this process. Blocks.
-    pub(crate) fn attach(&self, directory: &Path) -> Vec<Record> {
-        let (opened, found) = match Log::open(directory) {
+    pub(crate) fn attach(&self, directory: &Path) -> Vec<AttributeRecord> {
+        let (opened, found) = match AttributeLog::open(directory) {
             Ok((log, found)) => (Ok(log), found),
             Err(error) => (Err(error), Vec::new()),
         };
@@ -189,7 +189,7 @@ impl AttributeChanges {
             since,
             due: (now + QUIET_TIME).min(since + MAX_WAIT),
         };
-        self.log.push(Record::of(id, &change));
+        self.log.push(AttributeRecord::of(id, &change));
         let is_new = table.changes.insert(id.clone(), change).is_none();
         is_new.then_some(task)
     }
@@ -228,7 +228,7 @@ impl AttributeChanges {
         let is_same = |change: &Change| revision.is_none_or(|it| it == change.revision);
         if table.changes.get(id).is_some_and(is_same) {
             table.changes.remove(id);
-            self.log.push(Record::gone(id));
+            self.log.push(AttributeRecord::gone(id));
             drop(table);
             self.left.send_replace(());
         }
@@ -242,7 +242,7 @@ impl AttributeChanges {
         change.etag = Some(etag.clone());
         let written = written.map(UnixTime::from);
         change.attributes.modified = written.or(change.attributes.modified);
-        let (change, record) = (change.clone(), Record::of(id, change));
+        let (change, record) = (change.clone(), AttributeRecord::of(id, change));
         self.log.push(record);
         Some(change)
     }
@@ -253,12 +253,13 @@ impl AttributeChanges {
     }
 
     /// Returns a function that returns the records of all changes.
-    fn all(self: &Arc<Self>) -> impl Fn() -> Vec<Record> + Send + 'static {
+    fn all(self: &Arc<Self>) -> impl Fn() -> Vec<AttributeRecord> + Send + 'static {
         let changes = self.clone();
         move || {
             let table = changes.lock();
             let all = table.changes.iter();
-            all.map(|(id, change)| Record::of(id, change)).collect()
+            all.map(|(id, change)| AttributeRecord::of(id, change))
+                .collect()
         }
     }
 

@@ -20,7 +20,7 @@ use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
 use tidegate_events::fleet::{
-    Extent, Fleet, FleetChange, FleetGateway, FleetSink, HookChange, Metrics,
+    Extent, Fleet, FleetChange, FleetGateway, FleetMetrics, FleetSink, HookChange,
 };
 use tidegate_events::log::{LoggedEvent, LoggedKind};
 use tidegate_events::metrics::EventResult;
@@ -85,7 +85,7 @@ pub(in crate::app) async fn join(
         buckets: buckets.clone(),
         log: log.clone(),
     });
-    let metrics = Metrics::default();
+    let metrics = FleetMetrics::default();
     metrics.register(registry);
     // Messages may have been missed while this process was not there.
     sink.doubt_all().await.context("`fleet`")?;

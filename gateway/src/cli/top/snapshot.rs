@@ -22,13 +22,13 @@ const SLOW_TURN: u32 = 5;
 
 /// A gateway to look at.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct SnapshotSource<'a> {
     client: Client<'a>,
     /// The looks so far, and the slow parts of the last one.
     before: RefCell<(u32, Value)>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SnapshotSource<'a> {
     /// Returns the gateway of this configuration. Its token is shown if there is one.
     pub(super) fn new(config: &'a Config, env: &Environment) -> anyhow::Result<Self> {
         let client = match config.admin.token {

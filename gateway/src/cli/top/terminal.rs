@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 
 use super::screen::{Screen, Wish};
-use super::snapshot::{Snapshot, Source};
+use super::snapshot::{Snapshot, SnapshotSource};
 use super::walk::FolderPage;
 use tidegate_config::{Config, Environment};
 
@@ -56,7 +56,10 @@ fn look_again(
     loop {
         thread::sleep(interval);
         // The token may lie in a file that is not there yet.
-        let look = match source.take().map_or_else(|| Source::new(config, env), Ok) {
+        let look = match source
+            .take()
+            .map_or_else(|| SnapshotSource::new(config, env), Ok)
+        {
             Ok(known) => source.insert(known).take(),
             Err(error) => Err(error),
         };
@@ -74,7 +77,7 @@ fn answer_folders(
 ) {
     while let Ok(first) = asked.recv() {
         let page = asked.try_iter().last().unwrap_or(first);
-        let answer = match Source::new(config, env) {
+        let answer = match SnapshotSource::new(config, env) {
             Ok(source) => source.folder(&page),
             Err(error) => json!({ "error": format!("{error:#}") }),
         };

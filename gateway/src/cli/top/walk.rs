@@ -48,7 +48,7 @@ impl FolderPage {
 
 /// A folder on the way.
 #[derive(Debug)]
-struct Step {
+struct WalkStep {
     page: FolderPage,
     /// The tokens of the pages before.
     before: Vec<Option<String>>,
@@ -60,7 +60,7 @@ struct Step {
 
 /// The folders from a route down to the one that is shown; without any, the routes are shown.
 #[derive(Debug, Default)]
-pub(super) struct Walk(Vec<Step>);
+pub(super) struct Walk(Vec<WalkStep>);
 
 impl Walk {
     /// Returns the folder as a part of a look; `null`: the routes are shown.
@@ -76,7 +76,7 @@ impl Walk {
 
     /// Goes down into a folder, from this row. Returns the page to ask for.
     pub(super) fn down(&mut self, page: FolderPage, row_above: usize) -> FolderPage {
-        self.0.push(Step {
+        self.0.push(WalkStep {
             page: page.clone(),
             before: Vec::new(),
             answer: Value::Null,

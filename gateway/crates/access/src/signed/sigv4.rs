@@ -41,7 +41,7 @@ type Parameter<'q> = (Cow<'q, [u8]>, Cow<'q, [u8]>);
 
 /// A presigned URL whose signature is right.
 #[derive(Debug)]
-pub(super) struct Verified {
+pub(super) struct VerifiedUrl {
     /// The index of its key.
     pub(super) key: usize,
     pub(super) span: Span,
@@ -86,7 +86,7 @@ pub(super) fn verify(
     keys: &[SigningKey],
     request: &Request<'_>,
     skew: u64,
-) -> Result<Verified, Refusal> {
+) -> Result<VerifiedUrl, Refusal> {
     let query = request.query.unwrap_or_default();
     let presigned = Presigned::read(query).ok_or(Refusal::Signature)?;
     let scope = Scope::read(&presigned.credential).ok_or(Refusal::Signature)?;
@@ -108,7 +108,7 @@ pub(super) fn verify(
     if !is_same_secret(right.as_bytes(), presigned.signature.as_bytes()) {
         return Err(Refusal::Signature);
     }
-    Ok(Verified {
+    Ok(VerifiedUrl {
         key,
         span: Span::new(begin, begin + presigned.seconds, skew),
         signs_host_alone: presigned.signed_headers == "host",

@@ -122,7 +122,7 @@ pub struct Decided {
 
 /// The answers about a refused object: `None` where the bucket or the draft gave none in time.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Refused {
+struct RefusedVersions {
     theirs: Option<TheirVersion>,
     possible: Option<PossibleChoices>,
 }
@@ -130,17 +130,17 @@ struct Refused {
 /// The answers about refused objects that the console has asked for lately.
 #[derive(Debug, Default)]
 pub(crate) struct KnownVersions {
-    known: Mutex<HashMap<ObjectId, (Instant, Refused)>>,
+    known: Mutex<HashMap<ObjectId, (Instant, RefusedVersions)>>,
     /// Held while the bucket is asked: a second caller waits for the first, and finds its answers.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl KnownVersions {
-    fn of(&self, id: &ObjectId) -> Refused {
+    fn of(&self, id: &ObjectId) -> RefusedVersions {
         let known = self.known.lock().recover();
         known
             .get(id)
-            .map_or_else(Refused::default, |(_, known)| known.clone())
+            .map_or_else(RefusedVersions::default, |(_, known)| known.clone())
     }
 
     /// Has an object asked for anew.
@@ -175,7 +175,7 @@ impl KnownVersions {
                     | (_, Ok(Err(ResolveError::NotRefused))) => return None,
                     (theirs, possible) => (theirs.ok(), possible.ok()),
                 };
-                let known = Refused {
+                let known = RefusedVersions {
                     theirs: theirs.and_then(Result::ok),
                     possible: possible.and_then(Result::ok),
                 };
@@ -194,7 +194,7 @@ impl KnownVersions {
     }
 }
 
-impl Refused {
+impl RefusedVersions {
     /// Returns the choices to offer: one of which nothing is known is tried.
     fn choices(&self) -> Vec<Choice> {
         let possible = self.possible.unwrap_or(PossibleChoices {
@@ -290,7 +290,7 @@ pub(crate) fn collect(console: &Console) -> Writes {
     }
 }
 
-fn draft(console: &Console, pending: Pending, refused: Option<Refused>) -> Draft {
+fn draft(console: &Console, pending: Pending, refused: Option<RefusedVersions>) -> Draft {
     Draft {
         origin: console.admin.locate.origin(pending.id.origin),
         key: pending.id.key.as_str().to_owned(),
@@ -302,7 +302,9 @@ fn draft(console: &Console, pending: Pending, refused: Option<Refused>) -> Draft
         next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
         modified: pending.modified.as_secs_f64(),
         base: pending.base.map(|base| base.etag.as_str().to_owned()),
-        choices: refused.as_ref().map_or_else(Vec::new, Refused::choices),
+        choices: refused
+            .as_ref()
+            .map_or_else(Vec::new, RefusedVersions::choices),
         theirs: refused.and_then(|known| known.theirs),
     }
 }
@@ -385,87 +387,4 @@ pub(crate) async fn resolve(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(key: &str) -> ObjectId {
-        ObjectId {
-            origin: tidegate_plan::OriginId(1),
-            key: ObjectKey::new(key).expect("a key"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_bucket_that_hangs_takes_no_longer_than_one_question() {
-        let versions = KnownVersions::default();
-        let ids = || (0..MAX_ASKED).map(|n| object(&format!("k{n}"))).collect();
-        let begun = Instant::now();
-        let gone = Refused {
-            theirs: Some(TheirVersion::of(None)),
-            possible: None,
-        };
-        let theirs = async |id: ObjectId| match id.key.as_str() {
-            "k3" => Ok(TheirVersion::of(None)),
-            _ => std::future::pending().await,
-        };
-        let hangs = std::future::pending;
-        versions.ask(ids(), |id| (theirs(id), hangs())).await;
-        assert_eq!(begun.elapsed(), ASK_TIMEOUT);
-        assert_eq!(versions.of(&object("k3")), gone, "the other answer is late");
-        assert_eq!(versions.of(&object("k4")), Refused::default());
-        let again = |_| -> (std::future::Ready<_>, std::future::Ready<_>) {
-            panic!("it was asked a moment ago")
-        };
-        versions.ask(ids(), again).await;
-        tokio::time::advance(REUSE).await;
-        let told = async || Ok(TheirVersion::of(None));
-        let fails = async || Err(ResolveError::WrittenMeanwhile);
-        versions.ask(ids(), |_| (told(), fails())).await;
-        assert_eq!(versions.of(&object("k4")), gone, "asked again");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_asked_of_a_draft_that_is_tried_again_meanwhile_is_not_kept() {
-        let versions = KnownVersions::default();
-        let ids = || vec![object("k")];
-        let told = async || Ok(TheirVersion::of(None));
-        let is_tried = async || Err(ResolveError::NotRefused);
-        versions.ask(ids(), |_| (told(), is_tried())).await;
-        assert_eq!(versions.of(&object("k")), Refused::default());
-        let none = PossibleChoices {
-            keep_ours: false,
-            save_aside: false,
-        };
-        versions.ask(ids(), |_| (told(), async { Ok(none) })).await;
-        assert_eq!(versions.of(&object("k")).choices(), [Choice::Theirs]);
-    }
-
-    #[test]
-    fn a_choice_that_must_fail_is_not_offered() {
-        use Choice::{Aside, Ours, Theirs};
-        let choices = |possible: Option<(bool, bool)>| {
-            let possible = possible.map(|(keep_ours, save_aside)| PossibleChoices {
-                keep_ours,
-                save_aside,
-            });
-            let theirs = None;
-            Refused { theirs, possible }.choices()
-        };
-        assert_eq!(choices(None), [Ours, Theirs, Aside]);
-        assert_eq!(choices(Some((true, true))), [Ours, Theirs, Aside]);
-        assert_eq!(choices(Some((true, false))), [Ours, Theirs]);
-        assert_eq!(choices(Some((false, false))), [Theirs]);
-    }
-
-    #[test]
-    fn a_name_beside_another_keeps_folder_and_extension() {
-        for (key, aside) in [
-            ("a/b/report.odt", "a/b/report (saved 17).odt"),
-            ("report", "report (saved 17)"),
-            (".hidden", ".hidden (saved 17)"),
-            ("a/x.tar.gz", "a/x.tar (saved 17).gz"),
-        ] {
-            assert_eq!(aside_name(key, 17), aside);
-        }
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::answer::{ArrivedPage, Continuation, KnownNames, ListingCursor, NamesHad, split};
-use super::pages::{Scope, WantedPage};
+use super::pages::{PageScope, WantedPage};
 use super::{Engine, NamePage, NameRequestCause, PagePosition};
 use crate::{Error, ReadContext};
 use tidegate_origin::After;
@@ -192,7 +192,7 @@ impl Engine {
         }
         let wanted = WantedPage {
             prefix: prefix.to_owned(),
-            scope: Scope::Tree,
+            scope: PageScope::Tree,
             cause: NameRequestCause::Tree,
         };
         let landed = self.ask_page(source, wanted).await;
@@ -218,7 +218,7 @@ impl Engine {
     ) -> Result<Arc<ArrivedPage>, Error> {
         let wanted = WantedPage {
             prefix: prefix.to_owned(),
-            scope: Scope::Folder(from),
+            scope: PageScope::Folder(from),
             cause,
         };
         self.ask_page(source, wanted).await

@@ -41,12 +41,12 @@ impl Listings {
 /// A page that is wanted of a folder.
 pub(super) struct WantedPage {
     pub(super) prefix: String,
-    pub(super) scope: Scope,
+    pub(super) scope: PageScope,
     pub(super) cause: NameRequestCause,
 }
 
 /// The keys of a page.
-pub(super) enum Scope {
+pub(super) enum PageScope {
     /// The names in the folder from this position on.
     Folder(Option<ListingCursor>),
     /// All keys of its parent from the folder on (`tree`).
@@ -71,7 +71,7 @@ impl Engine {
             return shared.clone();
         }
         let mut asked = self.name_request(source);
-        if !matches!(wanted.scope, Scope::Folder(Some(_))) {
+        if !matches!(wanted.scope, PageScope::Folder(Some(_))) {
             asked.epoch = core.names.begin_listing(origin, folder);
         }
         core.metrics.asked_for_names(wanted.cause);
@@ -104,15 +104,17 @@ impl WantedPage {
     /// Returns the request for the page.
     fn list(&self) -> List {
         let (prefix, after) = match &self.scope {
-            Scope::Folder(from) => (&*self.prefix, from.as_ref().map(|from| from.after.clone())),
-            Scope::Tree => {
+            PageScope::Folder(from) => {
+                (&*self.prefix, from.as_ref().map(|from| from.after.clone()))
+            }
+            PageScope::Tree => {
                 let after = After::Key(tree::before(&self.prefix));
                 (parent_prefix(&self.prefix), Some(after))
             }
         };
         List {
             prefix: prefix.to_owned(),
-            delimiter: matches!(self.scope, Scope::Folder(_)),
+            delimiter: matches!(self.scope, PageScope::Folder(_)),
             after,
             limit: MAX_PAGE_KEYS,
         }
@@ -124,8 +126,8 @@ impl WantedPage {
             doubt(core, listed, asked);
         }
         match self.scope {
-            Scope::Folder(from) => record_page(core, asked, &self.prefix, from, page),
-            Scope::Tree => {
+            PageScope::Folder(from) => record_page(core, asked, &self.prefix, from, page),
+            PageScope::Tree => {
                 record_tree(core, asked, &self.prefix, page);
                 ArrivedPage::default()
             }

@@ -95,7 +95,7 @@ pub(crate) enum Content {
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct FleetMessage {
     /// The sender: a random number for each process.
     pub(crate) from: u64,
     /// The number of the sender's last change, this one included.
@@ -175,7 +175,7 @@ impl Content {
     }
 }
 
-impl Message {
+impl FleetMessage {
     pub(crate) fn write(&self) -> Vec<u8> {
         let wire = Wire {
             v: VERSION,

@@ -32,7 +32,7 @@ struct ReasonLabel {
 
 /// The metrics of a fleet.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct FleetMetrics {
     pub(super) connected: Gauge,
     pub(super) peers: Gauge,
     pub(super) dropped: Counter,
@@ -42,7 +42,7 @@ pub struct Metrics {
     doubts: Family<ReasonLabel, Counter>,
 }
 
-impl Default for Metrics {
+impl Default for FleetMetrics {
     fn default() -> Self {
         Self {
             connected: Gauge::default(),
@@ -56,7 +56,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl FleetMetrics {
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
         // They begin at 0, so that the first one counts as a rise.

@@ -8,7 +8,7 @@ use super::message::FleetChange;
 const MAX_PINS: usize = 1024;
 
 /// A bucket and a prefix.
-type Place = (String, String);
+type PinnedKey = (String, String);
 
 #[derive(Debug, Clone, Copy)]
 struct Last {
@@ -21,7 +21,7 @@ struct Last {
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct PinLog(HashMap<Place, Last>);
+pub(super) struct PinLog(HashMap<PinnedKey, Last>);
 
 impl PinLog {
     /// Notes a change of a pin that was made at `at`; returns whether it is later than the last one. If there is no room,

@@ -52,7 +52,7 @@ impl Member {
             name.map(str::to_owned),
             seen.clone(),
             clock,
-            Metrics::default(),
+            FleetMetrics::default(),
         );
         let (fleet, outgoing) = made.expect("chance");
         fleet.set_buckets(vec!["media".to_owned()]);

@@ -41,7 +41,7 @@ const SYNC_DELAY: Duration = Duration::from_secs(1);
 
 /// A change, or the note that there is none any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct AttributeRecord {
     origin: u64,
     key: String,
     etag: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Record {
     headers: Option<Vec<(String, String)>>,
 }
 
-impl Record {
+impl AttributeRecord {
     pub(super) fn of(id: &ObjectId, change: &Change) -> Self {
         let mut headers = Vec::new();
         change.attributes.store(&mut headers);
@@ -90,7 +90,7 @@ impl Record {
 }
 
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct AttributeLog {
     directory: PathBuf,
     file: Arc<File>,
     length: u64,
@@ -98,14 +98,14 @@ pub(super) struct Log {
     is_syncing: Arc<AtomicBool>,
 }
 
-impl Log {
+impl AttributeLog {
     /// Opens the file in a directory, creates it if it is missing, and returns the changes in it.
-    pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<Record>)> {
+    pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<AttributeRecord>)> {
         let mut file = table_log::open(directory, FILE_NAME)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let (mut at, mut changes) = (0, HashMap::new());
-        while let Some((record, length)) = read::<Record>(&bytes[at..], MAX_RECORD_BYTES) {
+        while let Some((record, length)) = read::<AttributeRecord>(&bytes[at..], MAX_RECORD_BYTES) {
             at += length;
             let key = (record.origin, record.key.clone());
             match record.headers.is_some() {
@@ -123,7 +123,7 @@ impl Log {
         Ok((log, changes.into_values().collect()))
     }
 
-    fn renew(&mut self, all: &[Record]) -> io::Result<()> {
+    fn renew(&mut self, all: &[AttributeRecord]) -> io::Result<()> {
         let bytes = frames(all);
         let file = table_log::replace(&self.directory, FILE_NAME, &bytes)?;
         (self.file, self.length) = (Arc::new(file), bytes.len() as u64);
@@ -150,10 +150,14 @@ impl Log {
     }
 }
 
-impl TableFile for Log {
-    type Row = Record;
+impl TableFile for AttributeLog {
+    type Row = AttributeRecord;
 
-    fn append(&mut self, records: &[Record], all: &dyn Fn() -> Vec<Record>) -> io::Result<()> {
+    fn append(
+        &mut self,
+        records: &[AttributeRecord],
+        all: &dyn Fn() -> Vec<AttributeRecord>,
+    ) -> io::Result<()> {
         let is_end = records.iter().any(|record| record.headers.is_none());
         if is_end && self.length > 0 && all().is_empty() {
             self.file.set_len(0)?;
@@ -206,8 +210,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn record(key: &str, mode: Option<u32>) -> Record {
-        Record {
+    fn record(key: &str, mode: Option<u32>) -> AttributeRecord {
+        AttributeRecord {
             origin: 7,
             key: key.to_owned(),
             etag: mode.map(|_| "\"1\"".to_owned()),
@@ -215,8 +219,8 @@ mod tests {
         }
     }
 
-    fn left(directory: &Path) -> Vec<Record> {
-        let (_, mut found) = Log::open(directory).expect("opened");
+    fn left(directory: &Path) -> Vec<AttributeRecord> {
+        let (_, mut found) = AttributeLog::open(directory).expect("opened");
         found.sort_by(|a, b| a.key.cmp(&b.key));
         found
     }
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn the_last_record_of_a_key_counts_and_a_torn_end_is_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut log, found) = Log::open(folder.path()).expect("opened");
+        let (mut log, found) = AttributeLog::open(folder.path()).expect("opened");
         assert!(found.is_empty());
         let all = [
             record("a", Some(0o600)),
@@ -250,7 +254,7 @@ mod tests {
     #[test]
     fn it_is_written_anew_before_it_grows_without_end() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut log, _) = Log::open(folder.path()).expect("opened");
+        let (mut log, _) = AttributeLog::open(folder.path()).expect("opened");
         log.length = MAX_FILE_BYTES;
         let all = [record("a", Some(1)), record("b", Some(2))];
         log.append(&all[1..], &|| all.to_vec()).expect("written");

@@ -65,7 +65,7 @@ impl Member {
             log: Arc::default(),
         });
         let clock = Arc::new(|| Timestamp(1));
-        let made = Fleet::new(None, sink.clone(), clock, Metrics::default());
+        let made = Fleet::new(None, sink.clone(), clock, FleetMetrics::default());
         let (fleet, outgoing) = made.expect("chance");
         let profile = Profile {
             ttl: Duration::from_secs(3600),

@@ -110,7 +110,7 @@ fn place_fields(path: &str, host: &str, back: &str) -> Markup {
 }
 
 /// A question before an order is carried out.
-pub(super) struct Question<'a> {
+pub(super) struct FolderQuestion<'a> {
     pub(super) console: &'a Console,
     pub(super) admitted: &'a Admitted,
     pub(super) place: &'a Place,
@@ -118,7 +118,7 @@ pub(super) struct Question<'a> {
     pub(super) back: &'a str,
 }
 
-impl Question<'_> {
+impl FolderQuestion<'_> {
     /// Asks whether a folder is to be purged: its bytes come from the bucket again.
     pub(super) fn purge(&self) -> Response {
         let has_routes = self.console.gateway.overview().routes.len() > 1;

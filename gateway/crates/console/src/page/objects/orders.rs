@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::address;
-use super::forms::Question;
+use super::forms::FolderQuestion;
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::links::{self, LinkOrder};
@@ -75,7 +75,7 @@ pub(crate) async fn act(
         path: form.path,
         host,
     };
-    let question = Question {
+    let question = FolderQuestion {
         console: &console,
         admitted: &admitted,
         place: &place,

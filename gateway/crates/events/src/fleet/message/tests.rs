@@ -43,13 +43,13 @@ fn messages_are_read_as_they_were_written() {
         Content::Missed,
     ];
     for content in changes.map(Content::Change).into_iter().chain(others) {
-        let message = Message {
+        let message = FleetMessage {
             from: u64::MAX,
             sequence: 7,
             at: 9,
             content,
         };
-        assert_eq!(Message::read(&message.write()), Ok(message));
+        assert_eq!(FleetMessage::read(&message.write()), Ok(message));
     }
 }
 
@@ -57,7 +57,7 @@ fn messages_are_read_as_they_were_written() {
 fn a_heartbeat_is_read_with_a_name_and_without_one() {
     let read = |body: &str| {
         let text = format!(r#"{{"v":1,"from":1,"seq":1,"at":1,"body":{body}}}"#);
-        Message::read(text.as_bytes()).map(|message| message.content)
+        FleetMessage::read(text.as_bytes()).map(|message| message.content)
     };
     let without = Ok(Content::Heartbeat(Presence::default()));
     assert_eq!(read(r#"{"kind":"heartbeat"}"#), without);
@@ -74,7 +74,7 @@ fn a_heartbeat_fits_however_many_buckets_there_are() {
         let buckets = (0..number).map(|n| format!("{n:063}")).collect();
         let presence = Presence::new(None, buckets);
         assert_eq!(presence.buckets.is_some(), says, "{number}");
-        let message = Message {
+        let message = FleetMessage {
             from: 1,
             sequence: 1,
             at: 1,
@@ -87,7 +87,7 @@ fn a_heartbeat_fits_however_many_buckets_there_are() {
 #[test]
 fn the_longest_key_fits() {
     let key = "\u{1}".repeat(1024);
-    let message = Message {
+    let message = FleetMessage {
         from: 1,
         sequence: u64::MAX,
         at: u64::MAX,
@@ -120,6 +120,6 @@ fn hostile_messages_are_refused() {
             r#"{{"kind":"unpin","bucket":"b","prefix":"{long}"}}"#
         )),
     ] {
-        assert!(Message::read(text.as_bytes()).is_err(), "{text}");
+        assert!(FleetMessage::read(text.as_bytes()).is_err(), "{text}");
     }
 }
