@@ -121,9 +121,15 @@ pub(crate) struct WriteHandle {
 }
 
 impl WriteHandle {
-    /// Notes that a process writes through it.
-    pub(super) fn writes(&self, thread: u32) {
+    /// Notes that a process writes to the node's file through it.
+    pub(super) fn writes(&self, node: &Node, thread: u32) {
         self.users.add(thread);
+        self.changes(node);
+    }
+
+    /// Notes that the node's file is changed through it.
+    pub(super) fn changes(&self, node: &Node) {
+        node.file_draft().count_change(&self.writer);
         self.idle.store(false, Ordering::Relaxed);
     }
 
