@@ -28,36 +28,36 @@ impl HandleUsers {
             return;
         }
         known.threads.push(thread);
-        let process = process_of(thread);
-        if !known.processes.contains(&process) {
+        if let Some(process) = process_of(thread)
+            && !known.processes.contains(&process)
+        {
             known.processes.push(process);
         }
     }
 
-    /// Returns whether a thread is of one of these processes. An unknown thread (0) counts as one.
+    /// Returns whether a thread is of one of these processes, or of one that cannot be seen: a close that did not count
+    /// would return before the bytes are safe.
     pub(crate) fn have(&self, thread: u32) -> bool {
         let known = self.0.lock().recover();
-        thread == 0
-            || known.threads.contains(&thread)
-            || known.processes.contains(&process_of(thread))
+        known.threads.contains(&thread)
+            || process_of(thread).is_none_or(|process| known.processes.contains(&process))
     }
 }
 
-/// Returns the process of a thread (proc_pid_status(5)); if the thread is gone, its own number.
-fn process_of(thread: u32) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
-    let status = status.unwrap_or_default();
+/// Returns the process of a thread (proc_pid_status(5)). `None`: it is in another PID namespace (the thread is 0), or
+/// another user's and hidden (`hidepid` of proc(5)).
+fn process_of(thread: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|number| number.trim().parse().ok())
-        .unwrap_or(thread)
+    let number = lines.find_map(|line| line.strip_prefix("Tgid:"))?;
+    number.trim().parse().ok()
 }
 
-/// Returns whether the process of a thread may have a descriptor that writes to the file of this number; one that it is
-/// closing does not count (proc_pid_fdinfo(5)). A process whose descriptors cannot be seen may have one.
-pub(crate) fn may_write(thread: u32, ino: u64) -> bool {
+/// Returns whether the process of a thread is seen to have a descriptor that writes to the file of this number; one that
+/// it is closing does not count (proc_pid_fdinfo(5)). Another user's descriptors are seen with `CAP_SYS_PTRACE` alone.
+pub(crate) fn writes_elsewhere(thread: u32, ino: u64) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{thread}/fdinfo")) else {
-        return true;
+        return false;
     };
     entries.flatten().any(|entry| {
         let Ok(info) = std::fs::read_to_string(entry.path()) else {
@@ -88,10 +88,10 @@ mod tests {
         let file = file.expect("a file");
         let reader = File::open(file.path()).expect("opened");
         let ino = reader.metadata().expect("there").ino();
-        assert!(may_write(process, ino));
+        assert!(writes_elsewhere(process, ino));
         drop(file);
-        assert!(!may_write(process, ino), "another one reads");
-        assert!(may_write(0, ino), "no process has this number");
+        assert!(!writes_elsewhere(process, ino), "another one reads");
+        assert!(!writes_elsewhere(0, ino), "no process has this number");
     }
 
     #[test]
@@ -100,9 +100,19 @@ mod tests {
         let own = std::fs::read_link("/proc/thread-self").expect("a link");
         let thread = own.file_name().and_then(|name| name.to_str());
         let thread = thread.and_then(|name| name.parse().ok()).expect("a number");
-        assert_eq!(process_of(thread), process);
-        assert!(!users.have(process) && users.have(0));
+        assert_eq!(process_of(thread), Some(process));
+        assert!(!users.have(process));
         users.add(thread);
         assert!(users.have(process) && users.have(thread) && !users.have(1));
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_seen_counts() {
+        let users = HandleUsers::default();
+        for opener in [0, 1, u32::MAX] {
+            assert!(users.have(0) && users.have(u32::MAX - 1));
+            users.add(opener);
+        }
+        assert!(!users.have(std::process::id()), "this one is seen");
     }
 }

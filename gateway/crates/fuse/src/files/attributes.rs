@@ -243,7 +243,7 @@ impl Files {
             if set.caller != 0 {
                 self.clear_bits(node, writer).await?;
             }
-            self.progressing(writer, writer.truncate(size)).await?;
+            self.set_length(node, writer, size).await?;
         }
         if !set.changes_attributes() || !self.keeps_attributes() {
             return Ok(());

@@ -44,7 +44,7 @@ impl Files {
         if range.is_empty() {
             return Ok(0);
         }
-        write_handle.writes(thread);
+        write_handle.writes(&target.share.node, thread);
         if range.start == to.offset
             && let Some(published) = published(&source).await
         {

@@ -279,9 +279,9 @@ impl Files {
         Ok(share)
     }
 
-    /// Ends a draft that no handle writes any more. If all was committed, pages are of the committed version. Else it
-    /// is published in the background, if the leaving handle `wrote`. The turn is held. `leaving`: handles that may
-    /// write, and are being closed.
+    /// Ends a draft that no handle writes any more. If all was committed, pages are of the committed version: those that
+    /// lack what other mounts wrote are dropped. Else it is published in the background, if the leaving handle `wrote`. The
+    /// turn is held. `leaving`: handles that may write, and are being closed.
     pub(crate) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
         let Some(writer) = node.draft() else { return };
         if node.file_draft().writers() > leaving {
@@ -302,6 +302,13 @@ impl Files {
             facts.modified = facts.modified.or(Some(drafted.modified));
             (base.id(), facts)
         }));
+        let hidden = node.file_draft().hidden_changes(&writer);
+        if let Some(others) = hidden {
+            match self.drop_pages(node.ino).await {
+                true => node.file_draft().show_changes(others),
+                false => node.pages().distrust(),
+            }
+        }
     }
 
     /// Closes a handle that writes. `complete`: no other handle has to close its bytes.

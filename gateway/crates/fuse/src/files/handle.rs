@@ -7,7 +7,7 @@ use fuser::FopenFlags;
 use rustix::fs::OFlags;
 
 use super::draft::HandleShare;
-use crate::handle_users::{HandleUsers, may_write};
+use crate::handle_users::{HandleUsers, writes_elsewhere};
 use crate::nodes::Node;
 use tidegate_engine::{Object, StreamGuard, StreamKind};
 use tidegate_write::Writer;
@@ -121,18 +121,24 @@ pub(crate) struct WriteHandle {
 }
 
 impl WriteHandle {
-    /// Notes that a process writes through it.
-    pub(super) fn writes(&self, thread: u32) {
+    /// Notes that a process writes to the node's file through it.
+    pub(super) fn writes(&self, node: &Node, thread: u32) {
         self.users.add(thread);
+        self.changes(node);
+    }
+
+    /// Notes that the node's file is changed through it.
+    pub(super) fn changes(&self, node: &Node) {
+        node.file_draft().count_change(&self.writer);
         self.idle.store(false, Ordering::Relaxed);
     }
 
     /// Returns whether a thread that closes a descriptor of it calls the file `ino` complete. A shell closes one before any
     /// write, and has another. So an empty file is complete only if it was to be emptied, and nothing else of the process
-    /// writes to it.
+    /// is seen to write to it.
     pub(super) fn is_complete(&self, thread: u32, ino: u64) -> bool {
         let is_empty = self.writer.snapshot().blank;
-        self.users.have(thread) && (!is_empty || self.empties && !may_write(thread, ino))
+        self.users.have(thread) && (!is_empty || self.empties && !writes_elsewhere(thread, ino))
     }
 
     /// Returns whether it has bytes of its own to publish.

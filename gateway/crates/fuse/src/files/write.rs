@@ -123,6 +123,9 @@ impl Files {
             idle: AtomicBool::new(idle),
             empties,
         };
+        if empties {
+            write_handle.changes(&writing.share.node);
+        }
         let (handle, reply) =
             Handle::following(writing.share, None, Some(write_handle), (false, thread));
         (self.open.open(handle), reply)
@@ -143,7 +146,7 @@ impl Files {
         };
         let write_handle = handle.write_handle.as_ref();
         write_handle.is_some_and(|write_handle| {
-            write_handle.writes(thread);
+            write_handle.writes(&handle.share.node, thread);
             write_handle.writer.write_now(offset, data)
         })
     }
@@ -158,7 +161,7 @@ impl Files {
     ) -> Result<u32, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
-        write_handle.writes(thread);
+        write_handle.writes(&handle.share.node, thread);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
             match append {
@@ -188,11 +191,16 @@ impl Files {
             return Ok(());
         }
         let ino = handle.share.node.ino;
-        match write_handle.writer.is_dirty() && write_handle.is_complete(thread, ino) {
-            true => self.commit(&write_handle.writer).await,
-            // What is not complete is committed when the handle goes.
-            false => Ok(()),
+        if !write_handle.is_complete(thread, ino) {
+            // It is committed when the handle goes.
+            return Ok(());
         }
+        if write_handle.writer.is_dirty() {
+            return self.commit(&write_handle.writer).await;
+        }
+        // Another mount may have committed these bytes: its kernel can have pages from before them.
+        self.tell_others(write_handle.writer.key());
+        Ok(())
     }
 
     /// Publishes the written bytes, or queues them for it.
@@ -234,6 +242,17 @@ impl Files {
         self.bounded(work).await
     }
 
+    /// Sets the length of a draft.
+    pub(crate) async fn set_length(
+        &self,
+        node: &Node,
+        writer: &Writer,
+        size: u64,
+    ) -> Result<(), Errno> {
+        node.file_draft().count_change(writer);
+        self.progressing(writer, writer.truncate(size)).await
+    }
+
     /// Grows a file, sets room in the spool aside, or makes a range zero (fallocate(2)). A file that grows has no room
     /// set aside: it may become larger than the spool.
     pub(crate) async fn allocate(
@@ -260,7 +279,7 @@ impl Files {
             let set_aside = writer.set_aside(range);
             return set_aside.map_err(|error| errno::written(&error, writer.key().as_str()));
         }
-        write_handle.idle.store(false, Ordering::Relaxed);
+        write_handle.changes(&handle.share.node);
         if zeroes {
             self.progressing(writer, writer.zero(range)).await?;
         }

@@ -18,6 +18,10 @@ use tidegate_write::Writer;
 #[derive(Debug, Default)]
 pub(crate) struct FileDraft {
     writer: Option<Arc<Writer>>,
+    /// The changes of the draft that were made through this node.
+    changes: u64,
+    /// The changes that other mounts had made by the time at which the kernel's pages were last right.
+    shown: u64,
     /// The version that it was committed as last.
     settled: Option<Object>,
     /// Open handles that write.
@@ -99,7 +103,29 @@ impl FileDraft {
     pub(crate) fn hold(&mut self, writer: Arc<Writer>, anew: bool) -> bool {
         self.begun += u64::from(anew);
         let before = self.writer.replace(writer.clone());
-        before.is_some_and(|before| !before.is_of_one(&writer))
+        let another = before.is_some_and(|before| !before.is_of_one(&writer));
+        if anew || another {
+            (self.changes, self.shown) = (0, writer.changes());
+        }
+        another
+    }
+
+    /// Counts a change of the draft that is about to be made through this node.
+    pub(crate) fn count_change(&mut self, writer: &Writer) {
+        // In this order: a look in between finds one too many of others, never one too few.
+        writer.count_change();
+        self.changes += 1;
+    }
+
+    /// Returns the number of changes by other mounts, if the kernel's pages lack any of them.
+    pub(crate) fn hidden_changes(&self, writer: &Writer) -> Option<u64> {
+        let others = writer.changes().wrapping_sub(self.changes);
+        (others != self.shown).then_some(others)
+    }
+
+    /// Notes that the kernel's pages were dropped after this number of changes by other mounts.
+    pub(crate) fn show_changes(&mut self, others: u64) {
+        self.shown = others;
     }
 
     /// Counts an opened handle; `follows`: it reads the draft that is there.

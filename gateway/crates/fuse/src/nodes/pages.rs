@@ -117,14 +117,18 @@ impl Pages {
     /// Ends a draft. If it was committed, pages are of that version.
     pub(crate) fn settle(&mut self, committed: Option<(VersionId, Facts)>) {
         let Some((id, facts)) = committed else {
-            self.owner = PageOwner::Unknown;
-            self.told = None;
-            return;
+            return self.distrust();
         };
         self.owner = PageOwner::Version(id);
         self.told = Some(size_and_time(&facts));
         self.written = true;
         self.pinned = (self.handles > 0).then_some(facts);
+    }
+
+    /// Notes that pages may not be of the version: the next open drops them, or has another node.
+    pub(crate) fn distrust(&mut self) {
+        self.owner = PageOwner::Unknown;
+        self.told = None;
     }
 
     /// Notes that a version was renamed, and so has another identity, with the same bytes.

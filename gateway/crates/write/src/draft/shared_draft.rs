@@ -9,6 +9,7 @@
 //! order (`flush`).
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
@@ -39,6 +40,8 @@ pub(crate) struct SharedDraft {
     pub(crate) uploading: AsyncMutex<()>,
     /// Changes whenever a piece is sent, a part was sent or copied, or failed.
     pub(crate) progress: watch::Sender<()>,
+    /// The changes of its bytes that callers have counted.
+    pub(crate) changes: AtomicU64,
 }
 
 /// A restarted journal, to which nothing is appended while this is held.
@@ -74,6 +77,7 @@ impl SharedDraft {
             chunks: Arc::new(PartChunks::new(&inner.core)),
             uploading: AsyncMutex::default(),
             progress: watch::Sender::new(()),
+            changes: AtomicU64::new(0),
         })
     }
 

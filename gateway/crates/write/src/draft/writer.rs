@@ -1,6 +1,7 @@
 //! A handle on an object that is being written.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
@@ -55,6 +56,18 @@ impl Writer {
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.writing.state().phase.is_dirty()
+    }
+
+    /// Counts a change of its bytes that the caller is about to make, for [`Writer::changes`].
+    pub fn count_change(&self) {
+        self.writing.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of changes that were counted through all handles on the draft. A caller that counts its own as
+    /// well knows whether another one has changed it.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.writing.changes.load(Ordering::Relaxed)
     }
 
     /// Writes bytes at an offset. A gap between the end and the offset becomes zeros. Waits while

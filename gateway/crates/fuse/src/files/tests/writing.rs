@@ -3,6 +3,7 @@
 use super::*;
 use tidegate_plan::attributes::{MTIME_HEADER, UnixTime};
 
+mod closes;
 mod meetings;
 mod nameless;
 mod times;
@@ -11,6 +12,9 @@ const WRITE: OpenFlags = OpenFlags(1);
 
 /// An unknown thread: its process cannot be found.
 const US: u32 = 0;
+
+/// A thread of a process that /proc hides.
+const UNSEEN: u32 = u32::MAX;
 
 impl World {
     async fn create(&self, name: &str) -> (u64, u64) {
@@ -209,24 +213,26 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
     assert_eq!(world.stored("p/empty").expect("there"), "");
 }
 
-/// This process has no other descriptor of the file.
+/// This process has no other descriptor of the file; those of another one are not seen.
 #[tokio::test]
 async fn a_file_that_was_there_is_emptied_by_the_close() {
-    let world = World::writable();
-    world.bucket.put("p/file", "before");
-    let ino = world.walk("file").await.ino.0;
-    let us = std::process::id();
     let truncate = i32::try_from(rustix::fs::OFlags::TRUNC.bits()).expect("small");
-    let opened = world.files.open(ino, OpenFlags(1 | truncate), (us, 0));
-    let (handle, _) = opened.await.expect("it opens");
-    let refused = Fault::Refuse(OriginError::Forbidden);
-    world.bucket.fail_next([refused]);
-    assert_eq!(world.files.flush(handle, us).await, Err(Errno::EACCES));
-    assert_eq!(world.files.flush(handle, US).await, Ok(()), "not seen");
-    assert_eq!(world.stored("p/file").expect("there"), "before");
-    assert_eq!(world.files.flush(handle, us).await, Ok(()));
-    assert_eq!(world.stored("p/file").expect("there"), "");
-    world.files.close(handle).await;
+    for thread in [std::process::id(), US, UNSEEN] {
+        let world = World::writable();
+        world.bucket.put("p/file", "before");
+        let ino = world.walk("file").await.ino.0;
+        let flags = OpenFlags(1 | truncate);
+        let opened = world.files.open(ino, flags, (thread, 0)).await;
+        let (handle, _) = opened.expect("it opens");
+        let refused = Fault::Refuse(OriginError::Forbidden);
+        world.bucket.fail_next([refused]);
+        let flush = || world.files.flush(handle, thread);
+        assert_eq!(flush().await, Err(Errno::EACCES));
+        assert_eq!(world.stored("p/file").expect("there"), "before");
+        assert_eq!(flush().await, Ok(()));
+        assert_eq!(world.stored("p/file").expect("there"), "");
+        world.files.close(handle).await;
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,159 @@
+//! Closes: those that commit, and what they tell other mounts.
+
+use super::*;
+
+/// A program of threads, of another user, with `hidepid`: one opens, another writes, a third closes.
+#[tokio::test]
+async fn a_close_by_a_process_that_cannot_be_seen_commits() {
+    let world = World::writable();
+    let maker = Creator {
+        thread: UNSEEN,
+        ..MAKER
+    };
+    let created = world.files.create(ROOT_INO, "file".into(), 0, maker).await;
+    let (_, handle, _) = created.expect("created");
+    let written = world
+        .files
+        .write((handle, UNSEEN - 1), 0, "whole".into(), false);
+    assert_eq!(written.await, Ok(5));
+    assert_eq!(world.files.flush(handle, UNSEEN - 2).await, Ok(()));
+    assert_eq!(world.stored("p/file").expect("there"), "whole");
+    world.files.close(handle).await;
+}
+
+const CHANGE: OpenFlags = OpenFlags(2);
+
+impl World {
+    /// Returns another writable mount of the bucket.
+    fn second(&self) -> (Arc<Files>, Arc<Ear>) {
+        let files = Files::new(
+            self.files.settings.clone(),
+            self.engine.clone(),
+            self.source.clone(),
+            Access::Write(self.files.writable.clone().expect("writable")),
+            Metrics::default(),
+        );
+        let (files, ear) = (Arc::new(files), Arc::new(Ear::default()));
+        files.attach(ear.clone());
+        let subscriber: Arc<dyn InvalidationSubscriber> = files.clone();
+        self.engine.subscribe(Arc::downgrade(&subscriber));
+        (files, ear)
+    }
+}
+
+impl Ear {
+    /// Waits until something is heard.
+    async fn hears(&self) -> Vec<String> {
+        let hears = async {
+            loop {
+                match self.heard() {
+                    heard if heard.is_empty() => tokio::task::yield_now().await,
+                    heard => return heard,
+                }
+            }
+        };
+        let heard = tokio::time::timeout(Duration::from_secs(20), hears).await;
+        heard.expect("it is told")
+    }
+}
+
+/// Opens a file of a mount to change it.
+async fn open_to_change(files: &Files) -> (u64, u64) {
+    let (attr, _) = files.look_up(ROOT_INO, "file".into()).await.expect("there");
+    let opened = files.open(attr.ino.0, CHANGE, BY).await;
+    let (handle, flags) = opened.expect("it opens");
+    assert!(!flags.contains(FopenFlags::FOPEN_DIRECT_IO));
+    (attr.ino.0, handle)
+}
+
+/// The close commits the bytes of both, and the first one's kernel has pages from before the other's.
+#[tokio::test]
+async fn pages_from_before_the_write_of_another_mount_do_not_outlive_the_close() {
+    for way in ["write", "cut", "cut by name", "empty", "zeros", "none"] {
+        let world = World::writable();
+        let (second, _) = world.second();
+        world.bucket.put("p/file", "before");
+        let (ino, handle) = open_to_change(&world.files).await;
+        let (reader, _) = world.open(ino).await;
+        assert_eq!(world.text(reader).await, "before");
+        let (other, theirs) = open_to_change(&second).await;
+        let cut = SetAttr {
+            size: Some(3),
+            handle: (way == "cut").then_some(theirs),
+            ..SetAttr::default()
+        };
+        match way {
+            "write" => drop(second.write((theirs, US), 0, "AFTER!".into(), false).await),
+            "cut" | "cut by name" => drop(second.setattr(other, cut).await.expect("cut")),
+            "empty" => drop(
+                second
+                    .open(other, OpenFlags(0o1002), BY)
+                    .await
+                    .expect("cut"),
+            ),
+            "zeros" => second.allocate(theirs, 0, 6, 0x10).await.expect("zeros"),
+            _ => {}
+        }
+        world.write(handle, 6, ".").await;
+        world.ear.heard();
+        world.done(handle).await;
+        let dropped = match way {
+            "none" => vec![],
+            _ => vec![format!("pages {ino}")],
+        };
+        assert_eq!(world.ear.heard(), dropped, "{way}");
+        // They are right by now, for those that were open and for the next.
+        assert!(world.files.getattr(ino).await.is_ok());
+        let (next, flags) = world.open(ino).await;
+        assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE, "{way}");
+        assert!(world.ear.heard().is_empty(), "{way}");
+        assert_eq!(world.text(next).await, world.text(reader).await);
+    }
+}
+
+/// As long as the kernel is busy, no open keeps its pages.
+#[tokio::test(start_paused = true)]
+async fn pages_that_could_not_be_dropped_are_not_kept() {
+    let world = World::writable();
+    let (second, _) = world.second();
+    world.bucket.put("p/file", "before");
+    let (ino, handle) = open_to_change(&world.files).await;
+    let (_, theirs) = open_to_change(&second).await;
+    world.write(handle, 6, ".").await;
+    let written = second.write((theirs, US), 0, "AFTER!".into(), false);
+    assert_eq!(written.await, Ok(6));
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    let (free, busy) = mpsc::channel();
+    *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
+    let files = world.files.clone();
+    let closed = tokio::spawn(async move { files.close(handle).await });
+    while world.ear.busy.lock().expect("unpoisoned").is_some() {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(Duration::from_secs(16)).await;
+    closed.await.expect("no panic");
+    drop(free);
+    assert_eq!(world.ear.hears().await, [format!("pages {ino}")]);
+    world.open(ino).await;
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+}
+
+#[tokio::test]
+async fn a_close_tells_others_of_bytes_that_they_have_committed() {
+    let world = World::writable();
+    let (second, ear) = world.second();
+    world.bucket.put("p/file", "before");
+    let (ino, handle) = open_to_change(&world.files).await;
+    let (_, theirs) = open_to_change(&second).await;
+    world.write(handle, 6, ".").await;
+    let written = second.write((theirs, US), 0, "AFTER!".into(), false);
+    assert_eq!(written.await, Ok(6));
+    world.done(handle).await;
+    assert_eq!(world.stored("p/file").expect("there"), "AFTER!.");
+    ear.hears().await;
+    world.ear.heard();
+    assert_eq!(second.flush(theirs, US).await, Ok(()));
+    let name = format!("name {ROOT_INO} file");
+    assert_eq!(world.ear.hears().await, [format!("pages {ino}"), name]);
+    second.close(theirs).await;
+}
