@@ -133,8 +133,7 @@ pub struct Admin {
     pub hosts: hosts::Hosts,
     /// The token that a change must show.
     pub token: auth::AdminToken,
-    /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes elsewhere before the public
-    /// listener closes.
+    /// Cancelled when the gateway begins to drain: `/readyz` says so from then on. The public listener closes at that moment.
     pub draining: CancellationToken,
 }
 

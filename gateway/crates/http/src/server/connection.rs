@@ -236,8 +236,10 @@ impl<S: Connection> WatchedSocket<S> {
     }
 
     fn record(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
-            self.activity.record_write();
+        match polled {
+            Poll::Ready(Ok(1..)) => self.activity.record_write(),
+            Poll::Pending => self.activity.record_full(),
+            Poll::Ready(_) => {}
         }
         polled
     }

@@ -33,6 +33,8 @@ pub(crate) struct ConnectionActivity {
     /// Whether bytes were written, and whether a head began to arrive, since the connection was polled.
     wrote: AtomicBool,
     head_begun: AtomicBool,
+    /// Whether the kernel had no room for the last write: the client has not taken all of its answer.
+    write_waits: AtomicBool,
     /// Whether a write that waits asks the kernel for room.
     retries: AtomicBool,
     /// Whether the gateway ends the connection, for it ends itself.
@@ -78,6 +80,7 @@ impl ConnectionActivity {
             head_since: AtomicU64::new(1),
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
+            write_waits: AtomicBool::new(false),
             retries: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             requests: AtomicU32::new(0),
@@ -101,6 +104,24 @@ impl ConnectionActivity {
     /// Records bytes written to the socket.
     pub(crate) fn record_write(&self) {
         self.wrote.store(true, Relaxed);
+        if self.write_waits.load(Relaxed) {
+            self.write_waits.store(false, Relaxed);
+            // A head that came behind the answer has its time from now on.
+            if self.head_since.swap(0, Relaxed) > 0 {
+                self.head_begun.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// Records a write for which the kernel had no room.
+    pub(crate) fn record_full(&self) {
+        self.write_waits.store(true, Relaxed);
+    }
+
+    /// Returns whether a request of HTTP/1 has no answer yet, or its client has not taken all of it. The answer is handed over
+    /// as soon as hyper holds its last piece, which may be a megabyte.
+    fn has_answer_to_take(&self) -> bool {
+        self.requests.load(Relaxed) > 0 || self.write_waits.load(Relaxed)
     }
 
     /// Records that the gateway ends the connection, for it ends itself.
@@ -200,7 +221,7 @@ impl ConnectionActivity {
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         let has_requests = match self.multiplexed.load(Relaxed) {
             true => self.has_more_streams(0),
-            false => self.requests.load(Relaxed) > 0 || self.head_since.load(Relaxed) > 0,
+            false => self.has_answer_to_take() || self.head_since.load(Relaxed) > 0,
         };
         let passed = || {
             self.millis(Instant::now())
@@ -244,7 +265,7 @@ impl ConnectionActivity {
         let head = self.head_since.load(Relaxed);
         let (since, limit, why) = if open > 0 && open <= self.waiting_requests.load(Relaxed) {
             return Ok(limits.shortest());
-        } else if open > 0 {
+        } else if self.has_answer_to_take() {
             (
                 self.progress_at.load(Relaxed),
                 limits.stall,
@@ -311,6 +332,30 @@ mod tests {
             Some(Expiry::Header),
             "a drip buys no time"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_was_handed_over_stalls_until_the_client_takes_it() {
+        let activity = ConnectionActivity::new(Arc::default());
+        activity.begin_request(Instant::now(), None);
+        activity.record_write();
+        activity.record_full();
+        activity.settle();
+        activity.set_waiting(false);
+        activity.end_request(false);
+        // The next request comes before that: the answer moves on, and its head has time.
+        assert_eq!(after(&activity, 20).await, None);
+        activity.record_read();
+        activity.record_write();
+        activity.record_full();
+        activity.settle();
+        assert_eq!(after(&activity, 20).await, None);
+        assert!(!activity.is_idle_for(Duration::from_secs(5)));
+        assert_eq!(after(&activity, 10).await, Some(Expiry::Stalled));
+        activity.record_write();
+        activity.settle();
+        assert_eq!(after(&activity, 9).await, None);
+        assert_eq!(after(&activity, 1).await, Some(Expiry::Header));
     }
 
     #[tokio::test(start_paused = true)]
