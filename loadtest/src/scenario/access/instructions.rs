@@ -87,8 +87,8 @@ async fn count(peer: &Peer, way: &Way, pattern: Pattern, batches: u64) -> Result
     let headers: Vec<_> = BROWSER.into_iter().chain(way.header()).collect();
     let mut connection = Connection::open(peer.addr()).await?;
     let mut found = vec![];
+    let mut before = callgrind::instructions(pid)?;
     for _ in 0..batches {
-        let before = callgrind::instructions(pid)?;
         for _ in 0..REQUESTS {
             connection
                 .verify_with(&way.target, &headers, pattern)
@@ -96,6 +96,7 @@ async fn count(peer: &Peer, way: &Way, pattern: Pattern, batches: u64) -> Result
         }
         let after = callgrind::instructions(pid)?;
         found.push((after - before) as f64 / REQUESTS as f64);
+        before = after;
     }
     median(&found).context("no batch")
 }
