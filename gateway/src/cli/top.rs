@@ -1,8 +1,8 @@
 //! `tidegate top`: what a running gateway does now, in a terminal, over its admin listener.
 //!
-//! A thread asks the gateway ([`snapshot`]) and the terminal shows the last answer ([`terminal`], [`screen`]). The panes are tables of
-//! text ([`panes`], [`table`]), which `--once` prints as they are. Folders of the bucket are asked for apart, when the user
-//! goes there ([`walk`]).
+//! A thread asks the gateway ([`snapshot`]) and the terminal shows the last answer ([`terminal`], [`screen`]). The panes are
+//! tables of text ([`panes`], [`table`]), which `--once` prints as they are. Folders of the bucket are asked for apart, when
+//! the user goes there ([`walk`]).
 
 mod figures;
 mod panes;

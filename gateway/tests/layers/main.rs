@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("access", &["plan", "telemetry"]),
     ("acme", &["plan", "telemetry", "outbound", "tls"]),
-    ("auth", &["telemetry", "access", "outbound"]),
+    ("auth", &["plan", "telemetry", "access", "outbound"]),
     ("config", &["plan", "access"]),
     ("events", &["plan", "telemetry", "outbound"]),
     ("outbound", &[]),

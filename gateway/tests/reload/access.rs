@@ -47,7 +47,7 @@ async fn auth_server(admits: Arc<AtomicBool>) -> String {
     format!("http://{address}/auth")
 }
 
-/// What the accesses admit by.
+/// The credentials and addresses that the accesses admit.
 struct Admitted {
     /// The keys of links.
     keys: Vec<usize>,

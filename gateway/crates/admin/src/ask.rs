@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
@@ -30,26 +30,31 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
 /// Reads the body of a request before anything else looks at it: one that does not come within 10 s holds no place.
 pub async fn read_body(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    match bounded_body(Request::from_parts(head.clone(), body), MAX_FORM).await {
+    match read_at_most(&head.headers, body, MAX_FORM).await {
         Ok(body) => next.run(Request::from_parts(head, Body::from(body))).await,
-        Err((status, text)) => (status, text).into_response(),
+        Err(refusal) => refusal.into_response(),
     }
 }
 
 /// Reads a body of at most `max` bytes, within 10 s. One that says that it is longer is not read at all.
 pub(super) async fn bounded_body(request: Request, max: usize) -> Result<Bytes, Refusal> {
+    let (head, body) = request.into_parts();
+    read_at_most(&head.headers, body, max).await
+}
+
+async fn read_at_most(headers: &HeaderMap, body: Body, max: usize) -> Result<Bytes, Refusal> {
     let too_long = || {
         (
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too long".to_owned(),
         )
     };
-    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > max as u64) {
         return Err(too_long());
     }
-    tokio::time::timeout(BODY_DEADLINE, to_bytes(request.into_body(), max))
+    tokio::time::timeout(BODY_DEADLINE, to_bytes(body, max))
         .await
         .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "no body came".to_owned()))?
         .map_err(|_| too_long())

@@ -5,7 +5,7 @@
 //! the server share one sub-request. `Cache-Control: max-age` says for how long an answer is kept.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ use tokio::time::{Instant, timeout};
 use crate::client::{ClientError, client_for};
 use crate::memo::{Digest, Memo};
 use crate::metrics::Metrics;
-use tidegate_outbound::{Client, read_body};
+use tidegate_outbound::read_body;
+use tidegate_plan::Client;
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace::{self, Kind};
 
@@ -34,8 +35,7 @@ const MAX_REQUESTS: usize = 64;
 /// The most sub-requests under way and waiting; beyond that the answer is a failure at once.
 const MAX_WAITING: usize = 1024;
 
-/// The most of them that one client asks for, an IPv6 network counted as one: a stranger who guesses does not keep out all
-/// others.
+/// The most of them for one client, if its address is known: one that guesses does not keep out all others.
 const MAX_OF_CLIENT: usize = 256;
 
 /// The longest time that an answer is kept.
@@ -96,13 +96,13 @@ pub enum Answer {
 type Flight = Shared<BoxFuture<'static, Answer>>;
 
 /// The sub-requests under way, by their questions, each with the client that was the first to ask.
-type Flights = HashMap<Digest, (Flight, Option<IpAddr>)>;
+type Flights = HashMap<Digest, (Flight, Client)>;
 
 /// A server that is asked about requests.
 #[derive(Debug)]
 pub struct AuthServer {
     settings: AuthSettings,
-    client: Client,
+    client: tidegate_outbound::Client,
     places: Semaphore,
     flights: Mutex<Flights>,
     memo: Memo<Answer>,
@@ -164,7 +164,7 @@ impl AuthServer {
             self.counters.kept.inc();
             return answer;
         }
-        let flight = self.flight(digest, lines, question.client.map(network));
+        let flight = self.flight(digest, lines, Client::from(question.client));
         match flight {
             Some(flight) => flight.await,
             None => {
@@ -175,19 +175,15 @@ impl AuthServer {
     }
 
     /// Joins the sub-request for this question, or begins one. `None`: too many wait.
-    fn flight(
-        self: &Arc<Self>,
-        digest: Digest,
-        lines: Lines,
-        client: Option<IpAddr>,
-    ) -> Option<Flight> {
+    fn flight(self: &Arc<Self>, digest: Digest, lines: Lines, client: Client) -> Option<Flight> {
         let mut flights = self.flights.lock().recover();
         if let Some((flight, _)) = flights.get(&digest) {
             self.counters.shared.inc();
             return Some(flight.clone());
         }
         let of_client = flights.values().filter(|(_, other)| *other == client);
-        if flights.len() >= MAX_WAITING || (client.is_some() && of_client.count() >= MAX_OF_CLIENT)
+        if flights.len() >= MAX_WAITING
+            || (client != Client::Local && of_client.count() >= MAX_OF_CLIENT)
         {
             return None;
         }
@@ -272,14 +268,6 @@ impl Drop for Landing {
     fn drop(&mut self) {
         let mut flights = self.server.flights.lock().recover();
         flights.remove(&self.digest);
-    }
-}
-
-/// Returns what a client is counted by: its address, or its IPv6 network (/64).
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
     }
 }
 

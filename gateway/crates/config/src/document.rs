@@ -125,11 +125,10 @@ impl<'t> Document<'t> {
         if self.name.is_empty() {
             return ValueLocation::Nowhere;
         }
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let (line, column) = line_and_column(self.text, span.start);
         ValueLocation::File {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column,
             name: self.name.to_owned(),
         }
     }
@@ -218,4 +217,12 @@ fn consider(around: &Span, span: &Span, path: &KeyPath, best: &mut (usize, KeyPa
     if covers && around.len() <= best.0 {
         *best = (around.len(), path.clone());
     }
+}
+
+/// Returns the line and the column of a byte in a text, both from 1 on.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
 }

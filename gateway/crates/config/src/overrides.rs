@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue, Error};
 
+use super::document::line_and_column;
 use super::problem::{KeyPath, Step};
 use super::tree::Node;
 
@@ -280,8 +281,7 @@ pub(super) fn entry_name(list: &[Node<'_>], index: usize) -> String {
 /// Tells what is wrong with the text and where, without a part of it: it may be a secret.
 fn syntax(text: &str, error: &Error) -> String {
     let start = error.span().unwrap_or_default().start;
-    let before = text.get(..start).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
+    let (line, _) = line_and_column(text, start);
     format!("line {line}: {}", error.message())
 }
 

@@ -2,7 +2,11 @@
 //!
 //! They run as tests, [`RUNS`] inputs each; `just fuzz` gives it time.
 
+#[path = "../../plan/tests/support/spliced.rs"]
+mod spliced;
+
 use bolero::check;
+use spliced::spliced;
 use tidegate_config::{Config, Environment, Overrides, Secret, parse};
 use tidegate_plan::template::Template;
 
@@ -85,17 +89,7 @@ const WORDS: &[&str] = &[
 
 /// Replaces parts of the document, each named by its place, its length and a word.
 fn changed(changes: &[(u16, u8, u8)]) -> String {
-    let mut text: Vec<char> = DOCUMENT.chars().collect();
-    for (at, length, word) in changes.iter().take(8) {
-        let at = usize::from(*at) % (text.len() + 1);
-        let end = (at + usize::from(length % 40)).min(text.len());
-        let word = match WORDS.get(usize::from(*word) % (WORDS.len() * 3 / 2)) {
-            Some(word) => (*word).to_owned(),
-            None => char::from(*word).to_string(),
-        };
-        text.splice(at..end, word.chars());
-    }
-    text.into_iter().collect()
+    spliced(DOCUMENT, WORDS, 40, &changes[..changes.len().min(8)])
 }
 
 /// Checks what the composition of a gateway relies on.

@@ -253,7 +253,7 @@ impl Events {
         let keys: Vec<_> = keys.collect();
         match (names.is_empty(), keys.is_empty()) {
             (true, _) => self.invalid += 1,
-            // Whoever may write objects could end what events prove by such a key.
+            // A client that may write objects could end, by such a key, all that events prove.
             (false, true) => self.ignored += 1,
             (false, false) => {}
         }

@@ -3,12 +3,16 @@
 //!
 //! They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
 
+#[path = "../../plan/tests/support/spliced.rs"]
+mod spliced;
+
 use std::sync::{Arc, Mutex};
 
 use bolero::check;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
+use spliced::spliced;
 use tidegate_events::ApplyError;
 use tidegate_events::fleet::{
     Extent, Fleet, FleetChange, FleetMetrics, FleetSink, HookChange, MAX_MESSAGE, Outgoing,
@@ -72,17 +76,7 @@ const WORDS: &[&str] = &[
 
 /// Replaces parts of a text, each named by its place, its length and a word.
 fn changed(text: &str, changes: &[(u16, u8, u8)]) -> String {
-    let mut text: Vec<char> = text.chars().collect();
-    for (at, length, word) in changes.iter().take(6) {
-        let at = usize::from(*at) % (text.len() + 1);
-        let end = (at + usize::from(length % 30)).min(text.len());
-        let word = match WORDS.get(usize::from(*word) % (WORDS.len() * 3 / 2)) {
-            Some(word) => (*word).to_owned(),
-            None => char::from(*word).to_string(),
-        };
-        text.splice(at..end, word.chars());
-    }
-    text.into_iter().collect()
+    spliced(text, WORDS, 30, &changes[..changes.len().min(6)])
 }
 
 /// Reads a message, and checks what a sink relies on.

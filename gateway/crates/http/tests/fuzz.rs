@@ -68,7 +68,7 @@ fn only_a_trusted_proxy_says_what_the_client_is() {
             for line in &lines {
                 headers.append(FORWARDED_FOR, line.clone());
             }
-            // A client that is no proxy names nobody.
+            // A client that is no proxy names no other client.
             let alone = client_address(Some(client), &headers, &trusted);
             assert_eq!(alone.counted, Some(client), "{lines:?}");
             assert_eq!(alone.admitting(&headers).is_some(), lines.is_empty());

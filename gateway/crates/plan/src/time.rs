@@ -14,8 +14,8 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns whether this lies so far behind `now` that the clock was set back since: by more than the minute that clocks are
-    /// corrected by. What was confirmed then would count as new until the clock has passed that time.
+    /// Returns whether this lies so far ahead of `now` that the clock was set back since: by more than the minute that clocks
+    /// are corrected by. What was confirmed then would count as new until the clock has passed that time.
     #[must_use]
     pub fn is_after_a_step(self, now: Self) -> bool {
         self > now.plus(Duration::from_mins(1))

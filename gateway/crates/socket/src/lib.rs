@@ -15,8 +15,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
-use tidegate_plan::Listen;
-use tidegate_plan::Timestamp;
+use tidegate_plan::{Listen, Timestamp};
 use tidegate_tls::{Acceptor, ClientNames, HandshakeError};
 
 mod inherited;

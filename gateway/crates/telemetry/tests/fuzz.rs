@@ -2,7 +2,11 @@
 //!
 //! It holds a property for any input. It runs as a test, [`RUNS`] inputs; `just fuzz` gives it time.
 
+#[path = "../../plan/tests/support/spliced.rs"]
+mod spliced;
+
 use bolero::check;
+use spliced::spliced;
 use tidegate_telemetry::trace::traceparent::Traceparent;
 
 /// The inputs of a target in a plain test run.
@@ -31,17 +35,7 @@ fn a_place_in_a_trace_is_the_one_that_was_named() {
         .with_iterations(RUNS)
         .with_type::<Vec<(u8, u8, u8)>>()
         .for_each(|changes| {
-            let mut text: Vec<char> = GOOD.chars().collect();
-            for (at, length, word) in changes.iter().take(4) {
-                let at = usize::from(*at) % (text.len() + 1);
-                let end = (at + usize::from(length % 40)).min(text.len());
-                let word = match WORDS.get(usize::from(*word) % (WORDS.len() * 3 / 2)) {
-                    Some(word) => (*word).to_owned(),
-                    None => char::from(*word).to_string(),
-                };
-                text.splice(at..end, word.chars());
-            }
-            let text: String = text.into_iter().collect();
+            let text = spliced(GOOD, WORDS, 40, &changes[..changes.len().min(4)]);
             let Some(parsed) = Traceparent::parse(&text) else {
                 assert_ne!(text, GOOD);
                 return;

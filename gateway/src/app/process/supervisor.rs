@@ -1,5 +1,6 @@
 //! Tells a supervisor (`sd_notify(3)`) that the gateway is ready, reloads or stops. It also sends signs of life, if the
-//! supervisor asks for them (`WatchdogSec`), and tells of long work in a line that the supervisor shows. Without a supervisor (`NOTIFY_SOCKET`) it sends nothing.
+//! supervisor asks for them (`WatchdogSec`), and tells of long work in a line that the supervisor shows. Without a
+//! supervisor (`NOTIFY_SOCKET`) it sends nothing.
 
 use std::time::Duration;
 

@@ -73,13 +73,11 @@ impl Pane {
         let time = &snapshot.part("now")["time"];
         match self {
             Self::Now => now::now(part, snapshot.part("doctor")),
-            Self::Objects if !part["error"].is_string() => {
-                objects::objects(part, snapshot.part("routes"))
-            }
-            _ if !part.is_object() => Table::missing(self.title(), "no answer"),
             _ if part["error"].is_string() => Table::missing(self.title(), &text(&part["error"])),
+            // Without a folder it has the routes.
+            Self::Objects => objects::objects(part, snapshot.part("routes")),
+            _ if !part.is_object() => Table::missing(self.title(), "no answer"),
             Self::Streams => streams(&part["streams"]),
-            Self::Objects => Table::missing(self.title(), "no answer"),
             Self::Tiers => tiers(part),
             Self::Origins => origins(&part["origins"]),
             Self::Writes => writes(part),

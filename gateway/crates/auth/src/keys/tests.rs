@@ -33,6 +33,15 @@ fn of_file(path: &Path) -> Result<KeySource, KeyFileError> {
     Ok(source)
 }
 
+/// Returns the source of a new file with so many keys, which goes with the folder.
+fn of_new_file(keys: usize) -> (tempfile::TempDir, PathBuf, KeySource) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    fs::write(&path, set(keys)).expect("written");
+    let source = of_file(&path).expect("a set");
+    (folder, path, source)
+}
+
 fn secret(text: &str) -> Option<KeySet> {
     Some(KeySet::shared(&text.repeat(32)).expect("long"))
 }
@@ -196,10 +205,7 @@ async fn a_file_is_read_again_when_it_has_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_gone_takes_its_keys_with_it_after_a_day() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("jwks.json");
-    fs::write(&path, set(2)).expect("written");
-    let source = of_file(&path).expect("a set");
+    let (_folder, path, source) = of_new_file(2);
     fs::remove_file(&path).expect("removed");
     for _ in 0..3 {
         source.loader.look(&path).await;
@@ -215,10 +221,7 @@ async fn a_file_that_is_gone_takes_its_keys_with_it_after_a_day() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_half_written_keeps_the_keys_that_stayed_for_long() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("jwks.json");
-    fs::write(&path, set(2)).expect("written");
-    let source = of_file(&path).expect("a set");
+    let (_folder, path, source) = of_new_file(2);
     tokio::time::advance(MAX_AGE).await;
     source.loader.look(&path).await;
     fs::write(&path, "{").expect("written");

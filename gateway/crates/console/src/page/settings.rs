@@ -47,8 +47,7 @@ async fn show(
     let settings = console.gateway.settings();
     let csrf = admitted.session().map(OwnSession::csrf);
     let csrf = csrf.as_deref();
-    let is_it = |one: &&Setting, key| one.name == key || one.key == key;
-    let edited = edit.and_then(|key| settings.iter().find(|one| is_it(one, key)));
+    let edited = edit.and_then(|key| find(&settings, key));
     let content = html! {
         p.quiet {
             "A change is kept as an override in the state folder, over the configuration file and under the environment. "
@@ -271,8 +270,7 @@ pub(crate) async fn act(
             let (value, errors) = (form.value.unwrap_or_default(), error.to_string());
             // A secret does not come back into the page, nor does what may be one.
             let settings = console.gateway.settings();
-            let is_it = |one: &&Setting| one.name == key || one.key == key;
-            let is_open = settings.iter().find(is_it).is_some_and(|one| !one.secret);
+            let is_open = find(&settings, &key).is_some_and(|one| !one.secret);
             let refused = Refused {
                 value: if is_open { &value } else { "" },
                 errors: &errors,
@@ -281,6 +279,13 @@ pub(crate) async fn act(
         }
         Err(error) => done(&console, own, PATH, Err(error.to_string())),
     }
+}
+
+/// Returns the setting of this name or key.
+fn find<'s>(settings: &'s [Setting], key: &str) -> Option<&'s Setting> {
+    settings
+        .iter()
+        .find(|one| one.name == key || one.key == key)
 }
 
 /// Saves an override, or undoes it.

@@ -73,7 +73,7 @@ fn show(writes: Writes) -> Markup {
                 "What was written here stays in the spool until you decide."
             }
             @for draft in refused.iter().take(MAX_SHOWN) { (self::refused(draft)) }
-            @if refused.len() > MAX_SHOWN { p.quiet { (refused.len() - MAX_SHOWN) " more are not shown." } }
+            (not_shown(refused.len()))
         }
         h2 { "On their way" }
         @if rest.is_empty() {
@@ -90,8 +90,15 @@ fn show(writes: Writes) -> Markup {
                 }
                 tbody { @for draft in rest.iter().take(MAX_SHOWN) { (row(draft)) } }
             }
-            @if rest.len() > MAX_SHOWN { p.quiet { (rest.len() - MAX_SHOWN) " more are not shown." } }
+            (not_shown(rest.len()))
         }
+    }
+}
+
+/// Says how many drafts are there beyond those that are shown.
+fn not_shown(all: usize) -> Markup {
+    html! {
+        @if all > MAX_SHOWN { p.quiet { (all - MAX_SHOWN) " more are not shown." } }
     }
 }
 

@@ -27,22 +27,15 @@ impl PinLog {
     /// Notes a change of a pin that was made at `at`; returns whether it is later than the last one. If there is no room,
     /// it is not remembered, and counts.
     pub(super) fn note(&mut self, change: &FleetChange, at: u64, is_own: bool) -> bool {
-        let FleetChange::Pinned {
-            bucket,
-            prefix,
-            limit,
-        } = change
-        else {
+        let Some((place, limit)) = pinned(change) else {
             return true;
         };
-        let limit = *limit;
         let last = Last {
             at,
             limit,
             is_own,
             has_failed: false,
         };
-        let place = (bucket.clone(), prefix.clone());
         let has_room = self.0.len() < MAX_PINS;
         match self.0.get_mut(&place) {
             Some(known) if (at, limit) < (known.at, known.limit) => return false,
@@ -60,16 +53,11 @@ impl PinLog {
 
     /// Takes that a change of a pin that was made at `at` was not applied here.
     pub(super) fn failed(&mut self, change: &FleetChange, at: u64) {
-        let FleetChange::Pinned {
-            bucket,
-            prefix,
-            limit,
-        } = change
-        else {
-            return;
-        };
-        let known = self.0.get_mut(&(bucket.clone(), prefix.clone()));
-        if let Some(last) = known.filter(|last| (last.at, last.limit) == (at, *limit)) {
+        let change = pinned(change);
+        let known = change.and_then(|(place, limit)| Some((self.0.get_mut(&place)?, limit)));
+        if let Some((last, limit)) = known
+            && (last.at, last.limit) == (at, limit)
+        {
             last.has_failed = true;
         }
     }
@@ -91,6 +79,18 @@ impl PinLog {
             (last.at, change)
         })
         .collect()
+    }
+}
+
+/// Returns the pin that a change is of, and its limit; `None`: it is of no pin.
+fn pinned(change: &FleetChange) -> Option<(PinnedKey, Option<u64>)> {
+    match change {
+        FleetChange::Pinned {
+            bucket,
+            prefix,
+            limit,
+        } => Some(((bucket.clone(), prefix.clone()), *limit)),
+        _ => None,
     }
 }
 

@@ -52,14 +52,8 @@ impl FakeOrigin {
         headers: &[(&str, &str)],
     ) -> Arc<Version> {
         let bytes = bytes.into();
-        let version = Version {
-            etag: ETag::of_bytes([&bytes[..]]),
-            size: bytes.len() as u64,
-            last_modified: None,
-            version_id: None,
-            headers: headers.iter().map(|(n, v)| header(n, v)).collect(),
-        };
-        self.store(key, version, Some(bytes))
+        let etag = ETag::of_bytes([&bytes[..]]);
+        self.put_whole(key, etag, bytes, headers)
     }
 
     /// Writes an object with this tag, as a store does whose tags repeat.
@@ -67,13 +61,23 @@ impl FakeOrigin {
     /// # Panics
     /// The key or the tag is invalid: a mistake of the test.
     pub fn put_tagged(&self, key: &str, tag: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
-        let bytes = bytes.into();
+        let etag = ETag::parse(tag).expect("a tag");
+        self.put_whole(key, etag, bytes.into(), &[])
+    }
+
+    fn put_whole(
+        &self,
+        key: &str,
+        etag: ETag,
+        bytes: Bytes,
+        headers: &[(&str, &str)],
+    ) -> Arc<Version> {
         let version = Version {
-            etag: ETag::parse(tag).expect("a tag"),
+            etag,
             size: bytes.len() as u64,
             last_modified: None,
             version_id: None,
-            headers: Vec::new(),
+            headers: headers.iter().map(|(n, v)| header(n, v)).collect(),
         };
         self.store(key, version, Some(bytes))
     }

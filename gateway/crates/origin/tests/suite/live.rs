@@ -68,23 +68,26 @@ async fn a_refused_request_is_sent_again_with_the_secrets_that_are_there_by_now(
     assert_eq!(readings.load(Ordering::Relaxed), 1);
 }
 
+/// Returns a reader of secrets that says when it begins, and goes on once it is told to.
+fn held(found: Settings) -> (ReadAgain, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (begins, began) = mpsc::channel();
+    let (goes_on, waits) = mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let read = move || {
+        begins.send(()).ok()?;
+        waits.lock().ok()?.recv().ok()?;
+        Some(found.clone())
+    };
+    (Arc::new(read), began, goes_on)
+}
+
 #[tokio::test]
 async fn all_requests_that_are_refused_at_once_are_sent_again() {
     const READERS: usize = 8;
     let server = FakeS3::start().await;
     server.bucket.put("k", "v");
     let settings = signed_by(&server.settings(), "old");
-    let (began, wait_for_reading) = mpsc::channel();
-    let (refused, wait_for_refusals) = mpsc::channel::<()>();
-    let wait_for_refusals = Mutex::new(wait_for_refusals);
-    let slow = {
-        let new = signed_by(&settings, "new");
-        Arc::new(move || {
-            began.send(()).ok()?;
-            wait_for_refusals.lock().ok()?.recv().ok()?;
-            Some(new.clone())
-        })
-    };
+    let (slow, began, refused) = held(signed_by(&settings, "new"));
     let origin = Arc::new(connect(settings, slow).await);
     let head = || {
         let origin = origin.clone();
@@ -92,7 +95,7 @@ async fn all_requests_that_are_refused_at_once_are_sent_again() {
     };
     server.answer_next(REFUSAL);
     let first = head();
-    let reading = tokio::task::spawn_blocking(move || wait_for_reading.recv());
+    let reading = tokio::task::spawn_blocking(move || began.recv());
     reading.await.expect("no panic").expect("it is read");
     for _ in 1..READERS {
         server.answer_next(REFUSAL);
@@ -155,24 +158,14 @@ async fn secrets_that_a_reload_brings_during_a_reading_stay_in_force() {
     server.bucket.put("k", "v");
     let key = ObjectKey::new("k").expect("a key");
     let settings = signed_by(&server.settings(), "old");
-    let (began, wait_for_reading) = mpsc::channel();
-    let (reloaded, wait_for_reload) = mpsc::channel::<()>();
-    let wait_for_reload = Mutex::new(wait_for_reload);
-    let slow = {
-        let other = signed_by(&settings, "stale");
-        Arc::new(move || {
-            began.send(()).ok()?;
-            wait_for_reload.lock().ok()?.recv().ok()?;
-            Some(other.clone())
-        })
-    };
+    let (slow, began, reloaded) = held(signed_by(&settings, "stale"));
     let origin = Arc::new(connect(settings.clone(), slow).await);
     server.answer_next(REFUSAL);
     let asked = tokio::spawn({
         let (origin, key) = (origin.clone(), key.clone());
         async move { origin.head(&key).await }
     });
-    let reading = tokio::task::spawn_blocking(move || wait_for_reading.recv());
+    let reading = tokio::task::spawn_blocking(move || began.recv());
     reading.await.expect("no panic").expect("it is read");
     let new = signed_by(&settings, "new");
     let prepared = origin.prepare(new, Arc::new(|| None)).await;

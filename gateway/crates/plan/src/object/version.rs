@@ -137,9 +137,7 @@ impl Version {
         let times = self.last_modified.zip(other.last_modified);
         self.size == other.size && !(is_weak && times.is_some_and(|(own, other)| own != other))
     }
-}
 
-impl Version {
     /// Returns the value of one of the object's own headers, if it is readable text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {

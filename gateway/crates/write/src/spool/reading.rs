@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A count of work that is done, and of all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done.
+    /// The part that is done.
     pub done: usize,
-    /// What there is to do.
+    /// All of the work.
     pub of: usize,
 }
 
