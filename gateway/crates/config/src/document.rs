@@ -7,7 +7,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::problem::{KeyPath, Problem, Step, ValueLocation};
+use super::problem::{KeyPath, Problem, Step, ValueLocation, line_and_column};
 use super::tree::{Node, Span};
 use super::{Environment, Overrides, overlay};
 
@@ -217,12 +217,4 @@ fn consider(around: &Span, span: &Span, path: &KeyPath, best: &mut (usize, KeyPa
     if covers && around.len() <= best.0 {
         *best = (around.len(), path.clone());
     }
-}
-
-/// Returns the line and the column of a byte in a text, both from 1 on.
-pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    (line, before[line_start..].chars().count() + 1)
 }

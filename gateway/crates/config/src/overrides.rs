@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue, Error};
 
-use super::document::line_and_column;
-use super::problem::{KeyPath, Step};
+use super::problem::{KeyPath, Step, line_and_column};
 use super::tree::Node;
 
 /// The name of the file.

@@ -171,6 +171,14 @@ fn likeness(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(a, b).max(if slip { 0.9 } else { 0.0 })
 }
 
+/// Returns the line and the column of a byte in a text, both from 1 on.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
