@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::{StreamExt as _, stream};
 
 use super::{CopiedFolder, CopyOutcome, Item, MovedObject};
-use crate::change::delete_object;
+use crate::change::delete_moved;
 use crate::locks::publish_hold::PublishHold;
 use crate::{Drafts, MAX_DRAFT_STREAMS};
 use tidegate_engine::ReadContext;
@@ -14,7 +14,8 @@ use tidegate_plan::{Version, folder};
 use tidegate_telemetry::progress::ProgressLines;
 
 impl Drafts {
-    /// Deletes the objects under their old keys, and moves the handles to the new ones.
+    /// Deletes the objects under their old keys, and moves the handles to the new ones. An object that another program has
+    /// overwritten since it was listed stays: the version that is deleted was copied.
     pub(super) async fn delete_sources(
         &self,
         source: &ReadContext,
@@ -24,10 +25,8 @@ impl Drafts {
     ) -> CopiedFolder {
         let mut lines = ProgressLines::begin(Instant::now());
         let deletions = (0..items.len()).map(|number| async move {
-            (
-                number,
-                delete_object(self, source, &items[number].old).await,
-            )
+            let Item { old, version, .. } = &items[number];
+            (number, delete_moved(self, source, old, &version.etag).await)
         });
         let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
         let mut copied = CopiedFolder {

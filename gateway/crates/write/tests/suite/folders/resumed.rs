@@ -234,6 +234,38 @@ async fn a_rename_shows_one_folder_at_a_time() {
     }
 }
 
+/// What another gateway writes while the old objects are deleted is not deleted with them.
+#[tokio::test(start_paused = true)]
+async fn what_is_overwritten_during_the_deletions_stays() {
+    let desk = with_a_folder().await;
+    let bucket = desk.bucket();
+    spread(bucket);
+    let listings = bucket.lists() + 3;
+    let writes = async {
+        while bucket.lists() < listings {
+            pass(BETWEEN).await;
+        }
+        // An answer comes a second after its request at the earliest.
+        let looks = bucket.heads();
+        for _ in 0..LONG {
+            if bucket.heads() > looks {
+                break;
+            }
+            pass(BETWEEN).await;
+        }
+        bucket.put("old/a", "others");
+    };
+    let (renamed, ()) = tokio::join!(rename(&desk), writes);
+    let Ok(FolderRename::Copied(copied)) = renamed else {
+        unreachable!("everything was copied");
+    };
+    assert_eq!(copied.left, Some(WriteError::Changed));
+    assert_eq!(desk.object("old/a"), Some("others".into()));
+    assert_eq!(there(bucket, "new/"), FILES);
+    assert_eq!(bucket.keys().len(), FILES.len() + 1);
+    assert_eq!(desk.records(), 0);
+}
+
 /// A bucket that is down holds up neither the start nor, once it is back, the rename.
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_a_bucket_that_is_down() {

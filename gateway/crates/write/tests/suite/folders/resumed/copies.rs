@@ -114,7 +114,7 @@ async fn two_gateways_that_rename_one_folder_lose_nothing() {
         let other = Desk::over(world, folder, &Terms::default());
         spread(one.bucket());
         let later = async {
-            pass(Duration::from_millis(500 * n)).await;
+            pass(Duration::from_millis(200 * n)).await;
             rename(&other).await
         };
         let (first, second) = tokio::join!(rename(&one), later);
