@@ -38,6 +38,21 @@ async fn a_mount_that_is_taken_away_is_no_longer_ready() {
     mounted.gateway.stop().await;
 }
 
+/// A gateway that is given up, as one is whose start is interrupted, leaves no mount behind without a server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_given_up_leaves_no_mount() {
+    let store = FakeS3::start().await;
+    store.bucket.put("file", "text");
+    let Mounted { gateway, folder } = Mounted::start(&store.settings(), "").await;
+    let path = folder.path();
+    let file = path.join("file");
+    let seen = blocking(move || std::fs::read_to_string(file)).await;
+    assert_eq!(seen.expect("mounted"), "text");
+    drop(gateway);
+    let mut names = std::fs::read_dir(path).expect("a folder that answers");
+    assert!(names.next().is_none(), "the folder below is empty");
+}
+
 /// Returns the state of a process (proc_pid_stat(5)); `None`: it is gone.
 fn state(child: &Child) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;

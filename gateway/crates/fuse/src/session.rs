@@ -25,7 +25,7 @@ use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 
 /// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
 /// fast the bucket is.
-const READ_AHEAD_KIB: u32 = 1024;
+const KERNEL_READ_AHEAD_KIB: u32 = 1024;
 
 /// The name that `mount` and `df` show.
 const FILE_SYSTEM_NAME: &str = "tidegate";
@@ -60,7 +60,8 @@ pub enum MountError {
     },
 }
 
-/// A mounted file system.
+/// A mounted file system. A drop without [`Mounted::stop`], as when the start of the process is interrupted, unmounts it as
+/// well.
 #[derive(Debug)]
 pub struct Mounted {
     files: Arc<Files>,
@@ -123,7 +124,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
     let thread = std::thread::Builder::new().name("mount".to_owned());
     // Detached: programs may use files of the mount until the process ends.
     drop(thread.spawn(run).map_err(refused)?);
-    if let Err(error) = raise_read_ahead(&path) {
+    if let Err(error) = raise_kernel_read_ahead(&path) {
         tracing::debug!(%error, "the kernel's read-ahead stays as it is");
     }
     tracing::info!(path = %path.display(), "mounted");
@@ -207,11 +208,11 @@ fn detach(path: &Path) -> io::Result<()> {
 }
 
 /// Raises the kernel's read-ahead: else reads come 128 KiB at a time. Only root may do so.
-fn raise_read_ahead(path: &Path) -> io::Result<()> {
+fn raise_kernel_read_ahead(path: &Path) -> io::Result<()> {
     let device = rustix::fs::stat(path)?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    std::fs::write(file, READ_AHEAD_KIB.to_string())
+    std::fs::write(file, KERNEL_READ_AHEAD_KIB.to_string())
 }
 
 impl Mounted {
@@ -251,6 +252,18 @@ impl Mounted {
         {
             let path = self.path.display();
             tracing::warn!(%path, "files of the mount are still held open, and fail from now on");
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.files.stop.is_cancelled() || *self.ended.borrow() {
+            return;
+        }
+        self.files.stop.cancel();
+        if let Err(error) = detach(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot unmount");
         }
     }
 }
