@@ -69,7 +69,7 @@ impl Engine {
         let now = self.core.now();
         let record = match entry {
             Some(Entry::Missing { since })
-                if !how.revalidate && source.is_still_missing(since, now) =>
+                if !how.revalidate && source.missing_left(since, now).is_some() =>
             {
                 return Err(Error::NotFound);
             }

@@ -111,10 +111,15 @@ impl ReadContext {
             })
     }
 
-    /// Returns whether a key that was missing at `since` still counts as missing.
-    pub(crate) fn is_still_missing(&self, since: Timestamp, now: Timestamp) -> bool {
+    /// Returns for how long a key that was missing at `since` still counts as missing; `None`: it does not any more.
+    pub(crate) fn missing_left(&self, since: Timestamp, now: Timestamp) -> Option<Duration> {
         let confirmed = self.confirmed(since, now);
-        !confirmed.is_after_a_step(now) && now.since(confirmed) < self.profile.load().negative_ttl
+        if confirmed.is_after_a_step(now) {
+            return None;
+        }
+        let left = self.profile.load().negative_ttl;
+        let left = left.saturating_sub(now.since(confirmed));
+        (!left.is_zero()).then_some(left)
     }
 
     /// Returns the rules for the version of a record that counts as confirmed at `confirmed`; later than the bucket's own

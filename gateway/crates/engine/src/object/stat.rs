@@ -74,8 +74,8 @@ impl Engine {
         let now = self.core.now();
         match entry {
             Entry::Missing { since } => {
+                let left = source.missing_left(since, now)?;
                 let age = now.since(source.confirmed(since, now));
-                let left = source.profile.load().negative_ttl.checked_sub(age)?;
                 Some(Stat::Missing { age, left })
             }
             Entry::Present(record) => {
