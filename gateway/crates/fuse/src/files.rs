@@ -30,6 +30,7 @@ mod folders;
 mod handle;
 mod links;
 mod open;
+mod read;
 mod write;
 
 pub(crate) use attributes::{Creator, SetAttr};

@@ -17,8 +17,9 @@
 //!
 //! The kernel looks up each segment of a path (`Files::look_up`). The engine says what a name is,
 //! and never lists a parent for it. `open` pins the version that the key has then; every byte read
-//! through the handle is of that version. `read` asks the engine for the range. If the range lies
-//! in one chunk, the chunk's bytes go to the kernel without a copy; else they are joined once.
+//! through the handle is of that version. `read` (`files/read`) asks the engine for the range. If
+//! the range lies in one chunk, the chunk's bytes go to the kernel without a copy; else they are
+//! joined once.
 //!
 //! # The life of a write
 //!

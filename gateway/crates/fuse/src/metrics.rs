@@ -95,7 +95,7 @@ impl Metrics {
     /// Registers them for `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
         names::FUSE_OPERATIONS.register(registry, self.operations.clone());
-        names::FUSE_HANDLES.register(registry, self.handles.clone());
+        names::FUSE_OPEN_FILES.register(registry, self.handles.clone());
     }
 
     pub(crate) fn done(&self, operation: Operation, failed: bool) {

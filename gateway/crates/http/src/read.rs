@@ -279,7 +279,7 @@ impl Frontend {
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
     }
 
-    /// Adds the header that says how long the answer took, if the client asked for it.
+    /// Makes the reply: `Server-Timing` if the client asked for it, and what the cache had, for log and metrics.
     fn finish(
         &self,
         request: &ObjectRequest<'_>,

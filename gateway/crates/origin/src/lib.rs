@@ -199,7 +199,7 @@ pub enum OriginError {
     /// The bucket does not exist at the configured place: the configuration is wrong, and no object is missing.
     #[error("no such bucket")]
     NoSuchBucket,
-    /// 401 or 403: the configured credentials do not reach this object.
+    /// 401 or 403: the configured credentials do not reach this object; or they are none, expired or invalid.
     #[error("the origin refused access")]
     Forbidden,
     /// 412: the version in [`Condition::Match`] is no longer the current one.

@@ -209,7 +209,7 @@ metrics! {
     // Frontends.
     FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
         "Requests of the kernel to mounts, by operation and result; a name that is missing is an error");
-    FUSE_HANDLES = Gauge("fuse_open_files", [], "Files that programs hold open on mounts");
+    FUSE_OPEN_FILES = Gauge("fuse_open_files", [], "Files that programs hold open on mounts");
     HTTP_REQUESTS = Counter("http_requests", ["method", "status"],
         "Requests by method and class of status; gone: the client left before an answer");
     HTTP_CACHE_RESULTS = Counter("http_cache_results", ["result"],

@@ -27,7 +27,7 @@ pub(crate) struct Handle {
     opener: u32,
     /// Its entry in the registry of streams, from its first longer read on.
     stream: OnceLock<StreamGuard>,
-    _paged: PageUse,
+    _page_use: PageUse,
 }
 
 impl Handle {
@@ -39,7 +39,7 @@ impl Handle {
         (past, opener): (bool, u32),
     ) -> (Self, FopenFlags) {
         let past = past || share.entry.past;
-        let paged = PageUse::following(&share.node);
+        let page_use = PageUse::following(&share.node);
         let reply = match (past, share.stale) {
             (true, _) => FopenFlags::FOPEN_DIRECT_IO,
             (false, true) => FopenFlags::empty(),
@@ -51,20 +51,20 @@ impl Handle {
             write_handle,
             opener,
             stream: OnceLock::new(),
-            _paged: paged,
+            _page_use: page_use,
         };
         (handle, reply)
     }
 
     /// Returns a handle on a version.
-    pub(super) fn on(share: HandleShare, object: Object, paged: PageUse, opener: u32) -> Self {
+    pub(super) fn on(share: HandleShare, object: Object, page_use: PageUse, opener: u32) -> Self {
         Self {
             share,
             object: Some(object),
             write_handle: None,
             opener,
             stream: OnceLock::new(),
-            _paged: paged,
+            _page_use: page_use,
         }
     }
 

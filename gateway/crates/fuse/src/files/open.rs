@@ -1,28 +1,23 @@
-//! Open files: the version that each is on, or the draft that it follows; whether the kernel may use its pages for it;
-//! and its bytes.
+//! Open files: the version that each is on, or the draft that it follows, and whether the kernel may use its pages for it.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
-use futures_util::StreamExt as _;
 use rustix::fs::OFlags;
 
 use super::draft::HandleShare;
 use super::handle::{Handle, PageUse, WriteHandle, has_flag};
 use super::{Files, key_of};
-use crate::errno;
 use crate::nodes::Node;
 use crate::nodes::file_draft::Purpose;
 use crate::nodes::pages::PageAction;
-use tidegate_engine::{Error, Object, Open};
-use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_engine::{Object, Open};
+use tidegate_plan::RangeSpec;
 
 /// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
 /// that reads only beginnings, as a library's scan does, costs a chunk a file.
-const WHOLE_READ_SIZE: u64 = 1 << 20;
+pub(super) const WHOLE_READ_SIZE: u64 = 1 << 20;
 
 /// The time that bytes that came with an open wait to be read.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,24 +25,6 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The flag of an open that is for running the file (Linux, include/linux/fs.h, `FMODE_EXEC`). It stays with the program
 /// until that ends.
 const RUN_FLAG: i32 = 0x20;
-
-/// The bytes of a read, in one piece.
-#[derive(Debug)]
-pub(crate) enum ReadData {
-    /// As the cache has them.
-    Shared(Bytes),
-    /// Joined from several chunks.
-    Joined(Vec<u8>),
-}
-
-impl AsRef<[u8]> for ReadData {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Self::Shared(bytes) => bytes,
-            Self::Joined(bytes) => bytes,
-        }
-    }
-}
 
 impl Files {
     /// Opens a file on the version that it has now, or on its draft; `caller` is the calling thread, and its user.
@@ -226,86 +203,6 @@ impl Files {
             self.settle(&node, leaving, wrote).await;
             drop(handle);
         }
-    }
-
-    /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
-    pub(crate) async fn read(
-        &self,
-        handle: u64,
-        offset: u64,
-        size: u32,
-    ) -> Result<ReadData, Errno> {
-        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let end = offset.saturating_add(u64::from(size));
-        if let Some(writer) = handle.draft() {
-            // Bytes that have left the spool may have to be read back first.
-            let read = writer.read_at(ByteRange::new(offset, end));
-            return Ok(ReadData::Shared(self.progressing(&writer, read).await?));
-        }
-        self.bounded(self.read_object(&handle, offset, end)).await
-    }
-
-    pub(super) async fn read_object(
-        &self,
-        handle: &Handle,
-        offset: u64,
-        end: u64,
-    ) -> Result<ReadData, Errno> {
-        let (node, born) = (&handle.share.node, handle.share.entry.born);
-        let now = || {
-            let now = node.file_draft().read_by(handle.object.as_ref(), born);
-            now.ok_or(Errno::EIO)
-        };
-        let object = now()?;
-        let told = |error| errno::logged(&error, &node.key());
-        match self.read_version(Some(handle), &object, offset..end).await {
-            Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
-                // It may be in the middle of a rename; its bytes are under the other name.
-                let _named = node.naming.read().await;
-                let moved = now()?;
-                if moved.id() == object.id() {
-                    return Err(told(error));
-                }
-                let read = self.read_version(Some(handle), &moved, offset..end);
-                read.await.map_err(told)
-            }
-            read => read.map_err(told),
-        }
-    }
-
-    /// Reads bytes of a version. A `handle` reports them as a stream.
-    pub(super) async fn read_version(
-        &self,
-        handle: Option<&Handle>,
-        object: &Object,
-        range: Range<u64>,
-    ) -> Result<ReadData, Error> {
-        let size = object.version().size;
-        let (offset, end) = (range.start, range.end.min(size));
-        if offset >= end {
-            return Ok(ReadData::Shared(Bytes::new()));
-        }
-        if end == size && size <= WHOLE_READ_SIZE {
-            self.engine
-                .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
-        }
-        let mut reader = object.read_at(ByteRange::new(offset, end));
-        if let Some(stream) = handle.and_then(|handle| handle.stream(object)) {
-            reader.report_to(stream);
-        }
-        let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
-        let mut joined = Vec::new();
-        while let Some(piece) = reader.next().await {
-            let piece = piece?;
-            if piece.len() == whole {
-                return Ok(ReadData::Shared(piece));
-            }
-            if joined.capacity() == 0 {
-                joined.reserve_exact(whole);
-            }
-            joined.extend_from_slice(&piece);
-        }
-        Ok(ReadData::Joined(joined))
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fuser::{FileType, FopenFlags, OpenFlags};
 use prometheus_client::registry::Registry;
 
-use super::open::ReadData;
+use super::read::ReadData;
 use super::*;
 use crate::settings::AttributeUse;
 use tidegate_engine::{Assists, Budget, Parts};

@@ -1,0 +1,114 @@
+//! The bytes of open files.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use fuser::Errno;
+use futures_util::StreamExt as _;
+
+use super::Files;
+use super::handle::Handle;
+use super::open::WHOLE_READ_SIZE;
+use crate::errno;
+use tidegate_engine::{Error, Object};
+use tidegate_plan::ByteRange;
+
+/// The bytes of a read, in one piece.
+#[derive(Debug)]
+pub(crate) enum ReadData {
+    /// As the cache has them.
+    Shared(Bytes),
+    /// Joined from several chunks.
+    Joined(Vec<u8>),
+}
+
+impl AsRef<[u8]> for ReadData {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl Files {
+    /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
+    pub(crate) async fn read(
+        &self,
+        handle: u64,
+        offset: u64,
+        size: u32,
+    ) -> Result<ReadData, Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let end = offset.saturating_add(u64::from(size));
+        if let Some(writer) = handle.draft() {
+            // Bytes that have left the spool may have to be read back first.
+            let read = writer.read_at(ByteRange::new(offset, end));
+            return Ok(ReadData::Shared(self.progressing(&writer, read).await?));
+        }
+        self.bounded(self.read_object(&handle, offset, end)).await
+    }
+
+    pub(super) async fn read_object(
+        &self,
+        handle: &Handle,
+        offset: u64,
+        end: u64,
+    ) -> Result<ReadData, Errno> {
+        let (node, born) = (&handle.share.node, handle.share.entry.born);
+        let now = || {
+            let now = node.file_draft().read_by(handle.object.as_ref(), born);
+            now.ok_or(Errno::EIO)
+        };
+        let object = now()?;
+        let told = |error| errno::logged(&error, &node.key());
+        match self.read_version(Some(handle), &object, offset..end).await {
+            Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
+                // It may be in the middle of a rename; its bytes are under the other name.
+                let _named = node.naming.read().await;
+                let moved = now()?;
+                if moved.id() == object.id() {
+                    return Err(told(error));
+                }
+                let read = self.read_version(Some(handle), &moved, offset..end);
+                read.await.map_err(told)
+            }
+            read => read.map_err(told),
+        }
+    }
+
+    /// Reads bytes of a version. A `handle` reports them as a stream.
+    pub(super) async fn read_version(
+        &self,
+        handle: Option<&Handle>,
+        object: &Object,
+        range: Range<u64>,
+    ) -> Result<ReadData, Error> {
+        let size = object.version().size;
+        let (offset, end) = (range.start, range.end.min(size));
+        if offset >= end {
+            return Ok(ReadData::Shared(Bytes::new()));
+        }
+        if end == size && size <= WHOLE_READ_SIZE {
+            self.engine
+                .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
+        }
+        let mut reader = object.read_at(ByteRange::new(offset, end));
+        if let Some(stream) = handle.and_then(|handle| handle.stream(object)) {
+            reader.report_to(stream);
+        }
+        let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        let mut joined = Vec::new();
+        while let Some(piece) = reader.next().await {
+            let piece = piece?;
+            if piece.len() == whole {
+                return Ok(ReadData::Shared(piece));
+            }
+            if joined.capacity() == 0 {
+                joined.reserve_exact(whole);
+            }
+            joined.extend_from_slice(&piece);
+        }
+        Ok(ReadData::Joined(joined))
+    }
+}
