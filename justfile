@@ -146,7 +146,8 @@ long-players: dist
 disk-faults *args: dist
     {{ loadtest }} run disk-faults --seconds 3 {{ args }}
 
-# The binary that is shipped and that the load test starts, stripped; its debug information lies beside it
+# The binary that is shipped and that the load test starts, stripped, at most 50 MB; its debug information lies beside it
 dist *args:
     cargo build --profile dist -p tidegate {{ args }}
     bash docker/strip "${CARGO_TARGET_DIR:-target}/dist/tidegate"
+    test "$(stat -c %s "${CARGO_TARGET_DIR:-target}/dist/tidegate")" -le 50000000

@@ -1,4 +1,4 @@
-//! Instructions of the shipped binary for a hit, on the open route and by each way in.
+//! Instructions of the binary for a hit, on the open route and by each way in.
 //!
 //! They cover all of a request's work outside the kernel, from the wake-up of a worker to `writev`. One client makes one
 //! request after the other over one connection.
@@ -12,13 +12,16 @@ use crate::context::{Context, progress};
 use crate::measure::{callgrind, median};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::peers::tidegate::Until;
+use crate::peers::tidegate::{Until, binary};
 use crate::report::{Report, Target};
 use crate::ways::Ways;
 
 /// The instructions of a hit on the open route when they were last judged. A change that makes a hit cheaper, or dearer for
 /// a good reason, writes the new number.
 const ON_RECORD: f64 = 23_700.0;
+
+/// The same for the profile `release`, which `.ci/run` measures: its link optimises nothing across crates.
+const ON_RECORD_RELEASE: f64 = 29_000.0;
 
 /// The most that a hit may cost over the number on record.
 const MOST_OVER_RECORD: f64 = 1.1;
@@ -69,12 +72,16 @@ pub async fn run(context: &Context) -> Result<Report> {
     }
     found.write(&mut report, "hits of 35 KB, outside the kernel");
     let open = found.median(OPEN).unwrap_or(f64::NAN);
+    let on_record = match binary()?.parent() {
+        Some(folder) if folder.ends_with("release") => ON_RECORD_RELEASE,
+        _ => ON_RECORD,
+    };
     report.must(
-        format!("instructions of a hit over the {ON_RECORD} on record"),
-        open / ON_RECORD,
+        format!("instructions of a hit over the {on_record} on record"),
+        open / on_record,
         Target::AtMost(MOST_OVER_RECORD),
     );
-    if open < ON_RECORD / MOST_OVER_RECORD {
+    if open < on_record / MOST_OVER_RECORD {
         let note = "a hit has become cheaper: put its number on record";
         report.notes.push(note.to_owned());
     }
