@@ -38,7 +38,7 @@ async fn a_mount_that_is_taken_away_is_no_longer_ready() {
     mounted.gateway.stop().await;
 }
 
-/// A gateway that is given up, as one is whose start is interrupted, leaves no mount behind without a server.
+/// A gateway that is dropped without a stop, as by a signal during its start, unmounts its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_is_given_up_leaves_no_mount() {
     let store = FakeS3::start().await;

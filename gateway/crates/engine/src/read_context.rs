@@ -117,9 +117,9 @@ impl ReadContext {
         if confirmed.is_after_a_step(now) {
             return None;
         }
-        let left = self.profile.load().negative_ttl;
-        let left = left.saturating_sub(now.since(confirmed));
-        (!left.is_zero()).then_some(left)
+        let ttl = self.profile.load().negative_ttl;
+        ttl.checked_sub(now.since(confirmed))
+            .filter(|left| !left.is_zero())
     }
 
     /// Returns the rules for the version of a record that counts as confirmed at `confirmed`; later than the bucket's own

@@ -207,6 +207,13 @@ fn detach(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Unmounts a folder of this process, even if files are in use. A failure is logged.
+fn unmount(path: &Path) {
+    if let Err(error) = detach(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot unmount");
+    }
+}
+
 /// Raises the kernel's read-ahead: else reads come 128 KiB at a time. Only root may do so.
 fn raise_kernel_read_ahead(path: &Path) -> io::Result<()> {
     let device = rustix::fs::stat(path)?.st_dev;
@@ -242,10 +249,7 @@ impl Mounted {
             return;
         }
         let path = self.path.clone();
-        let detached = tokio::task::spawn_blocking(move || detach(&path)).await;
-        if let Ok(Err(error)) = detached {
-            tracing::warn!(path = %self.path.display(), %error, "cannot unmount");
-        }
+        let _ = tokio::task::spawn_blocking(move || unmount(&path)).await;
         if tokio::time::timeout(CLOSE_TIMEOUT, self.ended())
             .await
             .is_err()
@@ -262,9 +266,7 @@ impl Drop for Mounted {
             return;
         }
         self.files.stop.cancel();
-        if let Err(error) = detach(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot unmount");
-        }
+        unmount(&self.path);
     }
 }
 

@@ -319,7 +319,7 @@ async fn a_restart_keeps_what_the_disk_holds_and_purges_stand() {
     assert_eq!(world.asked().0, asked.0 + 1);
 }
 
-/// What was confirmed before the clock was set back does not count, for requests and for an operator who asks what is known.
+/// After the clock was set back, requests and `stat` trust no earlier confirmation.
 #[tokio::test(start_paused = true)]
 async fn after_the_clock_was_set_back_all_is_confirmed_once() {
     let mut world = World::plain();

@@ -14,8 +14,8 @@ use tidegate_plan::{Version, folder};
 use tidegate_telemetry::progress::ProgressLines;
 
 impl Drafts {
-    /// Deletes the objects under their old keys, and moves the handles to the new ones. An object that another program has
-    /// overwritten since it was listed stays: the version that is deleted was copied.
+    /// Deletes the objects under their old keys, and moves the handles to the new ones. Leaves an object that another
+    /// program has overwritten since the listing.
     pub(super) async fn delete_sources(
         &self,
         source: &ReadContext,

@@ -234,7 +234,7 @@ async fn a_rename_shows_one_folder_at_a_time() {
     }
 }
 
-/// What another gateway writes while the old objects are deleted is not deleted with them.
+/// A rename deletes no old object that another gateway overwrites during the deletions.
 #[tokio::test(start_paused = true)]
 async fn what_is_overwritten_during_the_deletions_stays() {
     let desk = with_a_folder().await;
