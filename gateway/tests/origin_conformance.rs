@@ -241,11 +241,14 @@ async fn s3_over_minio() {
 
     // The keys that it refuses are keys of no object.
     let longest = "k".repeat(1024);
-    for odd in ["a//b", "/lead", "//", longest.as_str()] {
+    for odd in ["a//b", "//", longest.as_str()] {
         let error = subject.refused(get(odd, None)).await;
         assert_eq!(error, OriginError::NotFound, "{odd}");
         assert_eq!(subject.origin.head(&key(odd)).await, Err(error), "{odd}");
     }
+    // A slash at the begin it leaves out: `ObjectKey::from_path` makes no such key.
+    subject.bucket.put("lead", "x").await;
+    assert!(subject.origin.head(&key("/lead")).await.is_ok());
     subject.bucket.put("private", "x").await;
     let mut wrong = settings.clone();
     wrong.credentials = Credentials::Static {

@@ -14,6 +14,7 @@ mod addresses;
 mod hidden;
 mod presigned;
 mod servers;
+mod spellings;
 
 /// The gateway's time at the start, in seconds since 1970.
 const NOW: u64 = 1_800_000_000;

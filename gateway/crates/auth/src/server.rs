@@ -297,11 +297,23 @@ fn lines(question: &Question<'_>) -> Option<Lines> {
         lines.push((HeaderName::from_static("x-real-ip"), client));
     }
     lines.push((USER_AGENT, HeaderValue::from_static("tidegate")));
-    for name in [AUTHORIZATION, COOKIE] {
-        let values = question.headers.get_all(&name).iter();
-        lines.extend(values.map(|value| (name.clone(), value.clone())));
-    }
+    let credentials = question.headers.get_all(AUTHORIZATION).iter();
+    lines.extend(credentials.map(|value| (AUTHORIZATION, value.clone())));
+    lines.extend(cookies(question.headers).map(|cookies| (COOKIE, cookies)));
     Some(lines)
+}
+
+/// Returns the cookies of a request in one line. A client of HTTP/2 may send several lines, which a server of HTTP/1.1
+/// must not see (RFC 9113, 8.2.3).
+fn cookies(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut lines = headers.get_all(COOKIE).iter();
+    let first = lines.next()?;
+    let mut all = first.as_bytes().to_vec();
+    for line in lines {
+        all.extend_from_slice(b"; ");
+        all.extend_from_slice(line.as_bytes());
+    }
+    HeaderValue::from_bytes(&all).ok()
 }
 
 /// Returns the digest of a question. No two questions have the same text: lengths come first.

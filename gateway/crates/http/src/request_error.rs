@@ -116,7 +116,7 @@ impl From<KeyError> for RequestError {
 /// Looks up an error in the table: its status and text.
 fn row(error: &RequestError) -> (StatusCode, &'static str) {
     match error {
-        RequestError::Key(KeyError::Empty)
+        RequestError::Key(KeyError::Empty | KeyError::LeadingSlash)
         | RequestError::NoRoute
         | RequestError::Engine(Error::NotFound) => (StatusCode::NOT_FOUND, "not found"),
         RequestError::Key(KeyError::TooLong) => (StatusCode::BAD_REQUEST, "the key is too long"),
@@ -392,6 +392,7 @@ mod tests {
                 Some("2"),
             ),
             (KeyError::Empty.into(), 404, None),
+            (KeyError::LeadingSlash.into(), 404, None),
             (KeyError::DotSegment.into(), 400, None),
             (KeyError::NotText.into(), 400, None),
             (KeyError::TooLong.into(), 400, None),

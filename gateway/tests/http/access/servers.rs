@@ -170,6 +170,39 @@ async fn a_server_is_asked_about_what_nothing_else_decides() {
     gateway.end().await;
 }
 
+/// The path that the server judges is the one that is served: without a segment in the form of a signature.
+#[tokio::test]
+async fn a_server_is_asked_about_the_path_that_is_served() {
+    let desk = Desk::start(|head: &str| {
+        let line = match head.contains("x-original-uri: /private/secret/") {
+            true => "403 Forbidden",
+            false => "204 Here",
+        };
+        format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\n\r\n")
+    })
+    .await;
+    let gateway = Gateway::with(vec![asking(&desk, rules())], behind_proxy()).await;
+    gateway.origin.put("secret/f", "bytes");
+    gateway.origin.put("open/f", "bytes");
+    let signature = super::key().sign_prefix("/elsewhere/", super::NOW + 100);
+    let forged = signature.replace("signature=", "signature=AA");
+    for (path, expected) in [
+        ("/private/secret/f", 403),
+        (&*format!("/private/{signature}/secret/f"), 403),
+        (&*format!("/private/{forged}/secret/f?x=y"), 403),
+        (&*format!("/private/{signature}/open/f"), 200),
+    ] {
+        assert_eq!(status(&gateway.get(path, &[]).await), expected, "{path}");
+    }
+    let seen = desk.seen.lock().expect("whole").concat();
+    assert!(
+        seen.contains("x-original-uri: /private/open/f\r\n"),
+        "{seen}"
+    );
+    assert!(seen.contains("/private/secret/f?x=y\r\n"), "{seen}");
+    gateway.end().await;
+}
+
 #[tokio::test]
 async fn a_hidden_route_tells_nothing_of_its_server() {
     let desk = Desk::start(by_cookie).await;

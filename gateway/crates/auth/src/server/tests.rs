@@ -25,8 +25,8 @@ fn each_part_of_a_question_counts() {
     let asked = question(&headers);
     let none = HeaderMap::new();
     let mut split = HeaderMap::new();
-    split.append(COOKIE, HeaderValue::from_static("a"));
-    split.append(COOKIE, HeaderValue::from_static("=b"));
+    split.append(COOKIE, HeaderValue::from_static("a=b"));
+    split.append(COOKIE, HeaderValue::from_static("c=d"));
     split.append(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
     let others = [
         Question {
@@ -61,6 +61,12 @@ fn each_part_of_a_question_counts() {
     }
     headers.insert("accept", HeaderValue::from_static("*/*"));
     assert_eq!(of(&question(&headers)), of(&question(&headers.clone())));
+    // As browsers split them over HTTP/2.
+    headers.insert(COOKIE, HeaderValue::from_static("a=b; c=d"));
+    assert_eq!(of(&question(&headers)), of(&question(&split)));
+    let sent = lines(&question(&split)).expect("headers");
+    let sent: Vec<_> = sent.iter().filter(|(name, _)| *name == COOKIE).collect();
+    assert_eq!(sent, [&(COOKIE, HeaderValue::from_static("a=b; c=d"))]);
     let bad = Question {
         host: "a\r\nb",
         ..question(&headers)

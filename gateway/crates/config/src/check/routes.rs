@@ -8,6 +8,8 @@ use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Cors, ListenOn, Origin, Route};
 use super::{Check, profiles};
 use tidegate_plan::ObjectKey;
+use tidegate_plan::key::encode_path;
+use tidegate_plan::route::{RouteRule, RouteTable};
 
 /// Headers that describe an answer; one that is added by a route would make it wrong.
 const ANSWER_HEADERS: [&str; 17] = [
@@ -44,6 +46,7 @@ impl Check<'_, '_> {
             self.answer(&path, route);
             self.writing(&path, route);
             self.unsigned(config, &path, route);
+            self.past_an_access(config, &path, route);
             self.in_the_clear(&path, route, &config.http.listen.0);
         }
     }
@@ -95,6 +98,9 @@ impl Check<'_, '_> {
                 &path.key("path"),
                 format!("`{}` is no path", text.escape_debug()),
             );
+        } else if text.contains("//") {
+            let message = format!("`{}` has an empty segment", text.escape_debug());
+            self.error(&path.key("path"), message);
         } else if percent_decode_str(text).count() != text.len() {
             let message = format!("`{text}` is percent-encoded; write it decoded");
             self.error(&path.key("path"), message);
@@ -174,6 +180,35 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Warns of an open route by which the objects of a closed one can be read.
+    fn past_an_access(&mut self, config: &Config, path: &KeyPath, route: &Route) {
+        if route.access.is_some() {
+            return;
+        }
+        let rule = |route: &Route| RouteRule {
+            host: route.host.clone(),
+            path: route.path.clone(),
+        };
+        let table = RouteTable::new(config.route.iter().map(rule));
+        for closed in config.route.iter().filter(|one| one.access.is_some()) {
+            let Some(rest) = closed.key_prefix.strip_prefix(&route.key_prefix) else {
+                continue;
+            };
+            let url = format!("{}/{rest}", route.path.trim_end_matches('/'));
+            let encoded = encode_path(&url).to_string();
+            let found = table.find(route.host.as_deref().unwrap_or_default(), &encoded);
+            let governs = found.is_none_or(|(index, _)| config.route[index].access.is_some());
+            if is_same_bucket(config, route, closed) && !governs {
+                let message = format!(
+                    "opens what `{}` protects: its objects lie below {} as well; give one of them another `key_prefix` or bucket, or this one an `access`",
+                    closed.path.escape_debug(),
+                    url.escape_debug(),
+                );
+                self.warn(&path.key("path"), message);
+            }
+        }
+    }
+
     fn answer(&mut self, path: &KeyPath, route: &Route) {
         if let Some(value) = &route.cache_control
             && (value.is_empty() || HeaderValue::from_str(value).is_err())
@@ -226,6 +261,15 @@ impl Check<'_, '_> {
             }
         }
     }
+}
+
+/// Returns whether two routes lead to one bucket.
+fn is_same_bucket(config: &Config, one: &Route, other: &Route) -> bool {
+    let bucket = |route: &Route| {
+        let found = config.origin.iter().find(|own| own.name == route.origin);
+        found.map(|origin| (&origin.endpoint, &origin.bucket))
+    };
+    one.origin == other.origin || (bucket(one).is_some() && bucket(one) == bucket(other))
 }
 
 /// Returns whether a text is scheme, host, and perhaps a port, as a browser sends them in `Origin` (RFC 6454, 6.2).

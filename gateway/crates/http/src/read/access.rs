@@ -1,5 +1,6 @@
 //! The judgement on a request by its route's limits and access, before its key is made and before anything is asked.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ impl Frontend {
                 }
             }
         }
-        match ask_server(access, request, refusal).await {
+        match ask_server(access, request, (below, refusal)).await {
             Ok(()) => self.admitted(request, (below, None), share),
             Err(refusal) => Err(self.refused(access, refusal)),
         }
@@ -207,27 +208,29 @@ fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>, now: Timestam
     }
 }
 
-/// Asks the server of an access about a request that nothing else admits. Without a server, `refusal` stands.
+/// Asks the server of an access about a request that nothing else admits, whose path below the route is `below` without the
+/// signature in it. Without a server, `refusal` stands.
 async fn ask_server(
     access: &RouteAccess,
-    ClosedRequest {
-        parts,
-        address,
-        peer,
-        ..
-    }: ClosedRequest<'_, '_>,
-    refusal: Refusal,
+    request: ClosedRequest<'_, '_>,
+    (below, refusal): (&str, Refusal),
 ) -> Result<(), (Refusal, Challenge)> {
     let Some(server) = &access.server else {
         return Err((refusal, challenge(access, refusal)));
     };
-    let target = parts.uri.path_and_query();
+    let ClosedRequest {
+        parts,
+        address,
+        peer,
+        ..
+    } = request;
+    let target = target(request, below);
     let authority = authority(parts);
     let question = Question {
         method: &parts.method,
         scheme: scheme((address, peer), &parts.headers),
         host: authority.rsplit('@').next().unwrap_or(authority),
-        target: target.map_or("/", |target| target.as_str()),
+        target: &target,
         client: address.counted,
         headers: &parts.headers,
     };
@@ -238,6 +241,19 @@ async fn ask_server(
         Answer::Unauthorized(own) if own.is_empty() => (Refusal::Denied, Challenge::Bearer),
         Answer::Unauthorized(own) => (Refusal::Denied, Challenge::PassedOn(own)),
     })
+}
+
+/// Returns the target of a request, with the path that is served: a segment in the form of a signature is left out also
+/// where it admits nothing, and the server must not judge by it.
+fn target<'p>(request: ClosedRequest<'_, 'p>, below: &str) -> Cow<'p, str> {
+    let uri = &request.parts.uri;
+    let whole = uri.path_and_query().map_or("/", |target| target.as_str());
+    if below.len() == request.below.len() {
+        return Cow::Borrowed(whole);
+    }
+    let route = uri.path().strip_suffix(request.below).unwrap_or_default();
+    let query = uri.query().map(|query| format!("?{query}"));
+    Cow::Owned(format!("{route}{below}{}", query.unwrap_or_default()))
 }
 
 /// Returns the challenges to a request that the access itself has refused.

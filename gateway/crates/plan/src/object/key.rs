@@ -51,6 +51,9 @@ pub enum KeyError {
     /// There is a `.` or `..` segment, plain or percent-encoded.
     #[error("the key has a dot segment")]
     DotSegment,
+    /// A path names a key that begins with a slash.
+    #[error("the key begins with a slash")]
+    LeadingSlash,
 }
 
 impl ObjectKey {
@@ -77,8 +80,11 @@ impl ObjectKey {
     /// Returns the key that a request target's path names below a route: `prefix` and the path after the route's own,
     /// percent-decoded exactly once (RFC 3986, 2.4). `+` stands for itself, and `//` is kept.
     ///
+    /// A key begins with a slash only where `prefix` does: MinIO leaves the slash out and gives another object, which
+    /// purges and events would not reach under this name.
+    ///
     /// # Errors
-    /// As for [`ObjectKey::new`], on the decoded text.
+    /// As for [`ObjectKey::new`], on the decoded text; [`KeyError::LeadingSlash`].
     pub fn from_path(prefix: &str, path: &str) -> Result<Self, KeyError> {
         let decoded = match path.as_bytes().contains(&b'%') {
             false => Cow::Borrowed(path),
@@ -87,7 +93,11 @@ impl ObjectKey {
                 .map_err(|_| KeyError::NotText)?,
         };
         if prefix.is_empty() {
-            return Self::new(&decoded);
+            let key = Self::new(&decoded)?;
+            return match decoded.starts_with('/') {
+                true => Err(KeyError::LeadingSlash),
+                false => Ok(key),
+            };
         }
         Self::new(&format!("{prefix}{decoded}"))
     }
@@ -146,6 +156,10 @@ mod tests {
             ObjectKey::from_path("p/", "k").expect("valid").as_str(),
             "p/k"
         );
+        assert_eq!(
+            ObjectKey::from_path("/", "k").expect("valid").as_str(),
+            "/k"
+        );
     }
 
     #[test]
@@ -159,6 +173,9 @@ mod tests {
             ("a%2F..%2Fb", KeyError::DotSegment),
             ("a%00", KeyError::NotText),
             ("a%ff", KeyError::NotText),
+            ("/a", KeyError::LeadingSlash),
+            ("%2Fa", KeyError::LeadingSlash),
+            ("/", KeyError::LeadingSlash),
         ];
         for (path, error) in rows {
             assert_eq!(ObjectKey::from_path("", path), Err(error), "{path}");
@@ -170,6 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_key_survives_encoding(key in "[^\0]{1,60}") {
+            prop_assume!(!key.starts_with('/'));
             prop_assume!(!key.split('/').any(|s| s == "." || s == ".."));
             let encoded = percent_encoding::utf8_percent_encode(&key, percent_encoding::NON_ALPHANUMERIC);
             let read = ObjectKey::from_path("", &encoded.to_string()).expect("a valid key");

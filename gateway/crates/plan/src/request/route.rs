@@ -1,5 +1,7 @@
 //! The choice of a request's route: the longest matching prefix wins, `host` narrows it.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 /// The condition of a route.
@@ -54,8 +56,21 @@ impl RouteTable {
     /// Returns the index of the route for a request to `host` (as in the `Host` header, with or without a port) and
     /// `path` (as in the request target, still encoded). Also returns the rest of the path below the route, still
     /// encoded and without a leading slash.
+    ///
+    /// A path with an empty segment (`//`) that would belong to another route without it belongs to none: some stores
+    /// leave such segments out (MinIO the first ones, SeaweedFS all), and would give out the other route's objects.
     #[must_use]
     pub fn find<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
+        let found = self.longest(host, path)?;
+        match without_empty_segments(path) {
+            Some(bare) if self.longest(host, &bare).map(|(index, _)| index) != Some(found.0) => {
+                None
+            }
+            _ => Some(found),
+        }
+    }
+
+    fn longest<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
         let mut rules = self.rules_for(host);
         rules.find_map(|(index, rule)| rest_below(&rule.path, path).map(|rest| (index, rest)))
     }
@@ -92,6 +107,24 @@ impl RouteTable {
         let rules = rules.filter(move |(_, rule)| rule.host.as_ref().is_none_or(here));
         rules.map(|(index, rule)| (*index, rule))
     }
+}
+
+/// Returns a path without its empty segments, if it has one; slashes may be encoded.
+fn without_empty_segments(path: &str) -> Option<String> {
+    let has_encoded = |path: &str| path.contains("%2F") || path.contains("%2f");
+    let plain = match has_encoded(path) {
+        true => Cow::Owned(path.replace("%2F", "/").replace("%2f", "/")),
+        false => Cow::Borrowed(path),
+    };
+    let mut last = '.';
+    plain.contains("//").then(|| {
+        let kept = plain.chars().filter(|c| {
+            let is_doubled = *c == '/' && last == '/';
+            last = *c;
+            !is_doubled
+        });
+        kept.collect()
+    })
 }
 
 fn trimmed(prefix: &str) -> &str {
@@ -185,6 +218,19 @@ mod tests {
         for (host, path, expected) in rows {
             assert_eq!(routes.find(host, path), expected, "{host}{path}");
         }
+        for path in [
+            "//media/k",
+            "/%2Fmedia/k",
+            "///media/k",
+            "/%2f%2fmedia",
+            "/%2F%6dedia/k",
+            "/media//raw/k",
+            "/media/%2Fraw/k",
+        ] {
+            assert_eq!(routes.find("a", path), None, "{path}");
+        }
+        assert_eq!(routes.find("a", "/media//k"), Some((1, "/k")));
+        assert_eq!(routes.find("a", "/media/raw//k"), Some((2, "/k")));
         assert_eq!(table(&[(None, "/a")]).find("h", "/b"), None);
         assert_eq!(table(&[]).find("h", "/"), None);
         assert_eq!(bare_host("[::1]:80"), "[::1]");

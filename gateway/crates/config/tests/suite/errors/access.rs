@@ -1,6 +1,6 @@
 //! Accesses, and the routes that name them.
 
-use super::{MEDIA, tell_behind_media};
+use super::{MEDIA, tell_behind_media, warned};
 use tidegate_config::{AccessToken, Environment, Secret, parse};
 use tidegate_plan::{Period, Timestamp};
 
@@ -201,6 +201,42 @@ fn a_server_has_a_url_and_bounds() {
 }
 
 #[test]
+fn an_open_route_to_what_another_one_protects_is_a_warning() {
+    let routes = |open: &str, closed: &str| {
+        warned(&format!(
+            "[[route]]\norigin = \"media\"\n{open}\n[[route]]\norigin = \"media\"\naccess = \"a\"\n{closed}\n\
+             [access.a]\nnetworks = [\"192.0.2.0/24\"]\n"
+        ))
+    };
+    let closed = "path = \"/private/\"\nkey_prefix = \"private/\"";
+    // All URLs of its objects belong to the closed route.
+    assert_eq!(routes("path = \"/\"", closed), [""; 0]);
+    assert_eq!(
+        routes("path = \"/x/\"\nkey_prefix = \"x/\"", closed),
+        [""; 0]
+    );
+    let warning = |line: &str, path: &str| {
+        format!(
+            "t.toml:{line}: `route[0].path`: opens what `/private/` protects: its objects lie below {path} as well; \
+             give one of them another `key_prefix` or bucket, or this one an `access`"
+        )
+    };
+    assert_eq!(
+        routes("path = \"/\"", "path = \"/private/\""),
+        [warning("6:8", "/")]
+    );
+    assert_eq!(
+        routes("path = \"/all/\"", closed),
+        [warning("6:8", "/all/private/")]
+    );
+    let other_host = "host = \"a.example\"\npath = \"/private/\"\nkey_prefix = \"private/\"";
+    assert_eq!(
+        routes("path = \"/\"", other_host),
+        [warning("6:8", "/private/")]
+    );
+}
+
+#[test]
 fn referers_alone_are_a_warning() {
     let text = format!(
         "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n[access.a]\nreferers = [\"example.org\"]\n"
@@ -338,7 +374,7 @@ fn what_is_for_the_caches_of_others_is_a_warning_on_a_private_route() {
     let text = format!(
         "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n\
          headers = {{ \"CDN-Cache-Control\" = \"max-age=60\", \"surrogate-control\" = \"max-age=60\", x-a = \"1\", surrogate-control2 = \"1\", a-cdn-cache-control = \"no-store\" }}\n\
-         [[route]]\norigin = \"media\"\npath = \"/open\"\nheaders = {{ cdn-cache-control = \"max-age=60\" }}\n\
+         [[route]]\norigin = \"media\"\npath = \"/open\"\nkey_prefix = \"open/\"\nheaders = {{ cdn-cache-control = \"max-age=60\" }}\n\
          [access.a]\nnetworks = [\"203.0.113.0/24\"]\n"
     );
     let loaded = parse("t.toml", &text, &Environment::default()).expect("it is right");
