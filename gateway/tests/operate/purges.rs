@@ -56,6 +56,32 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
         (0, "{\"known\":1,\"purged\":[\"s/0\"]}\n"),
         "{err}"
     );
+    let list = world.folder.path().join("list");
+    let purge_list = |text: &[u8], more: &[&str]| {
+        std::fs::write(&list, text).expect("written");
+        let file = list.to_str().expect("text");
+        tidegate(
+            &world,
+            &gateway,
+            &[&["purge", "--from-list", file], more].concat(),
+        )
+    };
+    // More than one request takes.
+    let many: String = (0..2500).map(|n| format!("/s/{n}\n\n")).collect();
+    let (code, out, err) = purge_list(many.as_bytes(), &[]);
+    assert_eq!((code, &*out), (0, "purged 2500, known 2\n"), "{err}");
+    let (code, out, err) = purge_list(b"a\n  b\n", &["--tags"]);
+    assert_eq!((code, &*out), (0, "purged 2\n"), "{err}");
+    let (code, out, err) = purge_list(b"/s/\n", &["--prefix", "--soft"]);
+    assert_eq!((code, &*out), (0, "purged 1\n"), "{err}");
+    for (text, more, why) in [
+        (&b"/s/\xff\n"[..], &[][..], "is not text"),
+        (b"s/0\n", &[], "s/0"),
+        (b"a b\n", &["--tags"], "visible ASCII"),
+    ] {
+        let bad = purge_list(text, more);
+        assert!(bad.0 != 0 && bad.2.contains(why), "{bad:?}");
+    }
     let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
     assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
     for (body, why) in [

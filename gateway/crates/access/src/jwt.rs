@@ -27,7 +27,7 @@ pub use keys::{JwtKeys, JwtKeysError, KeySet, MIN_JWT_SECRET};
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 8192;
 
-/// The most signatures that are verified for a token that names no key.
+/// The most signatures that are verified for a request: tokens that name no key are tried with several.
 const MAX_TRIES: usize = 8;
 
 /// The most cookies and parameters of the name that are looked at.
@@ -143,8 +143,9 @@ impl Jwt {
         now: Timestamp,
     ) -> JwtFinding {
         let mut best = JwtFinding::Absent;
+        let mut tries = MAX_TRIES;
         shown(&self.rules, request, |token| {
-            let found = self.judge(token, path, now);
+            let found = self.judge(token, (path, now), &mut tries);
             let admits = matches!(found, JwtFinding::Admits(_));
             let is_better =
                 matches!(best, JwtFinding::Absent) || (matches!(found, JwtFinding::Unknown(_)));
@@ -156,7 +157,12 @@ impl Jwt {
         best
     }
 
-    fn judge(&self, shown: &[u8], path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
+    fn judge(
+        &self,
+        shown: &[u8],
+        (path, now): (DecodedPath<'_>, Timestamp),
+        tries: &mut usize,
+    ) -> JwtFinding {
         let set = self.rules.keys.load();
         let generation = set.as_ref().map(|set| set.generation);
         let known = self.memo.recall(shown, |verified| {
@@ -181,7 +187,7 @@ impl Jwt {
                 false => JwtFinding::Refuses(Refusal::Keys),
             };
         };
-        let verified = match self.verify(set, &token) {
+        let verified = match self.verify(set, &token, tries) {
             Ok(verified) => verified,
             Err(Refusal::Key) if can_refresh => return JwtFinding::Unknown(Refusal::Key),
             Err(refusal) => return JwtFinding::Refuses(refusal),
@@ -194,10 +200,15 @@ impl Jwt {
         finding
     }
 
-    /// Verifies a token by these keys, whatever the time.
+    /// Verifies a token by these keys, whatever the time, as far as there are `tries` left.
     ///
     /// [`Refusal::Key`]: it names a key that the set does not have.
-    fn verify(&self, set: &KeySet, token: &SplitToken<'_>) -> Result<VerifiedToken, Refusal> {
+    fn verify(
+        &self,
+        set: &KeySet,
+        token: &SplitToken<'_>,
+        tries: &mut usize,
+    ) -> Result<VerifiedToken, Refusal> {
         let header = jsonwebtoken::decode_header(token.whole).map_err(|_| Refusal::Signature)?;
         let algorithm = header.alg;
         let is_ours = matches!(
@@ -220,7 +231,8 @@ impl Jwt {
         let signs = |key| {
             jsonwebtoken::crypto::verify(token.signature, message, key, algorithm).unwrap_or(false)
         };
-        if !candidates.take(MAX_TRIES).any(signs) {
+        let mut left = candidates.take(*tries).inspect(|_| *tries -= 1);
+        if !left.any(signs) {
             return Err(Refusal::Signature);
         }
         self.read(token, set.generation)

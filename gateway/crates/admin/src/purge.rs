@@ -31,8 +31,8 @@ use super::place::{self, PlaceError};
 use tidegate_engine::{PurgeKind, ReadContext, Scope};
 use tidegate_plan::tags::Tag;
 
-/// The longest body: ten thousand paths of ordinary length.
-pub(super) const MAX_BODY: usize = 8 << 20;
+/// The longest body: ten thousand paths of keys of 1,024 bytes, each of them percent-encoded.
+pub(super) const MAX_BODY: usize = 32 << 20;
 
 /// The most paths and prefixes of one request.
 const MAX_PURGES: usize = 10_000;

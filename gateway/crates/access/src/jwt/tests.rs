@@ -371,6 +371,31 @@ fn a_verdict_goes_with_its_key() {
     assert_eq!(bears(&jwt, &token), Err(Refusal::Keys));
 }
 
+/// Each signature of RSA costs tens of microseconds, and a request may show nine tokens.
+#[test]
+fn the_signatures_that_are_verified_for_a_request_are_bounded() {
+    let key = |nth: usize| {
+        let secret = format!("{SECRET}{}", nth % MAX_TRIES);
+        let secret = secret.trim_end_matches('0');
+        format!(r#"{{"kty":"oct","k":"{}"}}"#, encode(secret.as_bytes()))
+    };
+    // The right one is the last.
+    let keys: Vec<_> = (1..=MAX_TRIES).map(key).collect();
+    let right = hs256(CLAIMS);
+    let shows = |bearer: &str| {
+        let places = Places {
+            authorization: &[format!("Bearer {bearer}")],
+            cookie: Some(format!("session={right}")),
+            ..Places::default()
+        };
+        let jwt = Jwt::new(rules(key_set(&keys.join(","))));
+        found(&jwt, &places, NOW)
+    };
+    assert_eq!(shows("no.head.here"), alice());
+    let forged = signed(r#"{"alg":"HS256"}"#, CLAIMS, |_| vec![7; 32]);
+    assert_eq!(shows(&forged), Err(Refusal::Signature));
+}
+
 #[test]
 fn a_repeated_token_is_found_whole_and_in_no_other_form() {
     let jwt = shared();

@@ -100,6 +100,52 @@ fn the_example_of_the_documentation_is_admitted_in_its_time() {
     }
 }
 
+/// URLs that others have made for `https://media.example:8443` and one path, within a minute.
+#[test]
+fn links_of_the_sdks_are_admitted() {
+    /// By the key `A b/ü+(1)'~!.mp4` in the bucket `private`.
+    const SDK_PATH: &str = "/private/A%20b/%C3%BC%2B%281%29%27~%21.mp4";
+    /// 2026-11-28 00:44:57.
+    const SDK_BEGIN: u64 = 1_795_826_697;
+    let credential =
+        "X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261128%2Feu-central-1%2Fs3%2Faws4_request";
+    let rows = [
+        // boto3 1.44.8
+        format!(
+            "response-content-disposition=attachment%3B%20filename%3D%22a%20b.mp4%22&X-Amz-Algorithm=AWS4-HMAC-SHA256&{credential}\
+             &X-Amz-Date=20261128T004457Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host\
+             &X-Amz-Signature=fe1a727d0712eea337a6ca170befb5601910410256b3bdef5aee65d6a0e7f907"
+        ),
+        // aws s3 presign, of aws-cli 1.46.3
+        format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&{credential}&X-Amz-Date=20261128T004459Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host\
+             &X-Amz-Signature=64f87c9175c93d55500ae436771f994e31c865038e79d6a34cde033d14e3b67f"
+        ),
+        // @aws-sdk/s3-request-presigner for JavaScript, 3.1175.0
+        format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD&{credential}&X-Amz-Date=20261128T004508Z\
+             &X-Amz-Expires=3600&X-Amz-Signature=4dac1c6f230efbacb7179f66e142538c6839dfa42040152a331ff381846cc99e\
+             &X-Amz-SignedHeaders=host&x-amz-checksum-mode=ENABLED&x-id=GetObject"
+        ),
+        // github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
+        format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&{credential}&X-Amz-Date=20261128T004533Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host\
+             &x-id=GetObject&X-Amz-Signature=7022ef046edc26ba64656d964b2424423bcf53b85bb8ffcbd7e04fb8c8d4abc1"
+        ),
+    ];
+    let access = access();
+    for query in rows {
+        let mut sent = Sent::new(SDK_PATH, &query);
+        sent.host = "media.example:8443".to_owned();
+        assert_eq!(sent.refusal(&access, SDK_BEGIN), None, "{query}");
+        let late = sent.refusal(&access, SDK_BEGIN + 3700);
+        assert_eq!(late, Some(Refusal::Expired), "{query}");
+        sent.method = Method::HEAD;
+        let other = sent.refusal(&access, SDK_BEGIN);
+        assert_eq!(other, Some(Refusal::Signature), "{query}");
+    }
+}
+
 #[test]
 fn another_request_than_the_signed_one_is_refused() {
     let access = access();
