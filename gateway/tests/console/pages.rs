@@ -98,7 +98,7 @@ async fn each_page_keeps_to_its_policy_and_is_small() {
         if path == "/" {
             let (live, charts) = text.split_once("<div id=\"charts\">").expect("both");
             assert!(live.contains("tiles") && !live.contains("class=\"chart\""));
-            assert_eq!(charts.matches("class=\"chart\"").count(), 12, "{charts}");
+            assert_eq!(charts.matches("class=\"chart\"").count(), 22, "{charts}");
             let steps = charts.matches('l').count();
             assert!(steps > 2 * 6 * (360 + 280), "the history is full: {steps}");
         }

@@ -21,21 +21,31 @@ const FAILURES: [&str; 12] = [
     "unsupported",
 ];
 
+/// The causes of requests for bytes that readers take.
+const READERS: [&str; 5] = ["demand", "ahead", "folder", "hedge", "revalidate"];
+
 /// The figures of a period.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
     /// HTTP requests that ended, a second.
     pub requests_per_second: f64,
+    /// Requests of the kernel to mounts that ended, a second.
+    #[serde(default)]
+    pub mount_operations_per_second: f64,
     /// Bytes that readers took, of HTTP and mounts, a second.
     pub bytes_per_second: f64,
     /// Bytes that the buckets sent, a second.
     pub fetched_bytes_per_second: f64,
-    /// The share of each tier in the bytes of chunks that were read; `null` if none were.
+    /// The share of each tier in the bytes that readers took in the hour before the end of the period, or since the start;
+    /// `null` if they took none. An hour, for read-ahead fetches long before readers take.
     pub hit_share: Option<HitShare>,
     /// Bytes fetched from the buckets over bytes that readers took; `null` if they took none.
     pub amplification: Option<f64>,
     /// The time from a request's head to the first byte of its answer; `null` if no request ended.
     pub first_byte: Option<Quantiles>,
+    /// The time of each wait of a reader, of HTTP or a mount, for bytes that memory did not have; `null` if none waited.
+    #[serde(default)]
+    pub waits: Option<Quantiles>,
     /// Waits of streams that were longer than 100 ms.
     pub stalls: u64,
     /// Failures, all causes together.
@@ -46,15 +56,54 @@ pub struct Figures {
     pub ended_by_client: u64,
 }
 
-/// The share of each tier, from 0 to 1.
+/// The share of each tier, from 0 to 1; together they are 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HitShare {
-    /// Found in memory.
+    /// Bytes that neither a disk nor a bucket had to give again.
     pub memory: f64,
-    /// Found on a cache disk.
+    /// Bytes that were read from a cache disk.
     pub disk: f64,
-    /// Fetched from a bucket.
+    /// Bytes that a bucket sent for readers, also ahead of them and in vain.
     pub origin: f64,
+}
+
+/// The bytes that readers took since the start, and those that were brought into memory for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Flow {
+    delivered: f64,
+    disk: f64,
+    origin: f64,
+}
+
+impl Flow {
+    /// Returns the flow at the time of a snapshot. What the bucket sent for an order to warm, or for a write, was for no
+    /// reader.
+    pub(crate) fn at(snapshot: &Snapshot) -> Self {
+        let samples = &snapshot.samples;
+        let received = |cause| samples.sum("origin_received_bytes_total", &[("cause", cause)]);
+        Self {
+            delivered: samples.sum("delivered_bytes_total", &[]),
+            disk: samples.sum("store_hit_bytes_total", &[("tier", "disk")]),
+            origin: READERS.map(received).iter().sum(),
+        }
+    }
+
+    /// Returns the share of each tier since `before`; `None` if readers took nothing.
+    pub(crate) fn share(self, before: Self) -> Option<HitShare> {
+        let delivered = self.delivered - before.delivered;
+        if delivered <= 0.0 {
+            return None;
+        }
+        let of = |now: f64, then: f64| ((now - then) / delivered).max(0.0);
+        let origin = of(self.origin, before.origin).min(1.0);
+        let disk = of(self.disk, before.disk).min(1.0 - origin);
+        let memory = 1.0 - origin - disk;
+        Some(HitShare {
+            memory,
+            disk,
+            origin,
+        })
+    }
 }
 
 /// Three quantiles, in seconds.
@@ -105,33 +154,25 @@ impl Quantiles {
 }
 
 impl Figures {
-    /// Returns the figures between two times.
-    pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
+    /// Returns the figures between two times. The shares are those since `hour_ago`.
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot, hour_ago: Flow) -> Self {
         let time = (after.at - before.at).max(0.001);
         let grown = |name: &str, having: &[(&str, &str)]| {
             (after.samples.sum(name, having) - before.samples.sum(name, having)).max(0.0)
         };
+        let quantiles =
+            |name: &str| Quantiles::of(&after.samples, name, &[], Some(&before.samples));
         let delivered = grown("delivered_bytes_total", &[]);
         let fetched = grown("fetched_bytes_total", &[]);
-        let memory = grown("store_hit_bytes_total", &[("tier", "memory")]);
-        let disk = grown("store_hit_bytes_total", &[("tier", "disk")]);
-        let all = memory + disk + fetched;
         Self {
             requests_per_second: grown("http_requests_total", &[]) / time,
+            mount_operations_per_second: grown("fuse_operations_total", &[]) / time,
             bytes_per_second: delivered / time,
             fetched_bytes_per_second: fetched / time,
-            hit_share: (all > 0.0).then(|| HitShare {
-                memory: memory / all,
-                disk: disk / all,
-                origin: fetched / all,
-            }),
+            hit_share: Flow::at(after).share(hour_ago),
             amplification: (delivered > 0.0).then(|| fetched / delivered),
-            first_byte: Quantiles::of(
-                &after.samples,
-                "http_first_byte_seconds",
-                &[],
-                Some(&before.samples),
-            ),
+            first_byte: quantiles("http_first_byte_seconds"),
+            waits: quantiles("reader_wait_seconds"),
             stalls: after.stalls.saturating_sub(before.stalls),
             errors: errors(before, after).iter().map(|one| one.count).sum(),
             ended_by_client: (grown("http_broken_answers_total", &[("reason", "client")])
@@ -206,6 +247,26 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_of_what_readers_took() {
+        let flow = |delivered: f64, disk: f64, origin: f64| Flow {
+            delivered,
+            disk,
+            origin,
+        };
+        let share = |now: Flow| {
+            let share = now.share(flow(100.0, 10.0, 10.0));
+            share.map(|share| (share.memory, share.disk, share.origin))
+        };
+        assert_eq!(share(flow(100.0, 10.0, 60.0)), None);
+        assert_eq!(share(flow(200.0, 10.0, 10.0)), Some((1.0, 0.0, 0.0)));
+        // One fetch served four readers.
+        assert_eq!(share(flow(500.0, 10.0, 110.0)), Some((0.75, 0.0, 0.25)));
+        // More was fetched ahead than was read.
+        assert_eq!(share(flow(200.0, 110.0, 510.0)), Some((0.0, 0.0, 1.0)));
+        assert_eq!(share(flow(200.0, 85.0, 60.0)), Some((0.0, 0.5, 0.5)));
+    }
+
+    #[test]
     fn an_answer_that_its_client_ends_is_no_failure() {
         let before = snapshot(10.0, "");
         let after = snapshot(
@@ -214,10 +275,10 @@ mod tests {
              tidegate_http_broken_answers_total{reason=\"stopped\"} 4\n\
              tidegate_http_requests_total{method=\"GET\",status=\"gone\"} 2\n",
         );
-        let figures = Figures::between(&before, &after);
+        let figures = Figures::between(&before, &after, Flow::at(&before));
         assert_eq!((figures.errors, figures.ended_by_client), (0, 9));
         let broken = "tidegate_http_broken_answers_total{reason=\"error\"} 3\n";
-        let figures = Figures::between(&before, &snapshot(20.0, broken));
+        let figures = Figures::between(&before, &snapshot(20.0, broken), Flow::default());
         assert_eq!((figures.errors, figures.ended_by_client), (3, 0));
     }
 
@@ -232,16 +293,19 @@ mod tests {
             "tidegate_http_requests_total{method=\"GET\",status=\"2xx\"} 150\n\
              tidegate_http_requests_total{method=\"GET\",status=\"5xx\"} 2\n\
              tidegate_delivered_bytes_total 5000\ntidegate_fetched_bytes_total 1000\n\
-             tidegate_store_hit_bytes_total{tier=\"memory\",disk=\"\"} 2000\n\
+             tidegate_origin_received_bytes_total{origin=\"o\",cause=\"ahead\"} 600\n\
+             tidegate_origin_received_bytes_total{origin=\"o\",cause=\"demand\"} 400\n\
+             tidegate_origin_received_bytes_total{origin=\"o\",cause=\"warm\"} 9000\n\
+             tidegate_store_hit_bytes_total{tier=\"memory\",disk=\"\"} 9000\n\
              tidegate_store_hit_bytes_total{tier=\"disk\",disk=\"/a\"} 1000\n\
              tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"timeout\"} 3\n\
              tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"not_found\"} 9\n",
         );
-        let figures = Figures::between(&before, &after);
+        let figures = Figures::between(&before, &after, Flow::at(&before));
         assert!((figures.requests_per_second - 5.2).abs() < 1e-9);
         assert!((figures.bytes_per_second - 400.0).abs() < 1e-9);
         assert_eq!(figures.amplification, Some(0.25));
-        let share = figures.hit_share.expect("chunks were read");
+        let share = figures.hit_share.expect("readers took bytes");
         assert_eq!((share.memory, share.disk, share.origin), (0.5, 0.25, 0.25));
         assert_eq!((figures.stalls, figures.errors), (10, 5));
         assert_eq!(figures.first_byte, None);

@@ -24,8 +24,9 @@ const MAX_BYTES: u64 = 2 << 20;
 const HOUR_POINTS: usize = 360;
 const DAY_POINTS: usize = 288;
 
-/// The most causes of failures that a point keeps.
+/// The most causes of failures that a point of the hour keeps, and one of the day.
 const MAX_CAUSES: usize = 20;
+const MAX_DAY_CAUSES: usize = 5;
 
 /// The figures of a period that ended at `time`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -34,19 +35,19 @@ pub struct Point {
     pub time: f64,
     /// The figures of the period.
     pub figures: Figures,
-    /// The failures of the period by cause, the most frequent first: at most 20, and those of the hour alone.
+    /// The failures of the period by cause, the most frequent first: at most 20, and 5 in a point of the day.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<ErrorCount>,
 }
 
-/// The failures of one cause in the last hour.
+/// The failures of one cause in the last hour or day.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RecentCause {
     /// The cause, in words.
     pub cause: String,
-    /// The failures in the last hour.
+    /// The failures in that time.
     pub count: u64,
-    /// The time of the last one, in seconds since 1970; to 10 s.
+    /// The time of the last one, in seconds since 1970: to 10 s, and to 5 minutes if it was before the last hour.
     pub last: f64,
 }
 
@@ -69,34 +70,24 @@ impl History {
     }
 
     /// Adds a point to the day.
-    pub(crate) fn add_to_day(&mut self, point: Point) {
+    pub(crate) fn add_to_day(&mut self, mut point: Point) {
+        point.causes.truncate(MAX_DAY_CAUSES);
         add(&mut self.day, point, DAY_POINTS, 86_400.0);
     }
 
     /// Returns the causes of failures of the hour before `now`, the latest first. `latest` are those since the last point.
     pub(crate) fn causes(&self, latest: &[ErrorCount], now: f64) -> Vec<RecentCause> {
         let points = self.hour.iter().filter(|point| point.time > now - 3600.0);
-        let points = points.map(|point| (point.time, point.causes.as_slice()));
-        let mut causes = HashMap::<_, RecentCause>::new();
-        for (time, counts) in points.chain([(now, latest)]) {
-            for one in counts {
-                let new = || RecentCause {
-                    cause: one.cause.clone(),
-                    count: 0,
-                    last: time,
-                };
-                let known = causes.entry(&one.cause).or_insert_with(new);
-                known.count += one.count;
-                known.last = time;
-            }
-        }
-        let mut causes: Vec<_> = causes.into_values().collect();
-        causes.sort_by(|a, b| {
-            b.last
-                .total_cmp(&a.last)
-                .then_with(|| a.cause.cmp(&b.cause))
-        });
-        causes
+        sum(points, latest, now)
+    }
+
+    /// Returns the causes of failures of the day before `now`, as [`Self::causes`] does for the hour.
+    pub(crate) fn causes_of_day(&self, latest: &[ErrorCount], now: f64) -> Vec<RecentCause> {
+        let day = self.day.iter().filter(|point| point.time > now - 86_400.0);
+        let end = self.day.back().map_or(0.0, |point| point.time);
+        // What no point of the day covers yet.
+        let hour = self.hour.iter().filter(|point| point.time > end);
+        sum(day.chain(hour), latest, now)
     }
 
     /// Reads the history in a state folder; an empty one if there is none that can be read. Points that are not of the
@@ -165,6 +156,35 @@ fn add(points: &mut VecDeque<Point>, point: Point, most: usize, age: f64) {
     }
 }
 
+/// Adds up the failures of these points, and of `latest`, which are those up to `now`.
+fn sum<'p>(
+    points: impl Iterator<Item = &'p Point>,
+    latest: &[ErrorCount],
+    now: f64,
+) -> Vec<RecentCause> {
+    let points = points.map(|point| (point.time, point.causes.as_slice()));
+    let mut causes = HashMap::<_, RecentCause>::new();
+    for (time, counts) in points.chain([(now, latest)]) {
+        for one in counts {
+            let new = || RecentCause {
+                cause: one.cause.clone(),
+                count: 0,
+                last: time,
+            };
+            let known = causes.entry(&one.cause).or_insert_with(new);
+            known.count += one.count;
+            known.last = time;
+        }
+    }
+    let mut causes: Vec<_> = causes.into_values().collect();
+    causes.sort_by(|a, b| {
+        b.last
+            .total_cmp(&a.last)
+            .then_with(|| a.cause.cmp(&b.cause))
+    });
+    causes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +233,18 @@ mod tests {
             [(disk, 5, 45.0), (bucket.clone(), 6, 30.0)]
         );
         assert_eq!(told(3625.0, &[]), [(bucket, 4, 30.0)], "an hour later");
+        history.add_to_day(Point {
+            causes: vec![count("disk", 9); 9],
+            ..point(25.0)
+        });
+        let of_day = history.causes_of_day(&latest, 45.0).into_iter();
+        let of_day: Vec<_> = of_day.map(|one| (one.cause, one.count)).collect();
+        let expected = [("disk", 9 * MAX_DAY_CAUSES as u64 + 1), ("bucket", 4)];
+        assert_eq!(
+            of_day,
+            expected.map(|(cause, count)| (cause.to_owned(), count))
+        );
+        history.day.clear();
         let text = serde_json::to_string(&history).expect("JSON");
         assert_eq!(
             text.matches("causes").count(),

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::exposition::Samples;
-use crate::figures::{ErrorCount, Figures, Snapshot, errors};
+use crate::figures::{ErrorCount, Figures, Flow, Snapshot, errors};
 use crate::history::{History, Point};
 use tidegate_admin::Admin;
 use tidegate_telemetry::locks::Recover as _;
@@ -21,6 +21,9 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// The looks between two points of the day, and between two writes of the file.
 const PER_DAY_POINT: u64 = 30;
+
+/// The looks of an hour.
+const PER_HOUR: usize = 360;
 
 /// The shortest period of figures of the present.
 const MIN_PERIOD: f64 = 2.0;
@@ -58,11 +61,20 @@ struct Seen {
     looks: u64,
     /// The last looks, the oldest first.
     recent: VecDeque<Arc<Snapshot>>,
+    /// The flows at the looks of the last hour, the oldest first.
+    flows: VecDeque<Flow>,
     day_base: Option<Arc<Snapshot>>,
     history: Arc<History>,
     present: Option<(Instant, Arc<Present>)>,
     /// The state of each disk, and the time since which it is in it.
     disks: HashMap<PathBuf, (&'static str, f64)>,
+}
+
+impl Seen {
+    /// Returns the flow at the first look of the last hour.
+    fn hour_ago(&self) -> Flow {
+        self.flows.front().copied().unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Sampler {
@@ -137,10 +149,15 @@ impl Sampler {
                 *known = (disk.state, time);
             }
         }
+        let hour_ago = seen.hour_ago();
+        seen.flows.push_back(Flow::at(&snapshot));
+        if seen.flows.len() > PER_HOUR {
+            seen.flows.pop_front();
+        }
         if let Some(before) = seen.recent.back() {
             Arc::make_mut(&mut seen.history).add_to_hour(Point {
                 time,
-                figures: Figures::between(before, &snapshot),
+                figures: Figures::between(before, &snapshot, hour_ago),
                 causes: errors(before, &snapshot),
             });
         }
@@ -156,8 +173,8 @@ impl Sampler {
         if is_complete {
             Arc::make_mut(&mut seen.history).add_to_day(Point {
                 time,
-                figures: Figures::between(base, &snapshot),
-                causes: Vec::new(),
+                figures: Figures::between(base, &snapshot, hour_ago),
+                causes: errors(base, &snapshot),
             });
             seen.day_base = Some(snapshot);
         }
@@ -195,7 +212,7 @@ impl Sampler {
             latest_errors: errors(last, &after),
             time: unix_time(),
             period: after.at - before.at,
-            figures: Figures::between(&before, &after),
+            figures: Figures::between(&before, &after, seen.hour_ago()),
             before,
             after,
         });

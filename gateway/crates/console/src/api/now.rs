@@ -27,6 +27,8 @@ pub struct Now {
     pub errors_by_cause: Vec<ErrorCount>,
     /// The failures of the last hour by cause, the latest first.
     pub errors_of_last_hour: Vec<RecentCause>,
+    /// The failures of the last day by cause, the latest first.
+    pub errors_of_last_day: Vec<RecentCause>,
     /// HTTP requests under way.
     pub requests_in_flight: u64,
     /// Open HTTP connections.
@@ -52,6 +54,7 @@ pub struct Now {
 /// Returns the state of the gateway now.
 pub(crate) fn collect(console: &Console) -> Now {
     let present = console.sampler.present();
+    let history = console.sampler.history();
     let samples = &present.after.samples;
     let build = samples.series("build_info", &[]).next();
     let check = console.readiness.look(&console.admin.control);
@@ -65,10 +68,8 @@ pub(crate) fn collect(console: &Console) -> Now {
         period: present.period,
         figures: present.figures.clone(),
         errors_by_cause: errors(&present.before, &present.after),
-        errors_of_last_hour: console
-            .sampler
-            .history()
-            .causes(&present.latest_errors, present.time),
+        errors_of_last_hour: history.causes(&present.latest_errors, present.time),
+        errors_of_last_day: history.causes_of_day(&present.latest_errors, present.time),
         requests_in_flight: samples.count("http_requests_in_flight", &[]),
         connections: samples.count("http_connections", &[]),
         open_files: samples.count("fuse_open_files", &[]),

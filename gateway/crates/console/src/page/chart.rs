@@ -77,7 +77,7 @@ impl Line<'_> {
         );
         html! {
             figure.chart {
-                figcaption { span { (self.name) } span.most { "at most " ((self.words)(most)) } }
+                figcaption { span { (self.name) } span.most { "now " ((self.words)(last)) ", at most " ((self.words)(most)) } }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
                     path.area d=(area) {}
                     path.line d=(line) {}

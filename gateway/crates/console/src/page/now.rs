@@ -13,8 +13,8 @@ use super::{Page, format};
 use crate::Console;
 use crate::access::Admitted;
 use crate::api::now::{Now, collect};
-use crate::figures::Figures;
-use crate::history::{History, Point};
+use crate::figures::{Figures, Quantiles};
+use crate::history::{History, Point, RecentCause};
 use crate::section::Section;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -74,9 +74,9 @@ fn draw(history: &History) -> Markup {
     let last = history.hour.back().into_iter().chain(history.day.back());
     let end = last.map(|point| point.time).fold(0.0, f64::max);
     html! {
-        h2 { "The last hour" }
+        h2 { "The last hour, from left to right" }
         (lines(&history.hour, 3600.0, 25.0, end))
-        h2 { "The last day" }
+        h2 { "The last day, from left to right" }
         (lines(&history.day, 86_400.0, 700.0, end))
     }
 }
@@ -117,9 +117,22 @@ fn tile(name: &str, value: &str, more: &str) -> Markup {
     html! { div.tile { dt { (name) } dd { (value) } @if !more.is_empty() { dd.more { (more) } } } }
 }
 
+/// Names the two slower quantiles.
+fn tail(times: Option<&Quantiles>) -> String {
+    times.map_or(String::new(), |times| {
+        let (p90, p99) = (format::duration(times.p90), format::duration(times.p99));
+        format!("9 of 10 within {p90}, 99 of 100 within {p99}")
+    })
+}
+
+fn median(times: Option<&Quantiles>) -> String {
+    times.map_or("–".to_owned(), |times| format::duration(times.p50))
+}
+
 fn tiles(now: &Now) -> Markup {
     let figures = &now.figures;
-    let first = figures.first_byte.as_ref();
+    let (first, waits) = (figures.first_byte.as_ref(), figures.waits.as_ref());
+    let operations = figures.mount_operations_per_second;
     let amplification = figures.amplification.map_or_else(String::new, |ratio| {
         format!("{} bytes for each byte read", format::number(ratio))
     });
@@ -130,14 +143,16 @@ fn tiles(now: &Now) -> Markup {
         dl.tiles {
             (tile("Requests", &format!("{}/s", format::number(figures.requests_per_second)),
                 &format!("{} under way, {}", now.requests_in_flight, format::count(now.connections, "connection"))))
+            @if operations > 0.0 || now.open_files > 0 {
+                (tile("On mounts", &format!("{}/s", format::number(operations)), "requests of the kernel"))
+            }
             (tile("To readers", &format::rate(figures.bytes_per_second),
                 &format!("{}, {}", format::count(now.streams, "stream"), format::count(now.open_files, "open file"))))
             (tile("From buckets", &format::rate(figures.fetched_bytes_per_second),
                 &amplification))
-            (tile("From the cache", &hits, "of the bytes read"))
-            (tile("First byte", &first.map_or("–".to_owned(), |times| format::duration(times.p50)),
-                &first.map_or(String::new(), |times| format!("9 of 10 within {}, 99 of 100 within {}",
-                    format::duration(times.p90), format::duration(times.p99)))))
+            (tile("From the cache", &hits, "of the bytes that readers took in the last hour"))
+            (tile("First byte", &median(first), &tail(first)))
+            (tile("Waits for bytes", &median(waits), &tail(waits)))
             (tile("Stalls", &format::grouped(figures.stalls), "waits over 100 ms"))
             (tile("Ended by the client", &format::grouped(figures.ended_by_client), "seeks, closed players; no failures"))
         }
@@ -162,7 +177,7 @@ fn tiers(figures: &Figures) -> Markup {
         .map(|(class, _, share)| (*class, *share))
         .collect();
     html! {
-        h2 { "Where bytes come from" }
+        h2 { "Where the bytes of the last hour came from" }
         (shares(&label.join(", "), &pieces))
         ul.legend {
             @for (class, name, share) in words {
@@ -172,10 +187,20 @@ fn tiers(figures: &Figures) -> Markup {
     }
 }
 
+/// Shows the failures of the last hour; those of the day where there were others before it.
 fn failures(now: &Now) -> Markup {
+    let (hour, day) = (&now.errors_of_last_hour, &now.errors_of_last_day);
+    let of = |all: &[RecentCause]| all.iter().map(|one| one.count).sum::<u64>();
     html! {
-        @if !now.errors_of_last_hour.is_empty() {
-            h2 { "Failures of the last hour" }
+        (causes("Failures of the last hour", hour, now.time))
+        @if of(day) > of(hour) { (causes("Failures of the last day", day, now.time)) }
+    }
+}
+
+fn causes(title: &str, causes: &[RecentCause], now: f64) -> Markup {
+    html! {
+        @if !causes.is_empty() {
+            h2 { (title) }
             table {
                 thead {
                     tr {
@@ -185,11 +210,11 @@ fn failures(now: &Now) -> Markup {
                     }
                 }
                 tbody {
-                    @for one in now.errors_of_last_hour.iter().take(20) {
+                    @for one in causes.iter().take(20) {
                         tr {
                             td { (one.cause) }
                             td.number { (format::grouped(one.count)) }
-                            td.number { (format::ago(now.time - one.last)) }
+                            td.number { (format::ago(now - one.last)) }
                         }
                     }
                 }
@@ -230,7 +255,32 @@ fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
             format::rate,
         ),
         line(
-            "First byte (p99)",
+            "From the cache",
+            |figures| figures.hit_share.map(|share| share.memory + share.disk),
+            format::percent,
+        ),
+        line(
+            "From memory",
+            |figures| figures.hit_share.map(|share| share.memory),
+            format::percent,
+        ),
+        line(
+            "Bytes fetched for each byte read",
+            |figures| figures.amplification,
+            format::number,
+        ),
+        line(
+            "First byte (median)",
+            |figures| figures.first_byte.map(|times| times.p50),
+            format::duration,
+        ),
+        line(
+            "First byte (9 of 10)",
+            |figures| figures.first_byte.map(|times| times.p90),
+            format::duration,
+        ),
+        line(
+            "First byte (99 of 100)",
             |figures| figures.first_byte.map(|times| times.p99),
             format::duration,
         ),

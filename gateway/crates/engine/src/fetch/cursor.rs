@@ -179,6 +179,14 @@ impl Cursor {
         }
     }
 
+    /// Returns where the chunk of this index was fetched from, if it was fetched ahead for the readers that are in it.
+    pub(crate) fn source_ahead(&self, index: u32) -> Option<FetchSource> {
+        let state = self.state();
+        let mut parts = state.ahead.iter().map(Lease::part);
+        let part = parts.find(|part| part.chunks.contains(&index));
+        part.map(|part| part.source)
+    }
+
     /// Removes a reader. Returns whether a task already looks after the cursor; otherwise the caller must start one.
     pub(super) fn remove_reader(&self) -> bool {
         let mut state = self.state();

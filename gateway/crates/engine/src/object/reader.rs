@@ -93,12 +93,15 @@ impl Reader {
     }
 
     fn report_tier(&self) {
-        if let (Some(stream), Some((_, chunk))) = (&self.stream, &self.chunk) {
-            stream.set_tier(match chunk {
-                CurrentChunk::Whole(_) => None,
-                CurrentChunk::Flight { flight, .. } => Some(flight.part.source),
-                CurrentChunk::Passed(lease) => Some(lease.part().source),
-            });
+        if let (Some(stream), Some((index, chunk))) = (&self.stream, &self.chunk) {
+            stream.set_tier(
+                *index,
+                match chunk {
+                    CurrentChunk::Whole(_) => None,
+                    CurrentChunk::Flight { flight, .. } => Some(&*flight.part),
+                    CurrentChunk::Passed(lease) => Some(lease.part()),
+                },
+            );
         }
     }
 

@@ -5,6 +5,7 @@
 //! relaxed atomics. A report copies the list of each shard and reads the figures afterwards; no reader waits for it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::fetch::cursor::Cursor;
-use crate::fetch::part::FetchSource;
+use crate::fetch::part::{FetchSource, Part};
 use tidegate_plan::ObjectId;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -38,7 +39,7 @@ pub enum StreamKind {
     Mount,
 }
 
-/// The tier that a stream's bytes came from last.
+/// The tier that a stream's bytes came from last. Bytes that were read ahead for it came from where they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamTier {
     /// No bytes have come yet.
@@ -129,6 +130,8 @@ pub(crate) struct Stream {
     stopped: AtomicBool,
     waker: AtomicWaker,
     cursor: Mutex<Weak<Cursor>>,
+    /// The chunks of the last part that its readers have read as it came, and where that came from.
+    last_part: Mutex<Option<(Range<u32>, FetchSource)>>,
 }
 
 impl Default for Streams {
@@ -226,6 +229,7 @@ impl Stream {
             stopped: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             cursor: Mutex::new(Weak::new()),
+            last_part: Mutex::default(),
         }
     }
 
@@ -282,8 +286,18 @@ impl Stream {
         self.period_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Records the tier of the chunk that its reader is in; `None`: memory.
-    pub(crate) fn set_tier(&self, source: Option<FetchSource>) {
+    /// Records the tier of the chunk that its reader is in, and the part by which it is coming; `None`: it is in memory. It
+    /// may be there because it was fetched for this very reader, by an earlier part or ahead.
+    pub(crate) fn set_tier(&self, index: u32, part: Option<&Part>) {
+        let mut last = self.last_part.lock().recover();
+        if let Some(part) = part {
+            *last = Some((part.chunks.clone(), part.source));
+        }
+        let fed = last.as_ref().filter(|(chunks, _)| chunks.contains(&index));
+        let source = fed.map(|(_, source)| *source).or_else(|| {
+            let cursor = self.cursor.lock().recover().upgrade();
+            cursor.and_then(|cursor| cursor.source_ahead(index))
+        });
         let tier = match source {
             None => 1,
             Some(FetchSource::Disk) => 2,

@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 use tokio::time::advance;
 
 use super::*;
+use crate::fetch::part::CursorIdentity;
 use tidegate_plan::{ObjectKey, OriginId};
 
 fn info() -> StreamInfo {
@@ -45,7 +46,8 @@ async fn position_rate_and_stalls_follow_the_reader() {
     let guard = streams.register(info());
     let stream = guard.stream();
     let cx = Context::from_waker(Waker::noop());
-    stream.set_tier(Some(FetchSource::Disk));
+    let part = Part::new(2..5, FetchSource::Disk, CursorIdentity::none());
+    stream.set_tier(2, Some(&part));
     // The wait for the first bytes is no stall.
     stream.begin_wait(Instant::now());
     advance(Duration::from_secs(1)).await;
@@ -61,6 +63,11 @@ async fn position_rate_and_stalls_follow_the_reader() {
         (2000, 2000, 0)
     );
     assert_eq!(report.tier, StreamTier::Disk);
+    for (index, tier) in [(4, StreamTier::Disk), (5, StreamTier::Memory)] {
+        stream.set_tier(index, None);
+        assert_eq!(streams.report()[0].tier, tier, "{index}");
+    }
+    let report = &streams.report()[0];
     assert!(
         (report.rate - 2000.0 / 1.099).abs() < 1.0,
         "{}",
