@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::Method;
 
+use super::document::of_the_code;
 use super::{AUTH, Whole, World, ask, post, post_to, send, started};
 
 /// Every request that changes something, but to log in and out.
@@ -62,6 +63,26 @@ const READS: [&str; 29] = [
     "/api/v1/sessions",
     "/api/v1/openapi.json",
 ];
+
+/// A change that the list leaves out would be tried by no test.
+#[test]
+fn every_change_of_the_api_is_tried() {
+    let document = of_the_code();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let method = method.to_uppercase();
+            let path = path.replace("{id}", "1");
+            let is_tried = match (&*method, operation.is_object()) {
+                ("GET", true) => READS
+                    .iter()
+                    .any(|read| read.split('?').next() == Some(&*path)),
+                (_, true) => CHANGES.contains(&(&*method, &*path)),
+                _ => true,
+            };
+            assert!(is_tried, "{method} {path}");
+        }
+    }
+}
 
 async fn status(gateway: &Whole, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
     let method: Method = method.parse().expect("a method");

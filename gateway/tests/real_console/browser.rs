@@ -11,6 +11,9 @@ use tokio::time::{Instant, sleep};
 /// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
+/// A name that leads to this machine in this browser.
+pub(crate) const REBOUND: &str = "rebound.example";
+
 /// The name of an element's reference in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -39,7 +42,9 @@ impl Browser {
     pub(crate) async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let log = home.path().join("chromedriver.log");
-        let driver = WebDriver::start_traced(&log, &[], TRACED).await;
+        // As a page does that makes its own name resolve to this machine.
+        let rebound = format!("--host-resolver-rules=MAP {REBOUND} 127.0.0.1");
+        let driver = WebDriver::start_traced(&log, &[&rebound], TRACED).await;
         Self {
             driver: driver.expect("Chromium is installed"),
             _home: home,

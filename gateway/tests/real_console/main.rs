@@ -14,6 +14,7 @@ mod browser;
 #[path = "../support/bucket.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod bucket;
+mod foreign;
 #[path = "../support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;

@@ -200,6 +200,7 @@ impl Admin {
             .layer(hosts)
             .layer(always(header::CACHE_CONTROL, "no-store"))
             .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+            .layer(always(RESOURCE_POLICY, "same-origin"))
     }
 }
 
@@ -234,6 +235,11 @@ fn is_text(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bo
     let is_text = kind.starts_with("text/") && !kind.starts_with("text/event-stream");
     is_text || kind.starts_with("application/json") || kind.starts_with("application/openmetrics")
 }
+
+/// Keeps pages of other origins from showing a picture of ours: ports share cookies
+/// (<https://fetch.spec.whatwg.org/#cross-origin-resource-policy-header>).
+const RESOURCE_POLICY: header::HeaderName =
+    header::HeaderName::from_static("cross-origin-resource-policy");
 
 /// Adds a header to every answer that has none of its name.
 fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {

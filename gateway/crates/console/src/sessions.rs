@@ -24,6 +24,9 @@ use tidegate_telemetry::locks::Recover as _;
 /// The name of the cookie.
 pub(crate) const COOKIE_NAME: &str = "tidegate-session";
 
+/// The most cookies of that name that are looked at.
+const MAX_COOKIES: usize = 8;
+
 /// Bytes of a cookie, and of a CSRF token.
 const SECRET_BYTES: usize = 32;
 /// The most sessions at once; the one that was idle longest makes room.
@@ -138,8 +141,11 @@ impl std::fmt::Debug for Session {
 
 impl Table {
     fn by_cookie(&mut self, headers: &HeaderMap) -> Option<&mut Session> {
-        let hash = hash(cookie(headers)?);
-        let is_it = |one: &&mut Session| -> bool { one.hash.ct_eq(&hash).into() };
+        let hashes: Vec<_> = cookies(headers).take(MAX_COOKIES).map(hash).collect();
+        let is_it = |one: &&mut Session| {
+            let is_one_of = |hash: &Vec<u8>| bool::from(one.hash.ct_eq(hash));
+            hashes.iter().any(is_one_of)
+        };
         self.all.iter_mut().find(is_it)
     }
 }
@@ -282,15 +288,14 @@ impl OwnSession {
     }
 }
 
-/// Returns the session's cookie of a request.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// Returns the session's cookies of a request. There are several if a page on another port of this host has set one of the
+/// same name, which must not hide ours.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(COOKIE).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';'));
-    pairs.find_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE_NAME).then_some(value)
-    })
+    let pairs = lines.flat_map(|line| line.split(';'));
+    let named = pairs.filter_map(|pair| pair.trim().split_once('='));
+    named.filter_map(|(name, value)| (name == COOKIE_NAME).then_some(value))
 }
 
 /// Returns a token that is cancelled.
@@ -316,7 +321,7 @@ mod tests {
     use super::*;
 
     fn shows(cookie: &str) -> HeaderMap {
-        let line = format!("other=1; {COOKIE_NAME}={cookie}");
+        let line = format!("other=1; {COOKIE_NAME}=of-another-port; {COOKIE_NAME}={cookie}");
         HeaderMap::from_iter([(COOKIE, line.parse().expect("a value"))])
     }
 

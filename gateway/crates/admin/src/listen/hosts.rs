@@ -72,7 +72,9 @@ impl Hosts {
         let origin = read(headers, &header::ORIGIN, "://").map_err(|()| ForeignRequest::Origin)?;
         let Some(origin) = origin else { return Ok(()) };
         let same = named.is_some_and(|named| named.as_str().eq_ignore_ascii_case(origin.as_str()));
-        match same || self.lists(&host_of(&origin)) {
+        // What listens on another port of a listed host may be anything, such as the objects of the bucket.
+        let is_listed = origin.port().is_none() && self.lists(&host_of(&origin));
+        match same || is_listed {
             true => Ok(()),
             false => Err(ForeignRequest::Origin),
         }
@@ -199,6 +201,7 @@ mod tests {
         for origin in [
             "http://127.0.0.1:3000",
             "http://localhost:8081",
+            "http://ops.example:3000",
             "https://evil.example",
             "null",
             "",
