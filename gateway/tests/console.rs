@@ -30,6 +30,8 @@ mod figures;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "console/hosts.rs"]
+mod hosts;
 #[path = "console/links.rs"]
 mod links;
 #[path = "console/live.rs"]

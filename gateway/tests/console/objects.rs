@@ -26,18 +26,18 @@ async fn start(world: &World) -> Whole {
 }
 
 /// A reader of the pages, who has logged in.
-struct Browser<'a> {
+pub(super) struct Browser<'a> {
     gateway: &'a Whole,
     cookie: String,
 }
 
 impl<'a> Browser<'a> {
-    async fn start(gateway: &'a Whole) -> Self {
+    pub(super) async fn start(gateway: &'a Whole) -> Self {
         let (cookie, _) = log_in(gateway).await;
         Self { gateway, cookie }
     }
 
-    async fn show(&self, path: &str) -> String {
+    pub(super) async fn show(&self, path: &str) -> String {
         page_at(self.gateway.admin, path, &self.cookie).await
     }
 
@@ -47,7 +47,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Presses a button of the first form of `part`, and returns the page that follows. `more` has other fields.
-    async fn press(&self, part: &str, order: &str, more: &str) -> String {
+    pub(super) async fn press(&self, part: &str, order: &str, more: &str) -> String {
         let button = format!("name=\"order\" value=\"{order}\"");
         assert!(part.contains(&button), "no button {order}: {part}");
         let (_, form) = part.split_once("<form").expect("a form");

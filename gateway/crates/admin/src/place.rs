@@ -14,7 +14,7 @@ use tidegate_plan::ObjectKey;
 pub struct Place {
     /// Percent-encoded, from the first `/`, without the query.
     pub path: String,
-    /// The host; if left out, any host that has the path.
+    /// The host; empty: one that no route names. If left out, any host that has the path.
     pub host: Option<String>,
 }
 

@@ -46,7 +46,7 @@ const AT_ONCE: usize = 16;
 pub struct FolderQuery {
     /// The folder as a path of the public listener, percent-encoded, with a `/` at its end.
     pub path: String,
-    /// The host, if several routes have the path.
+    /// The host of the route; empty: that of routes without one. If left out, the path must be the same folder for each.
     pub host: Option<String>,
     /// The token from the page before.
     pub page: Option<String>,
@@ -194,7 +194,7 @@ pub(crate) async fn collect(console: &Console, query: FolderQuery) -> Result<Fol
     }
     let place = Place {
         path: query.path,
-        host: query.host.filter(|host| !host.is_empty()),
+        host: query.host,
     };
     let below = console.admin.locate.below(&place)?;
     let position = position(console, &below, query.page.as_deref()).await?;

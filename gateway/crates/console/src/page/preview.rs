@@ -70,6 +70,7 @@ const BYTES_POLICY: &str = "sandbox; default-src 'none'";
 pub(crate) struct PreviewQuery {
     /// A path of the public listener, percent-encoded.
     path: String,
+    /// The host of the route; empty: a route without a host.
     host: Option<String>,
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn is_offered(name: &Name) -> bool {
 async fn open(console: &Console, query: &PreviewQuery) -> Result<Object, ApiError> {
     let place = Place {
         path: query.path.clone(),
-        host: query.host.clone().filter(|host| !host.is_empty()),
+        host: query.host.clone(),
     };
     let located = console.admin.locate.objects(&place)?;
     let [one] = &located[..] else {
@@ -176,13 +177,13 @@ pub(crate) async fn page(
         Ok(object) => object,
         Err(error) => return failure(&console, &admitted, PATH, &error, &Markup::default()),
     };
-    let host = query.host.as_deref().unwrap_or_default();
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let source = format!(
-        "/console/preview/bytes?path={}&host={}",
-        encode(&query.path),
-        encode(host)
-    );
+    let host = query
+        .host
+        .as_deref()
+        .map(|host| format!("&host={}", encode(host)));
+    let (path, host) = (encode(&query.path), host.unwrap_or_default());
+    let source = format!("/console/preview/bytes?path={path}{host}");
     let content = html! {
         p { code { (query.path) } }
         @match shown(&object) {
