@@ -284,12 +284,43 @@ async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
                 "{console}: {path}"
             );
         }
+        if console == "read" {
+            nothing_is_offered_to_readers(&gateway).await;
+        }
         let preview = status(&gateway, "GET", "/console/preview/bytes?path=/o/1.png", &[]).await;
         assert_eq!(
             preview, change,
             "{console}: bytes of objects are for those who log in"
         );
         gateway.stop().await;
+    }
+}
+
+/// Looks at each page with and without a session: without one no form is there, nor the one that live buttons belong to.
+async fn nothing_is_offered_to_readers(gateway: &Whole) {
+    let (cookie, _) = log_in(gateway).await;
+    let pages = READS.iter().filter(|path| !path.contains("live?"));
+    let pages = pages.filter(|path| !path.contains("/preview") && !path.contains("bytes"));
+    for path in pages.filter(|path| !path.starts_with("/api/")) {
+        let show = async |headers: &[(&str, &str)]| {
+            let got = ask(gateway.admin, Method::GET, path, headers).await;
+            assert_eq!(got.status, 200, "{path}");
+            got.text()
+        };
+        let text = show(&[]).await;
+        assert!(
+            !text.contains("<form") && !text.contains("name=\"end\""),
+            "{path}: {text}"
+        );
+        assert!(text.contains("href=\"/console/login"), "{path}: {text}");
+        let own = show(&[("cookie", &cookie)]).await;
+        let is_live = own.contains("data-live");
+        assert_eq!(own.contains("<form id=\"act\""), is_live, "{path}: {own}");
+        assert_eq!(
+            own.contains("name=\"end\""),
+            *path == "/console/sessions",
+            "{path}"
+        );
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A page loads one style and one script, both from here, and its policy allows nothing else. Its live part is the
 //! element `live`, which the script replaces as the server sends it. A live part is the same for every reader, so it has
-//! no form of its own: its buttons belong to the form `act` around it, which holds the session's CSRF token.
+//! no form of its own: its buttons belong to the form `act` before it, which holds the session's CSRF token. A reader
+//! without a session has no such form, and the style hides the buttons.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -86,7 +87,7 @@ impl Page<'_> {
         let main = html! {
             @if let Some(message) = message { (message_box(&message)) }
             h1 { (self.title) }
-            @if self.live.is_some() {
+            @if self.live.is_some() && own.is_some() {
                 form #act method="post" action=(self.path) { (csrf_field(&csrf)) }
             }
             (self.content)

@@ -122,7 +122,7 @@ pub(crate) async fn sessions(
     Extension(admitted): Extension<Admitted>,
 ) -> Response {
     let own = admitted.session();
-    let csrf = own.map(OwnSession::csrf).unwrap_or_default();
+    let csrf = own.map(OwnSession::csrf);
     let list = console.sessions.list(own.map(|own| own.id));
     let row = |one: &crate::sessions::SessionInfo| -> Markup {
         html! {
@@ -130,11 +130,13 @@ pub(crate) async fn sessions(
                 td data-label="Browser" { (one.browser) @if one.own { span.badge.good { "this one" } } }
                 td data-label="Began" { (format::time(one.began)) " UTC" }
                 td data-label="Idle" { (format::duration(one.idle)) }
-                td {
-                    form method="post" action=(SESSIONS) {
-                        (csrf_field(&csrf))
-                        button.small name="end" value=(one.id) aria-label={ "End the session of " (one.browser) } {
-                            "End"
+                @if let Some(csrf) = &csrf {
+                    td {
+                        form method="post" action=(SESSIONS) {
+                            (csrf_field(csrf))
+                            button.small name="end" value=(one.id) aria-label={ "End the session of " (one.browser) } {
+                                "End"
+                            }
                         }
                     }
                 }
@@ -150,7 +152,7 @@ pub(crate) async fn sessions(
                     th scope="col" { "Browser" }
                     th scope="col" { "Began" }
                     th scope="col" { "Idle" }
-                    th scope="col" { span.hidden { "End" } }
+                    @if csrf.is_some() { th scope="col" { span.hidden { "End" } } }
                 }
             }
             tbody { @for one in &list { (row(one)) } }
