@@ -125,14 +125,14 @@ const ORDERS: [(&str, &str, &str, &str, u16); 13] = [
         "post",
         "/api/v1/writes",
         "",
-        r#"{"origin": "media", "key": "a", "choice": "ours"}"#,
+        r#"{"id": "0000000000000001/a", "choice": "ours"}"#,
         404,
     ),
     (
         "post",
         "/api/v1/writes",
         "",
-        r#"{"origin": "media", "key": "a", "choice": "both"}"#,
+        r#"{"id": "0000000000000001/a", "choice": "both"}"#,
         422,
     ),
     (

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 
 use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -30,7 +31,9 @@ impl Refused {
         let folder = Folder::new();
         let toml = format!(
             "{}[spool]\npath = \"{}\"\n[[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n",
-            world.config("ttl = \"1h\""),
+            world
+                .config("ttl = \"1h\"")
+                .replace("name = \"media\"", "name = \"my media\""),
             world.folder.path().join("spool").display(),
             folder.path().display(),
         );
@@ -84,10 +87,12 @@ impl Refused {
     /// Presses the button of a choice on the page, and returns the page that follows.
     async fn press(&self, choice: &str) -> String {
         let page = self.show("/console/writes").await;
-        let button = format!("form=\"act\" name=\"decide\" value=\"{choice} media a/film.bin\"");
+        let id = self.draft().await["id"].as_str().expect("text").to_owned();
+        let button = format!("form=\"act\" name=\"decide\" value=\"{choice} {id}\"");
         assert!(page.contains(&button), "no button {choice}: {page}");
-        assert!(page.contains("id=\"draft-media-a%2Ffilm%2Ebin\""), "{page}");
-        let mut fields = format!("csrf={}&decide={choice}+media+a%2Ffilm.bin", self.csrf);
+        let id = utf8_percent_encode(&id, NON_ALPHANUMERIC);
+        assert!(page.contains(&format!("id=\"draft-{id}\"")), "{page}");
+        let mut fields = format!("csrf={}&decide={choice}+{id}", self.csrf);
         if choice == "theirs" {
             // What would be lost is asked for first.
             let got = post(&self.gateway, "/console/writes", &self.cookie, &fields).await;
@@ -105,8 +110,7 @@ impl Refused {
     /// none to decide on.
     async fn decide(&self, choice: &str) -> Got {
         let headers = [AUTH, ("content-type", "application/json")];
-        let wanted =
-            json!({ "origin": "media", "key": "a/film.bin", "choice": choice }).to_string();
+        let wanted = json!({ "id": self.draft().await["id"], "choice": choice }).to_string();
         let (admin, path) = (self.gateway.admin, "/api/v1/writes");
         let decided = async {
             loop {

@@ -1,6 +1,6 @@
 //! `GET /api/v1/writes`, and `POST /api/v1/writes`: an operator's decision on a refused draft.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tidegate_write::{Pending, PossibleChoices, RefusedChoice, ResolveError, Stag
 /// The time for which the bucket's version of a refused object is not asked for again.
 const REUSE: Duration = Duration::from_secs(30);
 
-/// Refused objects whose version in the bucket is asked for.
+/// Refused objects whose version in the bucket is asked for at a time.
 const MAX_ASKED: usize = 16;
 
 /// The time that the bucket has to answer for all of them, side by side.
@@ -49,6 +49,8 @@ pub struct SpoolState {
 /// An object that is not in the bucket yet.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Draft {
+    /// The id of the draft, for a decision on it. It stays the same while the object is not in the bucket.
+    pub id: String,
     /// The name of the origin; `null` if no configured origin has that bucket any more.
     pub origin: Option<String>,
     /// The key.
@@ -69,7 +71,9 @@ pub struct Draft {
     pub modified: f64,
     /// The entity tag of the version that it began with; `null`: it began empty.
     pub base: Option<String>,
-    /// The version in the bucket, of a refused object; `null` also if the bucket does not answer.
+    /// Whether the bucket was asked for its version of a refused object; `false` also of another object.
+    pub asked: bool,
+    /// The version in the bucket, of a refused object; `null`: the bucket was not asked yet, or it does not answer.
     pub theirs: Option<TheirVersion>,
     /// The choices that can be carried out on a refused object, as far as it is known; none on another one.
     pub choices: Vec<Choice>,
@@ -92,10 +96,8 @@ pub struct TheirVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// The name of the origin.
-    pub origin: String,
-    /// The key.
-    pub key: String,
+    /// The id of the draft.
+    pub id: String,
     /// The choice.
     pub choice: Choice,
 }
@@ -136,11 +138,10 @@ pub(crate) struct KnownVersions {
 }
 
 impl KnownVersions {
-    fn of(&self, id: &ObjectId) -> RefusedVersions {
+    /// Returns the last answers about an object; `None`: it was not asked for yet.
+    fn of(&self, id: &ObjectId) -> Option<RefusedVersions> {
         let known = self.known.lock().recover();
-        known
-            .get(id)
-            .map_or_else(RefusedVersions::default, |(_, known)| known.clone())
+        known.get(id).map(|(_, answers)| answers.clone())
     }
 
     /// Has an object asked for anew.
@@ -148,25 +149,26 @@ impl KnownVersions {
         self.known.lock().recover().remove(id);
     }
 
-    /// Keeps the objects of which nothing is known.
-    fn unknown(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
+    /// Returns the refused objects to ask for now: first those never asked for, then those asked for longest ago.
+    fn due(&self, mut refused: Vec<ObjectId>) -> Vec<ObjectId> {
         let known = self.known.lock().recover();
-        let is_known = |id: &ObjectId| {
-            let found = known.get(id);
-            found.is_some_and(|(asked, _)| asked.elapsed() < REUSE)
-        };
-        ids.retain(|id| !is_known(id));
-        ids
+        let asked = |id: &ObjectId| known.get(id).map(|(asked, _)| *asked);
+        refused.retain(|id| asked(id).is_none_or(|asked| asked.elapsed() >= REUSE));
+        refused.sort_by_key(asked);
+        refused.truncate(MAX_ASKED);
+        refused
     }
 
-    /// Asks for what is not known, side by side, within 3 s; a slow answer makes no other less known. One without an answer
-    /// is left alone for a while. Of one that is not refused while it is asked for, as it is tried again, nothing is kept.
-    async fn ask<T, P>(&self, ids: Vec<ObjectId>, ask: impl Fn(ObjectId) -> (T, P))
+    /// Asks for the refused objects that are due, side by side, within 3 s; a slow answer makes no other less known. One
+    /// without an answer is left alone for a while. Of one that is not refused while it is asked for, as it is tried again,
+    /// nothing is kept. Forgets objects that are refused no more.
+    async fn ask<T, P>(&self, refused: Vec<ObjectId>, ask: impl Fn(ObjectId) -> (T, P))
     where
         T: Future<Output = Result<TheirVersion, ResolveError>>,
         P: Future<Output = Result<PossibleChoices, ResolveError>>,
     {
-        let asked = self.unknown(ids).into_iter().map(|id| {
+        let still: HashSet<ObjectId> = refused.iter().cloned().collect();
+        let asked = self.due(refused).into_iter().map(|id| {
             let (theirs, possible) = ask(id.clone());
             let answers = join(timeout(ASK_TIMEOUT, theirs), timeout(ASK_TIMEOUT, possible));
             async {
@@ -184,7 +186,7 @@ impl KnownVersions {
         });
         let answers = join_all(asked).await;
         let mut known = self.known.lock().recover();
-        known.retain(|_, (asked, _)| asked.elapsed() < REUSE);
+        known.retain(|id, _| still.contains(id));
         known.extend(
             answers
                 .into_iter()
@@ -223,15 +225,15 @@ impl TheirVersion {
     }
 }
 
-/// Returns the refused objects that are asked for.
+/// Returns the refused objects, by key.
 fn refused(writers: &Writers) -> Vec<ObjectId> {
     let pending = writers.pending().into_iter();
     let refused = pending.filter(|one| one.stage == Stage::Refused);
-    refused.map(|one| one.id).take(MAX_ASKED).collect()
+    refused.map(|one| one.id).collect()
 }
 
-/// Asks the bucket for the versions of refused objects that are not known, and which choices they have. Waits at most 3 s,
-/// and as long again for a caller that asks already.
+/// Asks the bucket for the versions of at most 16 refused objects, and which choices they have. Waits at most 3 s, and as
+/// long again for a caller that asks already.
 pub(crate) async fn ask(console: &Console) {
     if let Some(writers) = &console.admin.writers {
         let _asking = console.versions.asking.lock().await;
@@ -244,20 +246,20 @@ pub(crate) fn ask_meanwhile(console: &Console) {
     let Some(writers) = &console.admin.writers else {
         return;
     };
-    let unknown = console.versions.unknown(refused(writers));
-    if unknown.is_empty() {
+    let refused = refused(writers);
+    if console.versions.due(refused.clone()).is_empty() {
         return;
     }
     if let Ok(asking) = console.versions.asking.clone().try_lock_owned() {
         let (console, writers) = (console.clone(), writers.clone());
         tokio::spawn(async move {
             let _asking = asking;
-            ask_for(&console, &writers, unknown).await;
+            ask_for(&console, &writers, refused).await;
         });
     }
 }
 
-async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
+async fn ask_for(console: &Console, writers: &Writers, refused: Vec<ObjectId>) {
     let ask = |id: ObjectId| {
         let other = id.clone();
         let theirs = async move {
@@ -267,7 +269,7 @@ async fn ask_for(console: &Console, writers: &Writers, ids: Vec<ObjectId>) {
         let possible = async move { writers.possible_choices(&other).await };
         (theirs, possible)
     };
-    console.versions.ask(ids, ask).await;
+    console.versions.ask(refused, ask).await;
 }
 
 /// Returns the objects that are not in the bucket yet, with the versions in it that are known.
@@ -280,8 +282,8 @@ pub(crate) fn collect(console: &Console) -> Writes {
     };
     let (used, size) = writers.spooled();
     let drafts = writers.pending().into_iter().map(|pending| {
-        let is_refused = pending.stage == Stage::Refused;
-        let known = is_refused.then(|| console.versions.of(&pending.id));
+        let known = console.versions.of(&pending.id);
+        let known = known.filter(|_| pending.stage == Stage::Refused);
         draft(console, pending, known)
     });
     Writes {
@@ -290,8 +292,11 @@ pub(crate) fn collect(console: &Console) -> Writes {
     }
 }
 
-fn draft(console: &Console, pending: Pending, refused: Option<RefusedVersions>) -> Draft {
+fn draft(console: &Console, pending: Pending, known: Option<RefusedVersions>) -> Draft {
+    let is_refused = pending.stage == Stage::Refused;
+    let choices = || known.clone().unwrap_or_default().choices();
     Draft {
+        id: draft_id(&pending.id),
         origin: console.admin.locate.origin(pending.id.origin),
         key: pending.id.key.as_str().to_owned(),
         stage: pending.stage.as_str().to_owned(),
@@ -302,31 +307,30 @@ fn draft(console: &Console, pending: Pending, refused: Option<RefusedVersions>) 
         next_try: pending.next_try.map(|wait| wait.as_secs_f64()),
         modified: pending.modified.as_secs_f64(),
         base: pending.base.map(|base| base.etag.as_str().to_owned()),
-        choices: refused
-            .as_ref()
-            .map_or_else(Vec::new, RefusedVersions::choices),
-        theirs: refused.and_then(|known| known.theirs),
+        asked: known.is_some(),
+        choices: if is_refused { choices() } else { Vec::new() },
+        theirs: known.and_then(|known| known.theirs),
     }
+}
+
+/// Returns the id of the draft of an object: the bucket's number and the key, so that it needs no configured origin.
+fn draft_id(id: &ObjectId) -> String {
+    format!("{:016x}/{}", id.origin.0, id.key.as_str())
 }
 
 /// Carries out a decision.
 pub(crate) async fn decide(console: &Console, decision: Decision) -> Result<Decided, ApiError> {
     let none = || ApiError::missing("no draft of this object was refused");
     let writers = console.admin.writers.as_ref().ok_or_else(none)?;
-    let is_meant = |one: &Pending| {
-        one.id.key.as_str() == decision.key
-            && console.admin.locate.origin(one.id.origin).as_deref() == Some(&*decision.origin)
-    };
-    let found = writers
-        .pending()
-        .into_iter()
-        .find(is_meant)
-        .ok_or_else(none)?;
+    let mut pending = writers.pending().into_iter();
+    let found = pending.find(|one| draft_id(&one.id) == decision.id);
+    let found = found.ok_or_else(none)?;
+    let key = found.id.key.as_str();
     let (choice, key) = match decision.choice {
-        Choice::Ours => (RefusedChoice::KeepOurs, Some(decision.key)),
+        Choice::Ours => (RefusedChoice::KeepOurs, Some(key.to_owned())),
         Choice::Theirs => (RefusedChoice::KeepTheirs, None),
         Choice::Aside => {
-            let aside = aside_name(&decision.key, unix_time() as u64);
+            let aside = aside_name(key, unix_time() as u64);
             let key = ObjectKey::new(&aside).map_err(ApiError::bad)?;
             (RefusedChoice::SaveAside(key), Some(aside))
         }

@@ -11,9 +11,7 @@ use super::chart::shares;
 use super::{Page, Question, check_form, done, format};
 use crate::Console;
 use crate::access::Admitted;
-use crate::api::writes::{
-    Choice, Decision, Draft, TheirVersion, Writes, ask, ask_meanwhile, collect, decide,
-};
+use crate::api::writes::{Choice, Decision, Draft, Writes, ask, ask_meanwhile, collect, decide};
 use crate::section::Section;
 
 const PATH: &str = "/console/writes";
@@ -132,13 +130,14 @@ fn row(draft: &Draft) -> Markup {
 }
 
 fn refused(draft: &Draft) -> Markup {
-    let origin = draft.origin.as_deref().unwrap_or_default();
-    let value = |choice: &str| format!("{choice} {origin} {}", draft.key);
+    let origin = draft.origin.as_deref();
+    let value = |choice: &str| format!("{choice} {}", draft.id);
     let label = |what: &str| format!("{what} of {}", draft.key);
     html! {
         // With an id, so that the script never makes one draft's buttons another's.
-        section.card id={ "draft-" (id(origin)) "-" (id(&draft.key)) } {
+        section.card id={ "draft-" (utf8_percent_encode(&draft.id, NON_ALPHANUMERIC)) } {
             h3 { (draft.key) span.badge.bad { "refused" } }
+            @if origin.is_none() { p.quiet { "Its bucket is that of no configured origin any more." } }
             @if let Some(trouble) = &draft.trouble { p.quiet { (trouble) } }
             div.versions {
                 div {
@@ -147,7 +146,7 @@ fn refused(draft: &Draft) -> Markup {
                 }
                 div {
                     h4 { "Theirs" }
-                    (theirs(draft.theirs.as_ref()))
+                    (theirs(draft))
                 }
             }
             (missing(draft))
@@ -160,10 +159,6 @@ fn refused(draft: &Draft) -> Markup {
             }
         }
     }
-}
-
-fn id(text: &str) -> impl std::fmt::Display + '_ {
-    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
 /// Says why a choice is not offered.
@@ -181,9 +176,11 @@ fn missing(draft: &Draft) -> Markup {
     }
 }
 
-fn theirs(theirs: Option<&TheirVersion>) -> Markup {
-    let Some(theirs) = theirs else {
-        return html! { p { "The bucket does not say." } };
+fn theirs(draft: &Draft) -> Markup {
+    let Some(theirs) = &draft.theirs else {
+        return html! {
+            p { @if draft.asked { "The bucket does not say." } @else { "The bucket is not asked yet." } }
+        };
     };
     html! {
         @if !theirs.exists {
@@ -201,21 +198,17 @@ fn theirs(theirs: Option<&TheirVersion>) -> Markup {
 #[derive(Deserialize)]
 pub(crate) struct DecideForm {
     csrf: String,
-    /// The choice, the origin and the key, with spaces between.
+    /// The choice and the id of the draft, with a space between.
     decide: String,
     /// Sent by the page that asks whether ours is to be discarded.
     sure: Option<String>,
 }
 
 fn read(text: &str) -> Option<Decision> {
-    let mut parts = text.splitn(3, ' ');
-    let named = parts.next()?;
+    let (named, id) = text.split_once(' ')?;
     let (choice, ..) = BUTTONS.into_iter().find(|(_, name, _)| *name == named)?;
-    Some(Decision {
-        choice,
-        origin: parts.next()?.to_owned(),
-        key: parts.next()?.to_owned(),
-    })
+    let id = id.to_owned();
+    Some(Decision { id, choice })
 }
 
 /// Answers `POST /console/writes`.
@@ -249,8 +242,9 @@ pub(crate) async fn act(
 
 /// Asks whether what was written here is to be discarded.
 fn question(console: &Console, admitted: &Admitted, decision: &Decision, decide: &str) -> Response {
+    let key = decision.id.split_once('/').map(|(_, key)| key);
     let words = html! {
-        p { "Discard what was written here as " code { (decision.key) } ", and keep what the bucket has?" }
+        p { "Discard what was written here as " code { (key.unwrap_or_default()) } ", and keep what the bucket has?" }
         p.quiet { "The bytes of ours are gone then. “Save ours aside” keeps both." }
     };
     let fields = html! {
@@ -265,4 +259,55 @@ fn question(console: &Console, admitted: &Admitted, decision: &Decision, decide:
         leave: PATH,
     };
     question.ask(console, admitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(key: &str) -> Draft {
+        Draft {
+            id: format!("000000000000002a/{key}"),
+            origin: None,
+            key: key.to_owned(),
+            stage: "refused".to_owned(),
+            trouble: None,
+            size: 3,
+            spooled: 3,
+            sent: 0,
+            next_try: None,
+            modified: 0.0,
+            base: None,
+            asked: false,
+            theirs: None,
+            choices: vec![Choice::Ours, Choice::Theirs, Choice::Aside],
+        }
+    }
+
+    #[test]
+    fn a_draft_that_no_configured_origin_has_is_decided_by_its_id() {
+        let text = refused(&draft("a b/c d")).into_string();
+        let value = "ours 000000000000002a/a b/c d";
+        assert!(text.contains(&format!("value=\"{value}\"")), "{text}");
+        assert!(text.contains("no configured origin"), "{text}");
+        let decision = read(value).expect("it is known");
+        assert_eq!(decision.choice, Choice::Ours);
+        assert_eq!(decision.id, "000000000000002a/a b/c d");
+        assert_eq!(read("none 000000000000002a/a"), None);
+    }
+
+    #[test]
+    fn a_bucket_that_was_not_asked_is_not_one_without_an_answer() {
+        for (asked, said) in [
+            (false, "The bucket is not asked yet."),
+            (true, "The bucket does not say."),
+        ] {
+            let draft = Draft {
+                asked,
+                ..draft("a")
+            };
+            let text = theirs(&draft).into_string();
+            assert!(text.contains(said), "{text}");
+        }
+    }
 }
