@@ -230,3 +230,33 @@ async fn a_draft_whose_base_is_gone_can_only_be_discarded() {
     assert!(page.contains("The draft is discarded."), "{page}");
     refused.end().await;
 }
+
+/// The draft of an object on the second page is on the first one, and no more on the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_of_an_object_on_a_later_page_is_listed_once() {
+    let world = World::new().await;
+    for n in 0..99 {
+        // The name of the draft's object is the sixtieth.
+        let side = if n < 59 { "b" } else { "z" };
+        world.put(&format!("a/{side}{n:02}"), b"x").await;
+    }
+    let refused = Refused::start(&world).await;
+    let mut names = Vec::new();
+    let mut path = "/api/v1/objects?path=/a/&limit=50".to_owned();
+    loop {
+        let page = api(&refused.gateway, &path).await;
+        names.extend(page["names"].as_array().expect("names").clone());
+        let Some(token) = page["next"].as_str() else {
+            break;
+        };
+        path = format!("/api/v1/objects?path=/a/&limit=50&page={token}");
+    }
+    assert_eq!(names.len(), 100, "each once");
+    let mut drafts = names.iter().enumerate();
+    let draft = drafts.find(|(_, one)| one["name"] == "film.bin");
+    let (at, draft) = draft.expect("it is listed");
+    assert_eq!((at, &draft["draft"]), (50, &json!("refused")));
+    let page = refused.press("theirs").await;
+    assert!(page.contains("The draft is discarded."), "{page}");
+    refused.end().await;
+}

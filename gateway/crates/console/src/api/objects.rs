@@ -24,6 +24,7 @@ use tidegate_engine::stat::{Present, Stat};
 use tidegate_plan::{ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
+mod drafts;
 mod runs;
 
 pub use runs::Run;
@@ -151,6 +152,8 @@ struct Position {
     names: Arc<[(String, NameKind)]>,
     from: usize,
     next: Option<PagePosition>,
+    /// The drafts that the first page has beyond the listed names: the rest leaves them out.
+    added: Arc<[String]>,
 }
 
 impl Pages {
@@ -197,20 +200,32 @@ pub(crate) async fn collect(console: &Console, query: FolderQuery) -> Result<Fol
         host: query.host,
     };
     let below = console.admin.locate.below(&place)?;
-    let position = position(console, &below, query.page.as_deref()).await?;
+    let token = query.page.filter(|token| !token.is_empty());
+    let position = position(console, &below, token.as_deref()).await?;
     let here = &position.names[position.from..];
     let (page, rest) = here.split_at(limit.min(here.len()));
-    let next = (!rest.is_empty() || position.next.is_some()).then(|| {
+    let (from, has_more) = (position.from + page.len(), !rest.is_empty());
+    let mut page = page.to_vec();
+    let drafts = drafts::of_folder(console, &below);
+    let added = match token {
+        None => drafts::add(&mut page, &drafts).into(),
+        Some(_) => {
+            drafts::leave_out(&mut page, &position.added);
+            position.added.clone()
+        }
+    };
+    let next = (has_more || position.next.is_some()).then(|| {
         console.pages.keep(Position {
-            from: position.from + page.len(),
+            from,
+            added,
             ..position.clone()
         })
     });
-    let names = stream::iter(page.iter().cloned())
+    let names = stream::iter(page)
         .map(|(name, kind)| one(console, &below, name, kind))
         .buffered(AT_ONCE);
     let mut names: Vec<Name> = names.collect().await;
-    add_drafts(console, &below, &mut names, query.page.is_none());
+    drafts::mark(&mut names, &drafts);
     let pins = console.admin.pins.list();
     let pin = |key: &str| covering(&pins, &below.origin, key);
     for name in &mut names {
@@ -233,17 +248,16 @@ async fn position(
     token: Option<&str>,
 ) -> Result<Position, ApiError> {
     let folder = (below.origin.clone(), below.prefix.clone());
-    let known = token.filter(|token| !token.is_empty());
-    let known = known.map(|token| {
+    let known = token.map(|token| {
         let found = console.pages.find(token, &folder);
         found.ok_or_else(|| {
             ApiError::new(StatusCode::GONE, "this page is no longer known: begin anew")
         })
     });
-    let from = match known.transpose()? {
+    let (from, added) = match known.transpose()? {
         Some(position) if position.from < position.names.len() => return Ok(position),
-        Some(position) => position.next,
-        None => None,
+        Some(position) => (position.next, position.added),
+        None => (None, Arc::from([])),
     };
     let listed = console
         .admin
@@ -255,6 +269,7 @@ async fn position(
         names: listed.names.into(),
         from: 0,
         next: listed.next,
+        added,
     })
 }
 
@@ -330,37 +345,6 @@ fn cached(present: &Present) -> Cached {
         pinned: present.pinned,
         runs: joined(runs.collect()),
         runs_left_off: present.left_off as u64,
-    }
-}
-
-/// Adds the state of drafts to the names; on the first page also drafts that the bucket does not have.
-fn add_drafts(console: &Console, below: &Below, names: &mut Vec<Name>, is_first: bool) {
-    let pending = console
-        .admin
-        .writers
-        .iter()
-        .flat_map(|writers| writers.pending());
-    let id = below.source.origin.id();
-    for draft in pending.filter(|draft| draft.id.origin == id) {
-        let Some(name) = draft.id.key.as_str().strip_prefix(&*below.prefix) else {
-            continue;
-        };
-        if name.contains('/') {
-            continue;
-        }
-        let stage = Some(draft.stage.as_str().to_owned());
-        match names.iter_mut().find(|one| one.name == name) {
-            Some(known) => known.draft = stage,
-            None if is_first => names.push(Name {
-                path: console.admin.locate.path(below, draft.id.key.as_str()),
-                name: name.to_owned(),
-                size: Some(draft.size),
-                modified: Some(draft.modified.as_secs_f64()),
-                draft: stage,
-                ..Name::default()
-            }),
-            None => {}
-        }
     }
 }
 
