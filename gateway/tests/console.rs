@@ -301,7 +301,7 @@ async fn a_folder_comes_in_pages_with_what_is_cached() {
 }
 
 /// A reader that takes its answer slowly.
-struct SlowReader(TcpStream);
+pub(crate) struct SlowReader(TcpStream);
 
 impl SlowReader {
     async fn start(gateway: &Whole, path: &str) -> Self {

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::admission::log_in;
-use super::{LONG, Whole, World, post, started};
+use super::{LARGE, LONG, SlowReader, Whole, World, post, sample, started};
 
 /// Readers at once.
 const MAX_READERS: usize = 32;
@@ -32,7 +32,7 @@ pub(super) async fn listen_to(admin: SocketAddr, section: &str, cookie: &str) ->
 }
 
 /// Reads until `text` has come; returns all that came.
-async fn read_until(io: &mut TcpStream, text: &str) -> String {
+pub(super) async fn read_until(io: &mut TcpStream, text: &str) -> String {
     let mut all = Vec::new();
     let read = async {
         while !String::from_utf8_lossy(&all).contains(text) {
@@ -128,4 +128,28 @@ async fn a_live_part_ends_with_its_session() {
     read_until(&mut stays, "tiles").await;
     read_until(&mut stays, "tiles").await;
     gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_shows_the_drain_and_ends_with_it() {
+    let world = World::new().await;
+    world.put("large.bin", &sample(LARGE, 1)).await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    let reader = SlowReader::start(&gateway, "/large.bin").await;
+    let (mut page, _) = listen(&gateway, &cookie).await;
+    read_until(&mut page, "tiles").await;
+    let admin = gateway.admin;
+    let stopping = tokio::spawn(gateway.stop());
+    read_until(&mut page, "draining: 1 request left").await;
+    let (mut late, status) = listen_to(admin, "now", &cookie).await;
+    assert_eq!(status, 200);
+    read_until(&mut late, "draining: 1 request left").await;
+    assert!(!stopping.is_finished(), "a reader is still served");
+    assert!(reader.rest().await > LARGE, "to its end");
+    for io in [&mut page, &mut late] {
+        read_until(io, "\r\n0\r\n\r\n").await;
+    }
+    let stopped = timeout(LONG, stopping).await.expect("in time");
+    stopped.expect("it has stopped");
 }

@@ -59,6 +59,8 @@ pub struct ConsoleParts {
     pub state: Option<PathBuf>,
     /// Whether every client that reaches the listener may read without the token.
     pub open_to_read: bool,
+    /// Cancelled when the admin listener stops, after the drain.
+    pub stop: CancellationToken,
 }
 
 /// The console.
@@ -78,6 +80,7 @@ pub struct Console {
     charts: Arc<DrawnCharts>,
     guesses: Guesses,
     open_to_read: bool,
+    stop: CancellationToken,
 }
 
 impl fmt::Debug for Console {
@@ -105,12 +108,13 @@ impl Console {
             charts: Arc::default(),
             guesses,
             open_to_read: parts.open_to_read,
+            stop: parts.stop,
         }
     }
 
-    /// Keeps the history until `stop` is cancelled; returns when it is written.
-    pub async fn run(self, stop: CancellationToken) {
-        self.sampler.run(stop).await;
+    /// Keeps the history until the admin listener stops; returns when it is written.
+    pub async fn run(self) {
+        self.sampler.run(self.stop).await;
     }
 
     /// Returns the endpoints of the admin listener: those of `admin`, the page and the API.

@@ -3,7 +3,7 @@
 //! One task renders for all: each section that has a reader is rendered once a second, and sent to every reader of it if
 //! it has changed. Rendering waits for nothing, so that no section holds up another. A reader gets the section at once as
 //! it is when it comes. The task ends with the last reader. Readers are bounded in number; a slow one misses what is
-//! between.
+//! between. Readers stay while the gateway drains, to see how far that is, and end when the admin listener stops.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -169,7 +169,7 @@ impl Console {
     /// Returns whether the task ends; the next reader begins another one then.
     fn stops_rendering(&self) -> bool {
         let mut task = self.live.task.lock().recover();
-        let stops = self.admin.draining.is_cancelled() || self.live.readers() == 0;
+        let stops = self.stop.is_cancelled() || self.live.readers() == 0;
         if stops {
             task.0 = None;
         }
@@ -204,7 +204,7 @@ impl Reader {
         });
         tokio::select! {
             biased;
-            () = self.console.admin.draining.cancelled() => None,
+            () = self.console.stop.cancelled() => None,
             () = self.ended.cancelled() => None,
             changed = timeout(KEEP_ALIVE, select_all(changed)) => match changed {
                 Ok((event, ..)) => event,

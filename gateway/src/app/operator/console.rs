@@ -81,9 +81,10 @@ pub(in crate::app) fn endpoints(
         }),
         state: config.state_path(),
         open_to_read: config.admin.console == ConsoleAccess::Read,
+        stop,
     };
     let console = Console::new(parts, guesses);
-    let kept = tokio::spawn(console.clone().run(stop));
+    let kept = tokio::spawn(console.clone().run());
     (console.endpoints(), KeptHistory(Some(kept)))
 }
 
