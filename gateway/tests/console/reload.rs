@@ -5,10 +5,12 @@ use std::process::Command;
 
 use http::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::authority::{Authority, connect};
+use super::live::read_until;
 use super::serving::Serving;
 use super::{AUTH, World, ask, configuration, post_to};
 
@@ -101,5 +103,27 @@ async fn the_configuration_is_shown_while_a_reload_waits() {
     let got = timeout(super::LONG, reload).await.expect("in time");
     let got = got.expect("no panic");
     assert_eq!(got.status, 200, "{}", got.text());
+    serving.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_part_ends_with_the_token_that_opened_it() {
+    let world = World::new().await;
+    let mut serving = Serving::configured(&configuration(&world));
+    serving.start().await;
+    let mut live = TcpStream::connect(serving.admin).await.expect("listening");
+    let head = format!(
+        "GET /console/live?section=now HTTP/1.1\r\nhost: {}\r\n{}: {}\r\n\r\n",
+        serving.admin, AUTH.0, AUTH.1
+    );
+    live.write_all(head.as_bytes()).await.expect("sent");
+    read_until(&mut live, "tiles").await;
+    read_until(&mut live, "tiles").await;
+    let text = std::fs::read_to_string(serving.config()).expect("written");
+    let other = text.replace("t0ken-of-the-tests", "another-t0ken-of-the-tests");
+    std::fs::write(serving.config(), other).expect("written");
+    let got = ask(serving.admin, Method::POST, "/reload", &[AUTH]).await;
+    assert_eq!(got.status, 200, "{}", got.text());
+    read_until(&mut live, "\r\n0\r\n\r\n").await;
     serving.end().await;
 }

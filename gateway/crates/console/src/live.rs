@@ -27,6 +27,7 @@ use crate::Console;
 use crate::access::Admitted;
 use crate::page;
 use crate::section::{ALL, Section};
+use tidegate_plan::Token;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The most readers at once; the listener has 64 connections in all.
@@ -63,6 +64,8 @@ struct Reader {
     session: Option<u64>,
     /// Cancelled when the session has ended.
     ended: CancellationToken,
+    /// The admin token, if it has shown that.
+    token: Option<Token>,
 }
 
 /// The request of a live part.
@@ -137,6 +140,8 @@ impl Console {
             return None;
         }
         let session = admitted.session().map(|own| own.id);
+        let has_shown_token = *admitted == Admitted::Token;
+        let token = self.admin.token.in_force().filter(|_| has_shown_token);
         let sections = [section].into_iter().chain(section.beside());
         let with_receiver = |section| (section, self.live.sender(section).subscribe());
         let reader = Reader {
@@ -144,6 +149,7 @@ impl Console {
             sections: sections.map(with_receiver).collect(),
             session,
             ended: session.map_or_else(CancellationToken::new, |id| self.sessions.end_of(id)),
+            token,
         };
         task.begin(self.clone().render_while_read());
         Some(reader)
@@ -187,13 +193,18 @@ impl Reader {
         }
     }
 
-    /// Returns the next event; `None`: its session or the gateway ends.
+    /// Returns whether it may still read: its session lives, or the token that it has shown is in force. A session that was
+    /// idle for too long ends here.
+    fn may_read(&self) -> bool {
+        let console = &self.console;
+        let in_force = |token| console.admin.token.in_force().as_ref() == Some(token);
+        let lives = self.session.is_none_or(|id| console.sessions.lives(id));
+        lives && self.token.as_ref().is_none_or(in_force)
+    }
+
+    /// Returns the next event; `None`: its session, its token or the gateway ends.
     async fn next(&mut self) -> Option<String> {
-        // A session that was idle for too long ends when it is looked for.
-        if self
-            .session
-            .is_some_and(|id| !self.console.sessions.lives(id))
-        {
+        if !self.may_read() {
             return None;
         }
         let changed = self.sections.iter_mut().map(|(section, receiver)| {
