@@ -146,6 +146,7 @@ fn pictures() -> PathBuf {
 async fn an_operator_does_a_days_work() {
     let stage = Stage::set().await;
     a_paced_stream_moves_and_is_stopped(&stage).await;
+    the_focus_stays_when_an_earlier_stream_ends(&stage).await;
     an_object_is_purged(&stage).await;
     a_link_is_made_and_copied(&stage).await;
     a_setting_is_changed_wrongly_and_rightly(&stage).await;
@@ -184,6 +185,37 @@ async fn a_paced_stream_moves_and_is_stopped(stage: &Stage) {
     let ended = tokio::time::timeout(Duration::from_secs(60), reader).await;
     ended.expect("its reader was cut off").expect("no panic");
     stop.cancel();
+}
+
+async fn the_focus_stays_when_an_earlier_stream_ends(stage: &Stage) {
+    let browser = &stage.browser;
+    browser.open(&stage.url("/console/streams")).await;
+    let rows = |count: usize| {
+        format!("return document.querySelectorAll('#live tbody tr').length === {count}")
+    };
+    let mut readers = Vec::new();
+    for count in 1..=2 {
+        let stop = CancellationToken::new();
+        readers.push((stage.paced("/large.bin", stop.clone()), stop));
+        browser.until("a row for each stream", &rows(count)).await;
+    }
+    let focus =
+        "window.second = document.querySelectorAll('#live tbody button')[1]; window.second.focus()";
+    browser.run(focus, json!([])).await;
+    for (left, (reader, stop)) in [1, 0].into_iter().zip(readers) {
+        stop.cancel();
+        reader.await.expect("no panic");
+        browser
+            .until("the row of the stream is gone", &rows(left))
+            .await;
+        let has_focus = "return document.activeElement === window.second";
+        let has_focus = browser.run(has_focus, json!([])).await;
+        assert_eq!(
+            has_focus,
+            json!(left == 1),
+            "it is that of the second stream"
+        );
+    }
 }
 
 async fn an_object_is_purged(stage: &Stage) {

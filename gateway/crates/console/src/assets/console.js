@@ -7,7 +7,7 @@ const section = document.body.dataset.live;
 
 /** Makes `to` look like `from`, element by element: focus, selection and open details stay. */
 function morph(to, from) {
-  if (to.nodeType !== from.nodeType || to.nodeName !== from.nodeName || (to.id || "") !== (from.id || "")) {
+  if (to.nodeType !== from.nodeType || to.nodeName !== from.nodeName) {
     to.replaceWith(from.cloneNode(true));
     return;
   }
@@ -24,14 +24,31 @@ function morph(to, from) {
   morphChildren(to, from);
 }
 
+/** Does so for the children. One with an id becomes that of the same id, and another one that of the same place. */
 function morphChildren(to, from) {
-  const old = [...to.childNodes];
-  const fresh = [...from.childNodes];
-  fresh.forEach((node, nth) => {
-    if (nth < old.length) morph(old[nth], node);
-    else to.append(node.cloneNode(true));
-  });
-  old.slice(fresh.length).forEach((node) => node.remove());
+  const fresh = new Set([...from.children].map(({ id }) => id));
+  const known = new Map();
+  for (const child of [...to.children]) {
+    if (!child.id) continue;
+    if (fresh.has(child.id)) known.set(child.id, child);
+    else child.remove();
+  }
+  let next = to.firstChild;
+  for (const node of from.childNodes) {
+    const same = node.id ? known.get(node.id) : !next?.id && next;
+    if (!same) {
+      to.insertBefore(node.cloneNode(true), next);
+      continue;
+    }
+    if (same === next) next = next.nextSibling;
+    else to.insertBefore(same, next);
+    morph(same, node);
+  }
+  while (next) {
+    const rest = next.nextSibling;
+    next.remove();
+    next = rest;
+  }
 }
 
 function say(text) {
@@ -50,7 +67,10 @@ if (live && section) {
     const show = (part) => ({ data }) => {
       const fresh = document.createElement("div");
       fresh.innerHTML = data;
+      const focused = document.activeElement;
       morphChildren(part, fresh);
+      // An element that has moved has lost its focus.
+      if (part.contains(focused)) focused.focus({ preventScroll: true });
       part.dataset.updates = String(Number(part.dataset.updates ?? 0) + 1);
     };
     events.onmessage = show(live);

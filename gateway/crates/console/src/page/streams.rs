@@ -13,7 +13,7 @@ use crate::access::Admitted;
 use crate::api::streams::{Stream, collect, stop_one};
 use crate::section::Section;
 
-/// Streams that are shown; the API has all.
+/// The most streams that are shown; the API has all.
 const MAX_SHOWN: usize = 200;
 
 const PATH: &str = "/console/streams";
@@ -42,10 +42,18 @@ pub(crate) async fn page(
 /// Renders the live part.
 pub(crate) fn live(console: &Console) -> Markup {
     let streams = collect(console).streams;
+    let left_out = streams.len().saturating_sub(MAX_SHOWN);
+    let streams = shown(streams);
     html! {
         @if streams.is_empty() {
             p.empty { "No stream is under way." }
         } @else {
+            @if left_out > 0 {
+                p.quiet {
+                    (left_out) " more are not shown. Those that wait for bytes are shown first, then those that have waited, "
+                    "then the oldest. The API has all."
+                }
+            }
             table.cards {
                 thead {
                     tr {
@@ -59,13 +67,19 @@ pub(crate) fn live(console: &Console) -> Markup {
                         th scope="col" { span.hidden { "Stop" } }
                     }
                 }
-                tbody { @for stream in streams.iter().take(MAX_SHOWN) { (row(stream)) } }
-            }
-            @if streams.len() > MAX_SHOWN {
-                p.quiet { (streams.len() - MAX_SHOWN) " more are not shown." }
+                tbody { @for stream in &streams { (row(stream)) } }
             }
         }
     }
+}
+
+/// Returns the streams that are shown, the oldest first: those that wait, those that have waited, and the oldest others.
+fn shown(mut streams: Vec<Stream>) -> Vec<Stream> {
+    streams.sort_by_key(|one| (!one.waiting, one.stalls == 0, one.id));
+    streams.truncate(MAX_SHOWN);
+    // A row keeps its place among the others, however its stream fares.
+    streams.sort_by_key(|one| one.id);
+    streams
 }
 
 fn row(stream: &Stream) -> Markup {
@@ -83,7 +97,8 @@ fn row(stream: &Stream) -> Markup {
         _ => "Nothing yet",
     };
     html! {
-        tr {
+        // With an id, so that the script never makes one stream's row another's.
+        tr id={ "stream-" (stream.id) } {
             th scope="row" data-label="Object" {
                 span.name { (stream.key) }
                 span.quiet { (stream.origin.as_deref().unwrap_or("unknown bucket")) }
@@ -134,4 +149,49 @@ pub(crate) async fn act(
     let stopped = stop_one(&console, form.stop);
     let result = stopped.map(|()| "The stream is stopped.".to_owned());
     done(&console, own.id, PATH, result.map_err(|error| error.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(id: u64) -> Stream {
+        Stream {
+            id,
+            kind: "http".to_owned(),
+            client: "192.0.2.1".to_owned(),
+            origin: None,
+            key: format!("film {id}"),
+            size: 100,
+            position: 10,
+            taken: 10,
+            rate: 1.0,
+            window: 0,
+            ahead: 0,
+            in_flight: 0,
+            tier: "origin".to_owned(),
+            stalls: 0,
+            waiting: false,
+            age: 1.0,
+        }
+    }
+
+    #[test]
+    fn of_many_streams_those_that_wait_are_shown() {
+        let mut all: Vec<_> = (0..2000).map(stream).collect();
+        for id in (1500..2000).step_by(100) {
+            all[id].waiting = true;
+        }
+        all[1999].stalls = 3;
+        let shown: Vec<_> = shown(all).iter().map(|one| one.id).collect();
+        assert_eq!(shown.len(), MAX_SHOWN);
+        assert_eq!(shown[..194], (0..194).collect::<Vec<_>>());
+        assert_eq!(shown[194..], [1500, 1600, 1700, 1800, 1900, 1999]);
+    }
+
+    #[test]
+    fn each_row_has_the_id_of_its_stream() {
+        let row = row(&stream(17)).into_string();
+        assert!(row.starts_with("<tr id=\"stream-17\">"), "{row}");
+    }
 }
