@@ -205,16 +205,19 @@ async fn the_last_seconds_before_a_stop_are_in_the_history_after_it() {
     let read = async {
         loop {
             let history = api(&gateway, "/api/v1/history").await;
-            let hour = history["hour"].as_array().expect("points").clone();
-            if !hour.is_empty() {
-                return hour;
+            let points = |ring: &str| history[ring].as_array().expect("points").clone();
+            if !points("hour").is_empty() {
+                return (points("hour"), points("day"));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let hour = timeout(LONG, read).await.expect("it is read at the start");
-    let requests = hour[0]["figures"]["requests_per_second"].as_f64();
-    assert!(requests > Some(0.0), "{hour:?}");
+    let (hour, day) = timeout(LONG, read).await.expect("it is read at the start");
+    for points in [hour, day] {
+        let first = points.first().expect("the stop has added one");
+        let requests = first["figures"]["requests_per_second"].as_f64();
+        assert!(requests > Some(0.0), "{points:?}");
+    }
     gateway.stop().await;
 }
 

@@ -57,7 +57,7 @@ pub struct History {
     /// A point every 10 s.
     #[schema(value_type = Vec<Point>)]
     pub hour: VecDeque<Point>,
-    /// A point every 5 minutes.
+    /// A point every 5 minutes, and one of a shorter period at each stop.
     #[schema(value_type = Vec<Point>)]
     pub day: VecDeque<Point>,
 }

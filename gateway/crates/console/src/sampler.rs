@@ -100,7 +100,7 @@ impl Sampler {
         self.seen.lock().recover()
     }
 
-    /// Looks every 10 s until `stop`; then looks and writes the history a last time.
+    /// Looks every 10 s until `stop`; then looks a last time, and writes the history with the begun point of the day.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         if let Some(state) = self.state.clone() {
             let read = spawn_blocking(move || History::read(&state, unix_time())).await;
@@ -118,8 +118,23 @@ impl Sampler {
                 self.keep().await;
             }
         }
-        self.look(unix_time());
+        if !self.look(unix_time()) {
+            self.end_day_point(unix_time());
+        }
         self.keep().await;
+    }
+
+    /// Adds the begun point of the day before it is complete, because the process stops.
+    fn end_day_point(&self, time: f64) {
+        let mut seen = self.seen();
+        let seen = &mut *seen;
+        if let (Some(base), Some(last)) = (&seen.day_base, seen.recent.back()) {
+            Arc::make_mut(&mut seen.history).add_to_day(Point {
+                time,
+                figures: Figures::between(base, last),
+                causes: Vec::new(),
+            });
+        }
     }
 
     /// Writes the history.
