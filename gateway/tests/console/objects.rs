@@ -335,6 +335,27 @@ async fn a_preview_is_offered_for_what_is_not_cached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_no_longer_known_leads_back_to_its_folder() {
+    let world = World::new().await;
+    let gateway = start(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
+    for (query, status, way) in [
+        (
+            "path=/o/&page=0000000000000000",
+            410,
+            "?path=%2Fo%2F&amp;host=\">Begin",
+        ),
+        ("path=/o", 400, "?path=%2F&amp;host="),
+    ] {
+        let path = format!("/console/objects?{query}");
+        let got = ask(gateway.admin, Method::GET, &path, &[("cookie", &cookie)]).await;
+        assert_eq!(got.status, status, "{query}");
+        assert!(got.text().contains(way), "{}", got.text());
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_page_is_small() {
     let world = World::new().await;
     let gateway = start(&world).await;

@@ -162,6 +162,21 @@ async fn a_preview_shows_only_what_no_browser_runs() {
     );
     assert_eq!(got.header("x-content-type-options"), "nosniff");
     assert_eq!(got.header("content-range"), "bytes 4-9/20");
+    let etag = got.header("etag").to_owned();
+    for (condition, tag, status) in [
+        ("if-range", &*etag, 206),
+        ("if-range", "\"other\"", 200),
+        ("if-none-match", &etag, 304),
+        ("if-match", "\"other\"", 412),
+    ] {
+        let headers = [&session[..], &[(condition, tag)]].concat();
+        let got = ask(gateway.admin, Method::GET, &path("a.png"), &headers).await;
+        assert_eq!(
+            (got.status, got.header("etag")),
+            (status, &*etag),
+            "{condition}: {tag}"
+        );
+    }
     for key in ["a.svg", "a.html"] {
         let got = ask(gateway.admin, Method::GET, &path(key), &session).await;
         assert_eq!(got.status, 415, "{key}");

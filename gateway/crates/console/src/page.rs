@@ -172,7 +172,7 @@ fn message_box(message: &Message) -> Markup {
     }
 }
 
-/// Returns a page that says why there is no other one, with ways to go on.
+/// Returns a page that says why there is no other one, with ways to go on and the status of the failure.
 pub(crate) fn failure(
     console: &Console,
     admitted: &Admitted,
@@ -190,7 +190,9 @@ pub(crate) fn failure(
         live: None,
         content,
     };
-    page.render(console, admitted)
+    let mut answer = page.render(console, admitted);
+    *answer.status_mut() = error.status();
+    answer
 }
 
 /// A question before an order is carried out: a page of its own, which needs no script.

@@ -35,6 +35,11 @@ impl ApiError {
         }
     }
 
+    /// Returns the status of the answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(crate) fn bad(why: impl ToString) -> Self {
         Self::new(StatusCode::BAD_REQUEST, why)
     }

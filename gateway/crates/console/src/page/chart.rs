@@ -145,17 +145,23 @@ pub(crate) fn shares(label: &str, shares: &[(&str, f64)]) -> Markup {
     }
 }
 
-/// Draws the chunks of an object by tier.
+/// Draws the chunks of an object by tier, and marks those that a pin keeps.
 pub(crate) fn chunks(label: &str, size: u64, runs: &[Run]) -> Markup {
     let scale = WIDTH / size.max(1) as f64;
+    let piece = |run: &Run, class: &str, y: u32| {
+        let (x, width) = (
+            run.start as f64 * scale,
+            (run.end - run.start) as f64 * scale,
+        );
+        html! {
+            rect class=(class) x={ (format!("{x:.2}")) } y=(y) width={ (format!("{:.2}", width.max(0.5))) } height=(10 - y) {}
+        }
+    };
     html! {
         svg.bar viewBox={ "0 0 " (WIDTH) " 10" } preserveAspectRatio="none" role="img" aria-label=(label) {
             @for run in runs {
-                @if run.memory || run.disk {
-                    rect class=(if run.memory { "memory" } else { "disk" })
-                        x={ (format!("{:.2}", run.start as f64 * scale)) } y="0"
-                        width={ (format!("{:.2}", ((run.end - run.start) as f64 * scale).max(0.5))) } height="10" {}
-                }
+                @if run.memory || run.disk { (piece(run, if run.memory { "memory" } else { "disk" }, 0)) }
+                @if run.pinned { (piece(run, "pinned", 7)) }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use axum::Extension;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -71,7 +72,12 @@ pub(crate) async fn page(
     let folder = match collect(&console, asked).await {
         Ok(folder) => folder,
         Err(error) => {
-            return failure(&console, &admitted, PATH, &error, &route_list(&routes));
+            let is_gone = error.status() == StatusCode::GONE;
+            let ways = html! {
+                @if is_gone { p { a.button href=(address(&path, &host)) { "Begin the folder anew" } } }
+                (route_list(&routes))
+            };
+            return failure(&console, &admitted, PATH, &error, &ways);
         }
     };
     let csrf = admitted.session().map(OwnSession::csrf);
@@ -205,6 +211,7 @@ impl View<'_> {
                 ul.legend {
                     li { span.key.memory {} "Memory" }
                     li { span.key.disk {} "SSD" }
+                    li { span.key.pinned {} "Pinned" }
                     li { span.key {} "Bucket only" }
                 }
             }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -51,12 +51,22 @@ const SOUNDS: [&str; 10] = [
     "audio/x-wav",
     "audio/webm",
 ];
-const FILMS: [&str; 5] = [
+/// Browsers play what they can of a container, whatever its codecs.
+const FILMS: [&str; 6] = [
     "video/mp4",
     "video/x-m4v",
     "video/webm",
     "video/ogg",
     "video/quicktime",
+    "video/x-matroska",
+];
+
+/// Other names of these types, which not every browser knows, and the name that is sent.
+const ALIASES: [(&str, &str); 4] = [
+    ("audio/x-flac", "audio/flac"),
+    ("audio/x-m4a", "audio/mp4"),
+    ("audio/mp3", "audio/mpeg"),
+    ("video/matroska", "video/x-matroska"),
 ];
 
 /// The size of the largest image that is shown, in bytes.
@@ -85,6 +95,8 @@ enum Element {
 /// Returns the element for a media type, and the type as it is sent.
 fn element(content_type: Option<&str>) -> Option<(Element, &'static str)> {
     let plain = content_type?.split(';').next()?.trim().to_ascii_lowercase();
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == plain);
+    let plain = alias.map_or(plain, |(_, name)| (*name).to_owned());
     let of = |all: &[&'static str], element| {
         let found = all.iter().find(|known| **known == plain);
         found.map(|known| (element, *known))
@@ -202,6 +214,25 @@ pub(crate) async fn page(
     page.render(&console, &admitted)
 }
 
+/// Returns the bytes that a request asks for, with the status of their answer; else the status of one without bytes.
+fn piece(object: &Object, headers: &HeaderMap) -> Result<(StatusCode, ByteRange), StatusCode> {
+    let version = object.version();
+    let current = Validators {
+        etag: &version.etag,
+        last_modified: version.last_modified,
+    };
+    let ranges = requested_ranges(headers);
+    match decide(headers, ranges.as_ref(), current, version.size) {
+        Decision::Single(range) => Ok((StatusCode::PARTIAL_CONTENT, range)),
+        Decision::Whole | Decision::Several(_) => {
+            Ok((StatusCode::OK, ByteRange::new(0, version.size)))
+        }
+        Decision::Unsatisfiable => Err(StatusCode::RANGE_NOT_SATISFIABLE),
+        Decision::Failed => Err(StatusCode::PRECONDITION_FAILED),
+        Decision::NotModified => Err(StatusCode::NOT_MODIFIED),
+    }
+}
+
 /// Answers `GET /console/preview/bytes`.
 pub(crate) async fn bytes(
     State(console): State<Console>,
@@ -222,17 +253,12 @@ pub(crate) async fn bytes(
             return (StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("{why}\n")).into_response();
         }
     };
+    let etag = object.version().etag.as_str().to_owned();
+    let (status, range) = match piece(&object, &headers) {
+        Ok(piece) => piece,
+        Err(status) => return (status, [(ETAG, etag)]).into_response(),
+    };
     let size = object.version().size;
-    let current = Validators {
-        etag: &object.version().etag,
-        last_modified: object.version().last_modified,
-    };
-    let (status, range) = match decide(&headers, requested_ranges(&headers).as_ref(), current, size)
-    {
-        Decision::Single(range) => (StatusCode::PARTIAL_CONTENT, range),
-        Decision::Unsatisfiable => return StatusCode::RANGE_NOT_SATISFIABLE.into_response(),
-        _ => (StatusCode::OK, ByteRange::new(0, size)),
-    };
     let mut answer = Response::new(Body::from_stream(object.read_at(range)));
     *answer.status_mut() = status;
     let all = [
@@ -242,6 +268,7 @@ pub(crate) async fn bytes(
         (CONTENT_SECURITY_POLICY, BYTES_POLICY.to_owned()),
         (CACHE_CONTROL, "no-store".to_owned()),
         (ACCEPT_RANGES, "bytes".to_owned()),
+        (ETAG, etag),
     ];
     for (name, value) in all {
         answer
@@ -280,6 +307,10 @@ mod tests {
         }
         for (name, kind, sent) in [
             ("a.png", None, Some("image/png")),
+            ("a", Some("audio/x-flac"), Some("audio/flac")),
+            ("a.m4a", Some("Audio/X-M4A"), Some("audio/mp4")),
+            ("a.mkv", None, Some("video/x-matroska")),
+            ("a", Some("video/webm; codecs=vp9"), Some("video/webm")),
             ("a/b.JPG", Some(""), Some("image/jpeg")),
             ("a.mp4", Some("binary/octet-stream; x=1"), Some("video/mp4")),
             ("a.svg", None, None),

@@ -79,7 +79,13 @@ fn cached(name: &Name) -> Markup {
     };
     let size = name.size.unwrap_or_default();
     let words = words(cached, size);
-    html! { (chunks(&words, size, &cached.runs)) span.quiet { (words) } }
+    html! {
+        (chunks(&words, size, &cached.runs))
+        span.quiet { (words) }
+        @if let (Some(last), true) = (cached.runs.last(), cached.runs_left_off > 0) {
+            span.quiet { "the bar shows the first " (format::bytes(last.end)) ", and nothing of the rest" }
+        }
+    }
 }
 
 fn words(cached: &Cached, size: u64) -> String {
@@ -104,6 +110,8 @@ fn words(cached: &Cached, size: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::api::objects::Run;
 
     fn cached(memory: u64, disk: u64, absent: u64, pinned: u64) -> Cached {
         Cached {
@@ -142,6 +150,36 @@ mod tests {
         ] {
             assert_eq!(words(&state, size), said);
         }
+    }
+
+    #[test]
+    fn a_bar_that_does_not_reach_to_the_end_says_so() {
+        let run = |start, end, pinned| Run {
+            start,
+            end,
+            memory: false,
+            disk: true,
+            pinned,
+        };
+        let bar = |runs_left_off| {
+            let state = Cached {
+                runs: vec![run(0, 100, true), run(100, 300, false)],
+                runs_left_off,
+                ..cached(0, 300, 200, 100)
+            };
+            let name = Name {
+                size: Some(500),
+                cached: Some(state),
+                ..Name::default()
+            };
+            super::cached(&name).into_string()
+        };
+        let said = "the bar shows the first 300 B, and nothing of the rest";
+        assert!(bar(7).contains(said), "{}", bar(7));
+        assert!(!bar(0).contains("the bar shows"), "{}", bar(0));
+        let mark = "class=\"pinned\" x=\"0.00\"";
+        assert!(bar(0).contains(mark), "{}", bar(0));
+        assert_eq!(bar(0).matches("class=\"pinned\"").count(), 1);
     }
 
     #[test]
