@@ -36,6 +36,8 @@ mod hosts;
 mod links;
 #[path = "console/live.rs"]
 mod live;
+#[path = "console/login.rs"]
+mod login;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites mount")]
 mod mount;

@@ -1,9 +1,11 @@
 //! The admission of requests to the console: by the admin token, or by a session that it has opened.
 
 use axum::extract::{Request, State};
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Console;
 use crate::section::LIVE_PATH;
@@ -11,6 +13,9 @@ use crate::sessions::OwnSession;
 
 /// The header in which a script shows the CSRF token of its session.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
+
+/// The path of the login.
+pub(crate) const LOGIN_PATH: &str = "/console/login";
 
 /// The way in which a request was admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +50,27 @@ impl Admitted {
             }
         }
     }
+}
+
+/// Returns the address of the login that leads back to a page.
+pub(crate) fn login_address(to: &str) -> String {
+    match to {
+        "/" => LOGIN_PATH.to_owned(),
+        to => format!(
+            "{LOGIN_PATH}?to={}",
+            utf8_percent_encode(to, NON_ALPHANUMERIC)
+        ),
+    }
+}
+
+/// Returns the address that a login leads to, if that is one of the console's own pages.
+pub(crate) fn own_page(to: &str) -> Option<&str> {
+    let path = to.parse::<PathAndQuery>().ok()?;
+    let is_plain = to
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let is_own = path.path() == "/" || path.path().starts_with("/console/");
+    (is_plain && is_own).then_some(to)
 }
 
 impl Console {
@@ -104,8 +130,11 @@ pub(crate) async fn require_page(
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     match console.admit(request.uri().path(), request.headers()) {
         Some(admitted) if reads || admitted.session().is_some() => {
-            request.extensions_mut().insert(admitted);
-            next.run(request).await
+            request.extensions_mut().insert(admitted.clone());
+            let mut answer = next.run(request).await;
+            // A refusal is shown as a page of this reader.
+            answer.extensions_mut().insert(admitted);
+            answer
         }
         Some(_) => {
             let body = "a change of a page needs a session: log in\n";
@@ -115,7 +144,45 @@ pub(crate) async fn require_page(
             let (path, headers) = (request.uri().path(), request.headers());
             console.refuse(path, headers).await
         }
-        None if reads => Redirect::to("/console/login").into_response(),
+        None if reads => {
+            let asked = request.uri().path_and_query();
+            let asked = asked.map_or("/", PathAndQuery::as_str);
+            Redirect::to(&login_address(asked)).into_response()
+        }
         None => (StatusCode::UNAUTHORIZED, "log in\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_leads_to_pages_of_the_console_alone() {
+        for to in [
+            "/",
+            "/console/objects?path=%2Fa%20b%2F&host=",
+            "/console/settings?edit=cache.memory",
+        ] {
+            assert_eq!(own_page(to), Some(to));
+        }
+        for to in [
+            "",
+            "//evil.example/console/",
+            "https://evil.example/console/",
+            "/\\evil.example",
+            "/console/\\evil.example",
+            "/console/a\r\nset-cookie: a=b",
+            "/console/ü",
+            "/consolex",
+            "console/streams",
+            "*",
+            "/metrics",
+        ] {
+            assert_eq!(own_page(to), None, "{to}");
+        }
+        assert_eq!(login_address("/"), "/console/login");
+        let address = "/console/login?to=%2Fconsole%2Fobjects%3Fpath%3D%252F%26host%3D";
+        assert_eq!(login_address("/console/objects?path=%2F&host="), address);
     }
 }

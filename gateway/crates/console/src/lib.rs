@@ -127,6 +127,7 @@ impl Console {
     fn router(self) -> Router {
         let api = middleware::from_fn_with_state(self.clone(), access::require_api);
         let pages_access = middleware::from_fn_with_state(self.clone(), access::require_page);
+        let errors = middleware::from_fn_with_state(self.clone(), page::errors::as_page);
         let api = Router::new()
             .route("/now", get(api::now::now))
             .route("/history", get(api::now::history))
@@ -150,12 +151,13 @@ impl Console {
             .route_layer(api);
         Router::new()
             .nest(api::errors::API_PATH, api)
-            .merge(pages().route_layer(pages_access))
-            .route(
-                "/console/login",
-                get(page::login::page).post(page::login::log_in),
+            .merge(
+                pages()
+                    .route_layer(pages_access.clone())
+                    .merge(login())
+                    .route_layer(errors),
             )
-            .route("/console/logout", post(page::login::log_out))
+            .merge(page_parts().route_layer(pages_access))
             .route("/console/console.css", get(page::assets::style))
             .route("/console/console.js", get(page::assets::script))
             .route("/console/icon.svg", get(page::assets::icon))
@@ -177,7 +179,6 @@ fn pages() -> Router<Console> {
             get(page::objects::page).post(page::objects::act),
         )
         .route("/console/preview", get(page::preview::page))
-        .route("/console/preview/bytes", get(page::preview::bytes))
         .route("/console/tiers", get(page::tiers::page))
         .route(
             "/console/writes",
@@ -192,10 +193,26 @@ fn pages() -> Router<Console> {
             "/console/doctor",
             get(page::doctor::page).post(page::doctor::act),
         )
-        .route(page::throughput::PATH, get(page::throughput::bytes))
         .route(
             "/console/sessions",
             get(page::login::sessions).post(page::login::end),
         )
+}
+
+/// Returns what pages ask for, and no reader: its failures are no pages.
+fn page_parts() -> Router<Console> {
+    Router::new()
+        .route("/console/preview/bytes", get(page::preview::bytes))
+        .route(page::throughput::PATH, get(page::throughput::bytes))
         .route(section::LIVE_PATH, get(live::events))
+}
+
+/// Returns the login and the logout, which all may ask for.
+fn login() -> Router<Console> {
+    Router::new()
+        .route(
+            access::LOGIN_PATH,
+            get(page::login::page).post(page::login::log_in),
+        )
+        .route("/console/logout", post(page::login::log_out))
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::{Admitted, login_address};
 use crate::api::ApiError;
 use crate::section::Section;
 use crate::sessions::{Message, OwnSession};
@@ -19,6 +19,7 @@ use crate::sessions::{Message, OwnSession};
 pub(crate) mod assets;
 pub(crate) mod chart;
 pub(crate) mod doctor;
+pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod format;
 pub(crate) mod login;
@@ -80,7 +81,7 @@ impl Page<'_> {
                     button type="submit" { "Log out" }
                 }
             } @else {
-                a.session href="/console/login" { "Log in" }
+                a.session href=(login_address(self.path)) { "Log in" }
             }
         };
         let live = self.live.map(Section::name);

@@ -80,17 +80,20 @@ pub(crate) async fn as_json(request: Request, next: Next) -> Response {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
-    let text = to_bytes(body, MAX_REASON).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let error = match text.trim() {
-        "" => reason(status),
-        text => text,
-    };
+    let error = reason_in(body).await;
+    let error = error.unwrap_or_else(|| reason(status).to_owned());
     let body = serde_json::json!({ "error": error }).to_string();
     head.headers.remove(CONTENT_LENGTH);
     let kind = HeaderValue::from_static("application/json");
     head.headers.insert(CONTENT_TYPE, kind);
     Response::from_parts(head, Body::from(body))
+}
+
+/// Returns the reason in the body of an answer; `None`: there is none.
+pub(crate) async fn reason_in(body: Body) -> Option<String> {
+    let text = to_bytes(body, MAX_REASON).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    (!text.is_empty()).then_some(text)
 }
 
 fn is_json(answer: &Response) -> bool {

@@ -1,6 +1,6 @@
 //! The login, the logout, and the list of sessions.
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,17 +10,32 @@ use serde::Deserialize;
 
 use super::{Page, check_form, csrf_field, document, done, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::{Admitted, LOGIN_PATH, own_page};
 use crate::sessions::{COOKIE_NAME, OwnSession};
 
 const SESSIONS: &str = "/console/sessions";
 
-/// Answers `GET /console/login`.
-pub(crate) async fn page(State(console): State<Console>) -> Response {
-    form(&console, None)
+/// The request of the login.
+#[derive(Deserialize)]
+pub(crate) struct LoginQuery {
+    /// The page that the login leads to.
+    to: Option<String>,
 }
 
-fn form(console: &Console, error: Option<&str>) -> Response {
+/// Answers `GET /console/login`.
+pub(crate) async fn page(
+    State(console): State<Console>,
+    Query(query): Query<LoginQuery>,
+) -> Response {
+    form(&console, target(query.to.as_deref()), None)
+}
+
+/// Returns the page that a login leads to.
+fn target(to: Option<&str>) -> &str {
+    to.and_then(own_page).unwrap_or("/")
+}
+
+fn form(console: &Console, to: &str, error: Option<&str>) -> Response {
     let main = html! {
         h1 { "Log in" }
         @if let Some(error) = error { div.message.error role="alert" { p { (error) } } }
@@ -30,7 +45,8 @@ fn form(console: &Console, error: Option<&str>) -> Response {
                 " in the configuration, and reload it."
             }
         } @else {
-            form.login method="post" action="/console/login" {
+            form.login method="post" action=(LOGIN_PATH) {
+                input type="hidden" name="to" value=(to);
                 label for="token" { "Admin token" }
                 input #token type="password" name="token" autocomplete="current-password" required autofocus;
                 button type="submit" { "Log in" }
@@ -49,6 +65,8 @@ fn form(console: &Console, error: Option<&str>) -> Response {
 #[derive(Deserialize)]
 pub(crate) struct LoginForm {
     token: String,
+    /// The page that the login leads to.
+    to: Option<String>,
 }
 
 /// Answers `POST /console/login`. A wrong token is delayed as everywhere on this listener.
@@ -57,11 +75,12 @@ pub(crate) async fn log_in(
     headers: HeaderMap,
     Form(form): Form<LoginForm>,
 ) -> Response {
+    let to = target(form.to.as_deref());
     let shown = form.token.trim().as_bytes();
     let token = console.admin.token.in_force();
     let Some(token) = token.filter(|token| token.equals(shown)) else {
-        return match console.guesses.slow_down("/console/login").await {
-            true => self::form(&console, Some("This is not the admin token.")),
+        return match console.guesses.slow_down(LOGIN_PATH).await {
+            true => self::form(&console, to, Some("This is not the admin token.")),
             false => {
                 let body = "too many wrong tokens\n";
                 (StatusCode::TOO_MANY_REQUESTS, body).into_response()
@@ -78,7 +97,7 @@ pub(crate) async fn log_in(
     };
     tracing::info!("a session of the console began");
     let cookie = set_cookie(&console, &cookie, 7 * 24 * 3600);
-    ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+    ([(SET_COOKIE, cookie)], Redirect::to(to)).into_response()
 }
 
 /// Returns the header that sets the cookie, for so many seconds.
@@ -110,9 +129,9 @@ pub(crate) async fn log_out(
         Some(own) if own.is_shown(&form.csrf) => {
             console.sessions.end(own.id);
             let cookie = set_cookie(&console, "", 0);
-            ([(SET_COOKIE, cookie)], Redirect::to("/console/login")).into_response()
+            ([(SET_COOKIE, cookie)], Redirect::to(LOGIN_PATH)).into_response()
         }
-        _ => Redirect::to("/console/login").into_response(),
+        _ => Redirect::to(LOGIN_PATH).into_response(),
     }
 }
 

@@ -11,7 +11,8 @@ use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -19,7 +20,7 @@ use serde::Deserialize;
 
 use super::{Page, failure, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::{Admitted, login_address};
 use crate::api::ApiError;
 use crate::api::objects::Name;
 use tidegate_admin::place::Place;
@@ -180,10 +181,12 @@ fn shown(object: &Object) -> Result<(Element, &'static str), String> {
 pub(crate) async fn page(
     State(console): State<Console>,
     Extension(admitted): Extension<Admitted>,
+    uri: Uri,
     Query(query): Query<PreviewQuery>,
 ) -> Response {
     if admitted == Admitted::Reader {
-        return Redirect::to("/console/login").into_response();
+        let own = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        return Redirect::to(&login_address(own)).into_response();
     }
     let object = match open(&console, &query).await {
         Ok(object) => object,
