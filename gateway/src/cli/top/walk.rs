@@ -11,7 +11,7 @@ const PAGE_LIMIT: usize = 500;
 pub(super) struct FolderPage {
     /// The path of the public listener, percent-encoded, with a `/` at its end.
     path: String,
-    /// The host of its route, if that names one.
+    /// The host of its route, empty if that names none; `None`: the path alone was given.
     host: Option<String>,
     /// The token from the page before; `None`: the first page.
     token: Option<String>,
@@ -124,7 +124,8 @@ impl Walk {
     pub(super) fn below(&self, row: &Value) -> Option<FolderPage> {
         let path = row["path"].as_str()?;
         match self.0.last() {
-            None => Some(FolderPage::first(path, row["host"].as_str())),
+            // Another route with this path may name a host.
+            None => Some(FolderPage::first(path, row["host"].as_str().or(Some("")))),
             Some(step) if row["folder"] == true => {
                 Some(FolderPage::first(path, step.page.host.as_deref()))
             }

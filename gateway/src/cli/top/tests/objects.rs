@@ -62,7 +62,10 @@ fn in_folder() -> Screen {
 fn the_walk_begins_at_the_routes_and_goes_down_and_up() {
     let mut screen = on_objects();
     let page = asked(&mut screen, KeyCode::Enter);
-    assert_eq!(page.target(), "/api/v1/objects?limit=500&path=%2Ffilms%2F");
+    assert_eq!(
+        page.target(),
+        "/api/v1/objects?limit=500&path=%2Ffilms%2F&host="
+    );
     assert!(
         drawn(&screen, 80)
             .join("\n")
@@ -80,7 +83,7 @@ fn the_walk_begins_at_the_routes_and_goes_down_and_up() {
     let below = asked(&mut screen, KeyCode::Enter);
     assert_eq!(
         below.target(),
-        "/api/v1/objects?limit=500&path=%2Ffilms%2Fa%2520%2526%2520b%2F"
+        "/api/v1/objects?limit=500&path=%2Ffilms%2Fa%2520%2526%2520b%2F&host="
     );
     // The answer of a folder that was left is not shown.
     press(&mut screen, KeyCode::Backspace);
@@ -135,7 +138,7 @@ fn an_object_is_shown_with_its_tiers_its_freshness_and_its_pin() {
 fn a_large_folder_has_pages() {
     let mut screen = in_folder();
     let next = asked(&mut screen, KeyCode::Char('n'));
-    assert!(next.target().ends_with("&path=%2Ffilms%2F&page=00ff"));
+    assert!(next.target().ends_with("&path=%2Ffilms%2F&host=&page=00ff"));
     let mut last = folder();
     last["next"] = Value::Null;
     screen.take_folder(&next, &last);
@@ -144,7 +147,7 @@ fn a_large_folder_has_pages() {
     assert_eq!(press(&mut screen, KeyCode::Char('n')), Wish::Stay);
     assert_eq!(asked(&mut screen, KeyCode::Char('u')), next);
     let first = asked(&mut screen, KeyCode::Char('b'));
-    assert!(first.target().ends_with("&path=%2Ffilms%2F"));
+    assert!(first.target().ends_with("&path=%2Ffilms%2F&host="));
     screen.take_folder(&first, &folder());
     assert_eq!(press(&mut screen, KeyCode::Char('b')), Wish::Stay);
 }
