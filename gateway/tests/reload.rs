@@ -25,6 +25,8 @@ mod events;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "reload/gone.rs"]
+mod gone;
 #[path = "reload/hooks.rs"]
 mod hooks;
 #[path = "reload/listeners.rs"]

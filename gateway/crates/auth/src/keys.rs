@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use http::header::{ACCEPT, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
@@ -119,6 +120,7 @@ impl KeySource {
             client,
             location,
             metrics: metrics.clone(),
+            count: OnceLock::new(),
             state: Arc::default(),
         };
         Ok(Self {
@@ -155,7 +157,9 @@ impl KeySource {
             state.seen = file.seen;
             loader.take(&mut state, Ok(file.text));
         }
-        loader.metrics.set_keys(&loader.access, loader.keys.len());
+        let count = || loader.metrics.keys(&loader.access);
+        loader.count.get_or_init(count);
+        loader.show_count();
         self.task.get_or_init(|| tokio::spawn(loader.clone().run()));
     }
 
@@ -201,6 +205,8 @@ struct Loader {
     client: Option<Client>,
     keys: Arc<JwtKeys>,
     metrics: Metrics,
+    /// The number of its keys, once they are in force.
+    count: OnceLock<Gauge>,
     /// Held during a fetch.
     state: Arc<Mutex<State>>,
 }
@@ -291,7 +297,14 @@ impl Loader {
             }
             Err(error) => self.fail(state, error),
         }
-        self.metrics.set_keys(&self.access, self.keys.len());
+        self.show_count();
+    }
+
+    /// Shows how many keys are in force.
+    fn show_count(&self) {
+        if let Some(count) = self.count.get() {
+            count.set(i64::try_from(self.keys.len()).unwrap_or(i64::MAX));
+        }
     }
 
     /// Logs a failure, and takes keys out of force that were not confirmed for too long.

@@ -21,6 +21,12 @@ struct ResultLabel {
     result: &'static str,
 }
 
+/// The results of attempts to load keys.
+const LOADS: [&str; 2] = ["loaded", "failed"];
+
+/// What becomes of questions to a server.
+const REQUESTS: [&str; 5] = ["admitted", "refused", "failed", "kept", "shared"];
+
 /// The metrics of all accesses of a process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
@@ -37,24 +43,38 @@ impl Metrics {
         names::ACCESS_AUTH_REQUESTS.register(registry, self.requests.clone());
     }
 
-    /// Tells how many keys an access has.
-    pub(crate) fn set_keys(&self, access: &Arc<str>, keys: usize) {
-        let label = AccessLabel {
-            access: access.clone(),
-        };
-        let keys = i64::try_from(keys).unwrap_or(i64::MAX);
-        self.keys.get_or_create(&label).set(keys);
+    /// Returns the gauge of how many keys an access has.
+    pub(crate) fn keys(&self, access: &Arc<str>) -> Gauge {
+        let access = access.clone();
+        self.keys.get_or_create_owned(&AccessLabel { access })
     }
 
     /// Counts an attempt to load the keys of an access.
     pub(crate) fn count_load(&self, access: &Arc<str>, loaded: bool) {
-        let result = if loaded { "loaded" } else { "failed" };
+        let result = LOADS[usize::from(!loaded)];
         self.loads.get_or_create(&label(access, result)).inc();
     }
 
-    /// Returns the counter of what became of questions to the server of an access.
-    pub(crate) fn requests(&self, access: &Arc<str>, result: &'static str) -> Counter {
-        self.requests.get_or_create_owned(&label(access, result))
+    /// Returns the counters of what became of questions to the server of an access.
+    pub(crate) fn requests(&self, access: &Arc<str>) -> [Counter; REQUESTS.len()] {
+        REQUESTS.map(|result| self.requests.get_or_create_owned(&label(access, result)))
+    }
+
+    /// Removes those of the keys of an access that has no source of keys any more.
+    pub fn forget_keys(&self, access: &str) {
+        let access: Arc<str> = access.into();
+        for result in LOADS {
+            self.loads.remove(&label(&access, result));
+        }
+        self.keys.remove(&AccessLabel { access });
+    }
+
+    /// Removes those of the server of an access that asks none any more.
+    pub fn forget_server(&self, access: &str) {
+        let access = access.into();
+        for result in REQUESTS {
+            self.requests.remove(&label(&access, result));
+        }
     }
 }
 

@@ -134,7 +134,7 @@ impl AuthServer {
         metrics: &Metrics,
     ) -> Result<Self, ClientError> {
         let access = access.into();
-        let counter = |result| metrics.requests(&access, result);
+        let [admitted, refused, failed, kept, shared] = metrics.requests(&access);
         Ok(Self {
             client: client_for(&settings.uri)?,
             places: Semaphore::new(MAX_REQUESTS),
@@ -142,11 +142,11 @@ impl AuthServer {
             memo: Memo::new(settings.entries),
             settings,
             counters: Counters {
-                admitted: counter("admitted"),
-                refused: counter("refused"),
-                failed: counter("failed"),
-                kept: counter("kept"),
-                shared: counter("shared"),
+                admitted,
+                refused,
+                failed,
+                kept,
+                shared,
             },
             logged: Mutex::default(),
         })

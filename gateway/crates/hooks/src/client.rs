@@ -35,6 +35,16 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// The labels of all.
+    pub(crate) const LABELS: [&str; 6] = [
+        "done",
+        "redirected",
+        "refused",
+        "failed",
+        "timeout",
+        "unreachable",
+    ];
+
     pub(crate) fn of(status: StatusCode) -> Self {
         let may_pass = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         match status {
@@ -47,14 +57,15 @@ impl Outcome {
 
     /// Returns the label of its metric.
     pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Redirected(_) => "redirected",
-            Self::Refused(_) => "refused",
-            Self::Failed(_) => "failed",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-        }
+        let at = match self {
+            Self::Done => 0,
+            Self::Redirected(_) => 1,
+            Self::Refused(_) => 2,
+            Self::Failed(_) => 3,
+            Self::Timeout => 4,
+            Self::Unreachable => 5,
+        };
+        Self::LABELS[at]
     }
 
     /// Returns whether the same request may succeed later.

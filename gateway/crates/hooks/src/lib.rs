@@ -141,7 +141,7 @@ impl Hooks {
         *self.present.lock().recover() = Arc::new(set);
         for gone in old {
             gone.task.abort();
-            gone.hook.drop_calls(DropReason::Removed);
+            gone.hook.drop_calls(None);
         }
     }
 
@@ -193,7 +193,7 @@ impl Hooks {
         }
         running.iter().for_each(|one| one.task.abort());
         for one in &running {
-            one.hook.drop_calls(DropReason::Stopped);
+            one.hook.drop_calls(Some(DropReason::Stopped));
         }
     }
 }

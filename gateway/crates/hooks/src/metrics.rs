@@ -30,19 +30,16 @@ pub(crate) enum DropReason {
     Silent,
     /// The gateway stopped.
     Stopped,
-    /// A reload took the hook away.
-    Removed,
 }
 
 impl DropReason {
-    const ALL: [Self; 4] = [Self::Failed, Self::Silent, Self::Stopped, Self::Removed];
+    const ALL: [Self; 3] = [Self::Failed, Self::Silent, Self::Stopped];
 
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Silent => "silent",
             Self::Stopped => "stopped",
-            Self::Removed => "removed",
         }
     }
 }
@@ -69,11 +66,27 @@ impl Metrics {
     }
 }
 
-/// Metrics of one hook.
+/// Metrics of one hook, which are shown while there is the hook.
 #[derive(Debug)]
 pub(crate) struct HookMetrics {
     all: Metrics,
     hook: Arc<str>,
+}
+
+impl Drop for HookMetrics {
+    fn drop(&mut self) {
+        for result in Outcome::LABELS {
+            let labels = [("hook", self.hook.clone()), ("result", result.into())];
+            self.all.calls.remove(&labels);
+        }
+        for reason in DropReason::ALL.map(DropReason::label) {
+            let labels = [("hook", self.hook.clone()), ("reason", reason.into())];
+            self.all.dropped.remove(&labels);
+        }
+        let labels = [("hook", self.hook.clone())];
+        self.all.widened.remove(&labels);
+        self.all.pending.remove(&labels);
+    }
 }
 
 impl HookMetrics {

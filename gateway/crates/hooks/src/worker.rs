@@ -90,16 +90,22 @@ impl Hook {
         self.present().settings
     }
 
-    /// Counts and logs the calls that are not done, of a task that was ended.
-    pub(crate) fn drop_calls(&self, reason: DropReason) {
+    /// Counts and logs the calls that are not done, of a task that was ended. Without a reason a reload has taken the hook
+    /// away, and its metrics with it.
+    pub(crate) fn drop_calls(&self, reason: Option<DropReason>) {
         let each = self.settings().each;
         let waiting = self.pending.lock().recover().take(each);
         self.metrics.pending(0);
         let unsent = self.unsent.load(Ordering::Relaxed);
         let calls = unsent + waiting.len() as u64;
         if calls > 0 {
-            self.metrics.dropped(reason, calls);
-            let (hook, reason) = (self.name.as_str(), reason.label());
+            if let Some(reason) = reason {
+                self.metrics.dropped(reason, calls);
+            }
+            let (hook, reason) = (
+                self.name.as_str(),
+                reason.map_or("removed", DropReason::label),
+            );
             tracing::warn!(
                 hook,
                 calls,

@@ -1,6 +1,7 @@
 //! The metrics of each origin.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,12 +12,16 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{Cause, OriginError};
+use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::names;
 
 /// The upper bounds in seconds: from a store in the same rack to the deadline.
 const FIRST_BYTE_BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
+
+/// The priorities of requests.
+const PRIORITIES: [&str; 2] = ["demand", "ahead"];
 
 /// The usual reasons for which a body breaks off.
 const BROKEN_BODY_REASONS: [&str; 3] = ["unavailable", "timeout", "bad_answer"];
@@ -52,7 +57,8 @@ struct PriorityLabel {
     priority: &'static str,
 }
 
-/// The metrics of all origins of a process. Clones share them.
+/// The metrics of all origins of a process. Clones share them. Those of an origin are shown while a [`Meter`] of it is held:
+/// what a reload takes away leaves no value behind that an alert waits for.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: Family<RequestLabel, Counter>,
@@ -64,6 +70,7 @@ pub struct Metrics {
     breaker_open: Family<OriginLabel, Gauge>,
     running: Family<PriorityLabel, Gauge>,
     queued: Family<PriorityLabel, Gauge>,
+    meters: Arc<Mutex<HashMap<Arc<str>, Weak<OriginMeters>>>>,
 }
 
 impl Default for Metrics {
@@ -78,6 +85,7 @@ impl Default for Metrics {
             breaker_open: Family::default(),
             running: Family::default(),
             queued: Family::default(),
+            meters: Arc::default(),
         }
     }
 }
@@ -99,24 +107,35 @@ impl Metrics {
     /// Returns the metrics of the origin named `name`.
     #[must_use]
     pub fn of(&self, name: &str) -> Meter {
+        let mut meters = self.meters.lock().recover();
+        if let Some(meter) = meters.get(name).and_then(Weak::upgrade) {
+            return Meter(meter);
+        }
         let origin: Arc<str> = name.into();
+        let meter = Arc::new(self.meters_of(origin.clone()));
+        meters.insert(origin, Arc::downgrade(&meter));
+        Meter(meter)
+    }
+
+    fn meters_of(&self, origin: Arc<str>) -> OriginMeters {
         let label = OriginLabel {
             origin: origin.clone(),
         };
         // They begin at 0, so that the first one counts as a rise.
-        for reason in BROKEN_BODY_REASONS {
+        let broken = BROKEN_BODY_REASONS.map(|reason| {
             let origin = origin.clone();
-            let _ = self.broken.get_or_create(&ReasonLabel { origin, reason });
-        }
+            let label = ReasonLabel { origin, reason };
+            (reason, self.broken.get_or_create_owned(&label))
+        });
         let by_priority = |family: &Family<PriorityLabel, Gauge>| {
-            ["demand", "ahead"].map(|priority| {
+            PRIORITIES.map(|priority| {
                 let origin = origin.clone();
                 family
                     .get_or_create(&PriorityLabel { origin, priority })
                     .clone()
             })
         };
-        Meter(Arc::new(OriginMeters {
+        OriginMeters {
             bytes: Cause::ALL.map(|cause| self.bytes_by(&origin, cause)),
             sent: self.sent.get_or_create(&label).clone(),
             first_byte: self.first_byte.get_or_create(&label).clone(),
@@ -124,10 +143,11 @@ impl Metrics {
             breaker_open: self.breaker_open.get_or_create(&label).clone(),
             running: by_priority(&self.running),
             queued: by_priority(&self.queued),
-            requests: self.requests.clone(),
-            broken: self.broken.clone(),
+            requests: Mutex::default(),
+            broken: Mutex::new(broken.into()),
+            all: self.clone(),
             origin,
-        }))
+        }
     }
 
     /// Returns the number of body bytes received from the origin named `name` so far.
@@ -147,9 +167,12 @@ impl Metrics {
     }
 }
 
-/// The metrics of one origin.
+/// The metrics of one origin. The last one that is dropped takes them out of `/metrics`.
 #[derive(Debug, Clone)]
 pub struct Meter(Arc<OriginMeters>);
+
+/// The kind, result and cause of a request.
+type RequestKey = (&'static str, &'static str, &'static str);
 
 #[derive(Debug)]
 struct OriginMeters {
@@ -161,8 +184,63 @@ struct OriginMeters {
     breaker_open: Gauge,
     running: [Gauge; 2],
     queued: [Gauge; 2],
-    requests: Family<RequestLabel, Counter>,
-    broken: Family<ReasonLabel, Counter>,
+    /// Those that were counted so far.
+    requests: Mutex<HashMap<RequestKey, Counter>>,
+    broken: Mutex<HashMap<&'static str, Counter>>,
+    all: Metrics,
+}
+
+impl OriginMeters {
+    fn request_label(&self, (kind, result, cause): RequestKey) -> RequestLabel {
+        RequestLabel {
+            origin: self.origin.clone(),
+            kind,
+            result,
+            cause,
+        }
+    }
+
+    fn reason_label(&self, reason: &'static str) -> ReasonLabel {
+        ReasonLabel {
+            origin: self.origin.clone(),
+            reason,
+        }
+    }
+}
+
+impl Drop for OriginMeters {
+    fn drop(&mut self) {
+        let all = &self.all;
+        let mut meters = all.meters.lock().recover();
+        // Another origin of this name may have begun in this moment, and shows them.
+        let present = meters.get(&self.origin);
+        if present.is_none_or(|present| present.strong_count() > 0) {
+            return;
+        }
+        meters.remove(&self.origin);
+        for key in self.requests.lock().recover().keys() {
+            all.requests.remove(&self.request_label(*key));
+        }
+        for reason in self.broken.lock().recover().keys() {
+            all.broken.remove(&self.reason_label(reason));
+        }
+        let origin = || self.origin.clone();
+        for cause in Cause::ALL.map(Cause::as_str) {
+            let origin = origin();
+            all.bytes.remove(&CauseLabel { origin, cause });
+        }
+        for priority in PRIORITIES {
+            let origin = origin();
+            let label = PriorityLabel { origin, priority };
+            all.running.remove(&label);
+            all.queued.remove(&label);
+        }
+        let label = OriginLabel { origin: origin() };
+        all.sent.remove(&label);
+        all.retries.remove(&label);
+        all.first_byte.remove(&label);
+        all.breaker_open.remove(&label);
+    }
 }
 
 impl Meter {
@@ -200,22 +278,23 @@ impl Meter {
     }
 
     pub(super) fn count_request(&self, kind: &'static str, result: &'static str, cause: Cause) {
-        let origin = self.0.origin.clone();
-        let label = RequestLabel {
-            origin,
-            kind,
-            result,
-            cause: cause.as_str(),
+        let (meters, key) = (&self.0, (kind, result, cause.as_str()));
+        let mut requests = meters.requests.lock().recover();
+        let new = || {
+            let label = meters.request_label(key);
+            meters.all.requests.get_or_create_owned(&label)
         };
-        self.0.requests.get_or_create(&label).inc();
+        requests.entry(key).or_insert_with(new).inc();
     }
 
     pub(super) fn count_broken_body(&self, error: &OriginError) {
-        let (origin, reason) = (self.0.origin.clone(), word(error));
-        self.0
-            .broken
-            .get_or_create(&ReasonLabel { origin, reason })
-            .inc();
+        let (meters, reason) = (&self.0, word(error));
+        let mut broken = meters.broken.lock().recover();
+        let new = || {
+            let label = meters.reason_label(reason);
+            meters.all.broken.get_or_create_owned(&label)
+        };
+        broken.entry(reason).or_insert_with(new).inc();
     }
 }
 
@@ -244,5 +323,41 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::StorageFull => "storage_full",
         OriginError::Refused(_) => "refused",
         OriginError::Damaged => "damaged",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_an_origin_go_with_its_last_meter() {
+        let metrics = Metrics::default();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let text = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).expect("text");
+            text
+        };
+        let none = text();
+        let (kept, other) = (metrics.of("kept"), metrics.of("gone"));
+        // A reload connects anew before the connection of before ends.
+        let again = metrics.of("gone");
+        for meter in [&kept, &other, &again] {
+            meter.count_request("get", "content", Cause::Demand);
+            meter.count_request("put", "timeout", Cause::Write);
+            meter.count_broken_body(&OriginError::Damaged);
+            meter.set_breaker_open(true);
+        }
+        drop(other);
+        let line = r#"origin="gone",kind="get",result="content",cause="demand"} 2"#;
+        assert!(text().contains(line), "{}", text());
+        drop(again);
+        assert!(!text().contains("\"gone\"") && text().contains("\"kept\""));
+        drop(kept);
+        assert_eq!(text(), none);
     }
 }

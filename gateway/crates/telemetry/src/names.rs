@@ -90,7 +90,7 @@ metrics! {
     WRITE_PENDING = Gauge("write_pending", ["stage"],
         "Objects that are open for writing, or closed and not yet in the bucket, by stage: open, sending, waiting (for its next try), refused (until an operator decides)");
     WRITE_OLDEST_UNSENT = Gauge("write_oldest_unsent_seconds", [],
-        "Age of the oldest write that is not in the bucket, refused ones included; 0 if there is none");
+        "Age of the oldest write that was closed and is not in the bucket, refused ones included; 0 if there is none");
     WRITE_ATTRIBUTES = Counter("write_attributes", ["result"],
         "Changes of attributes after a close, and new folders, that were to be sent, by what came of it: sent, failed (it is tried again), refused");
     WRITE_ATTRIBUTES_PENDING = Gauge("write_attributes_pending", [],
@@ -139,7 +139,7 @@ metrics! {
     STORE_FAULTS = Counter("store_faults", ["disk", "reason"],
         "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error, late");
     STORE_DISK_UP = Gauge("store_disk_up", ["disk"],
-        "1 while a cache disk is read, 0 while its index loads, or when it is slow, closed or off");
+        "1 while a cache disk is read, 0 while its index loads, after late or failed reads, and when it is closed or off");
     STORE_DISK_STATE = Gauge("store_disk_state", ["disk", "state"],
         "1 for the state that a cache disk is in, 0 for the others: loading, up, slow, demoted, full, closed");
     STORE_DISK_CHUNKS = Gauge("store_disk_chunks", ["disk"], "Chunks in the index of a cache disk");
@@ -208,7 +208,7 @@ metrics! {
         "Time from a change at one gateway until it was applied here, by both clocks");
     // Frontends.
     FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
-        "Requests of the kernel to mounts, by operation and result; a name that is missing is an error");
+        "Requests of the kernel to mounts, by operation and result: ok, error (an answer, such as a name that is missing), failed (by the bucket, a disk or the gateway: EIO, ENOSPC)");
     FUSE_OPEN_FILES = Gauge("fuse_open_files", [], "Files that programs hold open on mounts");
     HTTP_REQUESTS = Counter("http_requests", ["method", "status"],
         "Requests by method and class of status; gone: the client left before an answer");
@@ -257,7 +257,7 @@ metrics! {
     HOOK_REQUESTS = Counter("hook_requests", ["hook", "result"],
         "Requests to the receivers of hooks, by result: done (2xx), redirected, refused (4xx), failed (5xx, 408, 429), timeout, unreachable");
     HOOK_DROPPED = Counter("hook_dropped_calls", ["hook", "reason"],
-        "Calls that were given up, by reason: failed (all tries, or refused), silent (an earlier call of the same window had no answer), stopped (at the end of the process), removed (a reload took the hook away)");
+        "Calls that were given up, by reason: failed (all tries, or refused), silent (an earlier call of the same window had no answer), stopped (at the end of the process)");
     HOOK_WIDENED = Counter("hook_widened", ["hook"],
         "Times that too many keys had changed for a list, and their common folder was reported instead");
     HOOK_PENDING = Gauge("hook_pending_changes", ["hook"], "Changed keys that wait for their call");

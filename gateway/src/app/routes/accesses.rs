@@ -20,7 +20,16 @@ pub(in crate::app) struct Accesses {
     sources: HashMap<String, Arc<KeySource>>,
     /// Their keys, which are not in force yet.
     prepared: Vec<(Arc<KeySource>, PreparedKeys)>,
+    /// The accesses of before that had keys or a server, and have none now.
+    gone: Gone,
     metrics: Metrics,
+}
+
+/// The names of accesses whose keys or servers a configuration has no more.
+#[derive(Debug, Clone, Default)]
+struct Gone {
+    keys: Vec<String>,
+    servers: Vec<String>,
 }
 
 /// The keys of an access's JWTs, and their source if they have one.
@@ -40,11 +49,24 @@ impl Accesses {
         self.by_name.get(name).cloned()
     }
 
-    /// Puts the keys in force.
+    /// Puts the keys in force, and removes the metrics of those that have gone.
     pub(in crate::app) fn apply_keys(&mut self) {
         for (source, keys) in self.prepared.drain(..) {
             source.apply(keys);
         }
+        let Gone { keys, servers } = std::mem::take(&mut self.gone);
+        keys.iter().for_each(|name| self.metrics.forget_keys(name));
+        servers
+            .iter()
+            .for_each(|name| self.metrics.forget_server(name));
+    }
+
+    /// Returns the accesses that have something which they do not have in `next`.
+    fn gone(&self, next: &Self, has: impl Fn(&RouteAccess) -> bool) -> Vec<String> {
+        let has_in = |all: &Self, name: &str| all.by_name.get(name).is_some_and(&has);
+        let names = self.by_name.keys();
+        let gone = names.filter(|name| has_in(self, name) && !has_in(next, name));
+        gone.cloned().collect()
     }
 
     /// Returns the accesses of another configuration, whose keys are not in force before [`Accesses::apply_keys`]. A key set
@@ -61,6 +83,10 @@ impl Accesses {
             let made = made.with_context(|| format!("access `{name}`"))?;
             next.by_name.insert(name.clone(), made);
         }
+        next.gone = Gone {
+            keys: self.gone(&next, |access| access.keys.is_some()),
+            servers: self.gone(&next, |access| access.server.is_some()),
+        };
         Ok(next)
     }
 
