@@ -373,6 +373,8 @@ async fn a_stream_is_seen_and_can_be_stopped() {
     let path = format!("/api/v1/streams/{}", stream["id"]);
     let got = ask(gateway.admin, Method::DELETE, &path, &[AUTH]).await;
     assert_eq!(got.status, 204, "{}", got.text());
+    let of = ("delete", "/api/v1/streams/{id}", 204);
+    document::check(&document::of_the_code(), of, &got.body);
     assert!(stopped.rest().await < LARGE, "it was cut off");
     assert!(whole.rest().await > LARGE, "the other one was not");
     let mut left = usize::MAX;

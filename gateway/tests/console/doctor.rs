@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::admission::log_in_at;
+use super::document::{check, of_the_code};
 use super::serving::Serving;
 use super::{AUTH, World, api_at, ask, configuration, page_at, post_to, sample, send};
 
@@ -108,6 +109,10 @@ async fn it_measures_and_its_suggestions_are_saved() {
         assert!(text.contains(words), "no {words} in {text}");
     }
     is_applied(&serving, &cookie, &order("apply=cache.budget"), &result).await;
+    let path = "/api/v1/doctor";
+    let got = send(serving.admin, Method::POST, path, &headers, "{}").await;
+    assert_eq!(got.status, 202, "{}", got.text());
+    check(&of_the_code(), ("post", path, 202), &got.body);
     serving.end().await;
 }
 

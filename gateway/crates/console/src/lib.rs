@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::{delete, get, post};
+use axum::routing::{get, post};
 use tokio_util::sync::CancellationToken;
 
 use tidegate_admin::auth::Guesses;
@@ -128,27 +128,7 @@ impl Console {
         let api = middleware::from_fn_with_state(self.clone(), access::require_api);
         let pages_access = middleware::from_fn_with_state(self.clone(), access::require_page);
         let errors = middleware::from_fn_with_state(self.clone(), page::errors::as_page);
-        let api = Router::new()
-            .route("/now", get(api::now::now))
-            .route("/history", get(api::now::history))
-            .route("/streams", get(api::streams::list))
-            .route("/streams/{id}", delete(api::streams::stop))
-            .route("/objects", get(api::objects::list))
-            .route("/warms", get(api::objects::warms))
-            .route("/tiers", get(api::tiers::show))
-            .route("/origins", get(api::origins::list))
-            .route("/writes", get(api::writes::list).post(api::writes::resolve))
-            .route("/events", get(api::connections::events))
-            .route("/hooks", get(api::connections::hooks))
-            .route("/fleet", get(api::connections::fleet))
-            .route("/doctor", get(api::doctor::show).post(api::doctor::order))
-            .route("/links", post(api::links::make))
-            .route("/routes", get(api::settings::routes))
-            .route("/settings", get(api::settings::list))
-            .route("/sessions", get(api::access::list))
-            .route("/sessions/{id}", delete(api::access::end))
-            .route("/openapi.json", get(api::openapi::show))
-            .route_layer(api);
+        let api = api::openapi::router().route_layer(api);
         Router::new()
             .nest(api::errors::API_PATH, api)
             .merge(

@@ -1,6 +1,7 @@
 //! `GET /api/v1/openapi.json`: the description of the API, made from its code.
 
-use axum::Json;
+use axum::routing::MethodRouter;
+use axum::{Json, Router};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, Response, ResponseBuilder};
@@ -9,42 +10,59 @@ use utoipa::{Modify, OpenApi};
 use super::{
     access, connections, doctor, links, now, objects, origins, settings, streams, tiers, writes,
 };
+use crate::Console;
 use crate::sessions::COOKIE_NAME;
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Tidegate",
-        description = "The operator's API: read-only figures, and a few orders. Times are in seconds, sizes in bytes.",
-        version = "1"
-    ),
-    paths(
-        now::now,
-        now::history,
-        streams::list,
-        streams::stop,
-        objects::list,
-        objects::warms,
-        tiers::show,
-        origins::list,
-        writes::list,
-        writes::resolve,
-        connections::events,
-        connections::hooks,
-        connections::fleet,
-        links::make,
-        doctor::show,
-        doctor::order,
-        settings::list,
-        settings::routes,
-        access::list,
-        access::end,
-    ),
-    components(schemas(super::ApiError)),
-    modifiers(&ForAll),
-    security(("admin_token" = []), ("session" = []))
-)]
-struct Api;
+/// Makes the router and the document of one list: for each path below `/api/v1` its methods, each with its handler.
+macro_rules! operations {
+    ($($path:literal => $($method:ident $module:ident::$handler:ident),+;)+) => {
+        #[derive(OpenApi)]
+        #[openapi(
+            info(
+                title = "Tidegate",
+                description = "The operator's API: read-only figures, and a few orders. Times are in seconds, sizes in bytes.",
+                version = "1"
+            ),
+            paths($($($module::$handler,)+)+),
+            components(schemas(super::ApiError)),
+            modifiers(&ForAll),
+            security(("admin_token" = []), ("session" = []))
+        )]
+        struct Api;
+
+        /// Returns the router of all operations, and of their document.
+        pub(crate) fn router() -> Router<Console> {
+            Router::new()
+                $(.route($path, MethodRouter::new()$(.$method($module::$handler))+))+
+                .route("/openapi.json", MethodRouter::new().get(show))
+        }
+
+        /// The path and the method of each operation.
+        #[cfg(test)]
+        const ROUTED: &[(&str, &str)] = &[$($(($path, stringify!($method)),)+)+];
+    };
+}
+
+operations! {
+    "/now" => get now::now;
+    "/history" => get now::history;
+    "/streams" => get streams::list;
+    "/streams/{id}" => delete streams::stop;
+    "/objects" => get objects::list;
+    "/warms" => get objects::warms;
+    "/tiers" => get tiers::show;
+    "/origins" => get origins::list;
+    "/writes" => get writes::list, post writes::resolve;
+    "/events" => get connections::events;
+    "/hooks" => get connections::hooks;
+    "/fleet" => get connections::fleet;
+    "/links" => post links::make;
+    "/doctor" => get doctor::show, post doctor::order;
+    "/settings" => get settings::list;
+    "/routes" => get settings::routes;
+    "/sessions" => get access::list;
+    "/sessions/{id}" => delete access::end;
+}
 
 /// The failures of every request.
 const FAILURES: [(&str, &str); 4] = [
@@ -118,4 +136,30 @@ pub fn document() -> Document {
 /// Answers `GET /api/v1/openapi.json`.
 pub(crate) async fn show() -> Json<Document> {
     Json(document())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::errors::API_PATH;
+
+    #[test]
+    fn each_operation_is_described_at_the_path_where_it_is() {
+        let document = document();
+        let mut described = BTreeSet::new();
+        for (path, item) in &document.paths.paths {
+            let path = path.strip_prefix(API_PATH).expect("a path of the API");
+            let item = serde_json::to_value(item).expect("JSON");
+            let methods = item.as_object().expect("methods").keys();
+            described.extend(methods.map(|method| (path.to_owned(), method.clone())));
+        }
+        let routed = ROUTED.iter();
+        let routed: BTreeSet<_> = routed
+            .map(|(path, method)| ((*path).to_owned(), (*method).to_owned()))
+            .collect();
+        assert_eq!(described, routed);
+        assert_eq!(routed.len(), ROUTED.len(), "one is listed twice");
+    }
 }
