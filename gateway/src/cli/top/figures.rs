@@ -56,9 +56,26 @@ pub(super) fn share(value: &Value) -> String {
 
 /// Returns a part of a whole in per cent.
 pub(super) fn part_of(part: &Value, whole: &Value) -> String {
+    share(&ratio(part, whole))
+}
+
+/// Returns a part of a whole as a share of 1; `null` if it is not known.
+pub(super) fn ratio(part: &Value, whole: &Value) -> Value {
     match (part.as_f64(), whole.as_f64()) {
-        (Some(part), Some(whole)) if whole > 0.0 => share(&Value::from(part / whole)),
-        _ => NONE.to_owned(),
+        (Some(part), Some(whole)) if whole > 0.0 => Value::from(part / whole),
+        _ => Value::Null,
+    }
+}
+
+/// Returns counts by their names: `ok 5, failed 1`.
+pub(super) fn counts(of: &Value) -> String {
+    let counts = of.as_object().into_iter().flatten();
+    let counts: Vec<_> = counts
+        .map(|(name, count)| format!("{} {}", plain(name), number(count)))
+        .collect();
+    match counts.is_empty() {
+        true => NONE.to_owned(),
+        false => counts.join(", "),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::figures::{bytes, number, part_of, rate, share, text, time};
 use super::snapshot::Snapshot;
-use super::table::{Table, cell, left, right, rows, word};
+use super::table::{Table, cell, left, part, right, rows, word};
 
 mod connections;
 mod details;
@@ -72,7 +72,10 @@ impl Pane {
         let part = snapshot.part(&self.part());
         let time = &snapshot.part("now")["time"];
         match self {
-            Self::Now => now::now(part, snapshot.part("doctor")),
+            Self::Now => {
+                let warms = &snapshot.part("warms")["warms"];
+                now::now(part, snapshot.part("doctor"), warms)
+            }
             _ if part["error"].is_string() => Table::missing(self.title(), &text(&part["error"])),
             // Without a folder it has the routes.
             Self::Objects => objects::objects(part, snapshot.part("routes")),
@@ -91,8 +94,16 @@ impl Pane {
 
     /// Returns whether one of its rows is selected: there is more to say of each than its columns do.
     pub(super) fn selects(self) -> bool {
-        use Pane::{Objects, Origins, Settings, Streams, Tiers};
-        matches!(self, Streams | Objects | Tiers | Origins | Settings)
+        use Pane::{Objects, Origins, Settings, Streams, Tiers, Writes};
+        matches!(
+            self,
+            Streams | Objects | Tiers | Origins | Writes | Settings
+        )
+    }
+
+    /// Returns whether there is more to say, of the selected row or of the whole pane.
+    pub(super) fn has_detail(self) -> bool {
+        self.selects() || matches!(self, Self::Events | Self::Fleet)
     }
 
     /// Returns the part of a look that a row was made of; `null` for panes that select none.
@@ -107,21 +118,46 @@ impl Pane {
                 disk => &part["disks"][disk - 2],
             },
             Self::Origins => &part["origins"][number],
+            Self::Writes => &part["drafts"][number],
             Self::Settings => &part["settings"][number],
             _ => &Value::Null,
         }
     }
 
-    /// Returns what there is to say of a row beyond its columns.
-    pub(super) fn detail(self, snapshot: &Snapshot, number: usize) -> String {
+    /// Returns a text that tells a row from all others of its pane, also in another look.
+    pub(super) fn id(self, snapshot: &Snapshot, number: usize) -> String {
         let row = self.row(snapshot, number);
+        let keys: &[&str] = match self {
+            Self::Streams => &["id"],
+            Self::Objects => &["host", "path", "name"],
+            Self::Origins => &["name"],
+            Self::Writes => &["origin", "key"],
+            Self::Settings => &["key"],
+            // Disks are in the order of the configuration.
+            _ => return number.to_string(),
+        };
+        Value::from_iter(keys.iter().map(|key| row[key].clone())).to_string()
+    }
+
+    /// Returns what there is to say beyond the columns: of the selected row, or of the pane if it selects none.
+    pub(super) fn detail(self, snapshot: &Snapshot, selected: Option<usize>) -> String {
+        let part = snapshot.part(&self.part());
+        let row = match selected {
+            Some(number) if self.selects() => self.row(snapshot, number),
+            _ if self.selects() => return String::new(),
+            _ => part,
+        };
+        let now = &snapshot.part("now")["time"];
         match self {
             Self::Streams => details::stream(row),
             Self::Objects => objects::detail(row),
-            Self::Tiers => details::tier(row, &snapshot.part("now")["time"]),
+            Self::Tiers => details::tier(row, now),
             Self::Origins => details::origin(row),
+            Self::Writes => details::write(row, now),
+            Self::Events => connections::events_detail(part),
+            Self::Fleet => connections::fleet_detail(part),
             Self::Settings => settings::detail(row),
-            _ => String::new(),
+            Self::Now | Self::Hooks | Self::History => String::new(),
         }
     }
 }
@@ -131,10 +167,7 @@ fn streams(list: &Value) -> Table {
         let waits = stream["waiting"] == true;
         vec![
             cell(rate(&stream["rate"]), &stream["rate"]),
-            cell(
-                part_of(&stream["position"], &stream["size"]),
-                &stream["position"],
-            ),
+            part(&stream["position"], &stream["size"]),
             cell(bytes(&stream["ahead"]), &stream["ahead"]),
             cell(number(&stream["in_flight"]), &stream["in_flight"]),
             word(if waits {
@@ -174,7 +207,7 @@ fn tiers(tiers: &Value) -> Table {
             word(state),
             cell(bytes(&of["used"]), &of["used"]),
             cell(bytes(&of["capacity"]), &of["capacity"]),
-            cell(part_of(&of["used"], &of["capacity"]), &of["used"]),
+            part(&of["used"], &of["capacity"]),
             cell(share(&of["hit_share"]), &of["hit_share"]),
             cell(time(&of["eviction_age"]), &of["eviction_age"]),
             cell(rate(&of["written_per_second"]), &of["written_per_second"]),
@@ -184,10 +217,7 @@ fn tiers(tiers: &Value) -> Table {
     let mut rows = vec![row("memory", "up".to_owned(), memory)];
     let mut reserved = row("budget", "up".to_owned(), budget);
     reserved[2] = cell(bytes(&budget["lent"]), &budget["lent"]);
-    reserved[4] = cell(
-        part_of(&budget["lent"], &budget["capacity"]),
-        &budget["lent"],
-    );
+    reserved[4] = part(&budget["lent"], &budget["capacity"]);
     rows.push(reserved);
     for disk in tiers["disks"].as_array().into_iter().flatten() {
         rows.push(row(&text(&disk["path"]), text(&disk["state"]), disk));
@@ -258,7 +288,7 @@ fn writes(writes: &Value) -> Table {
         vec![
             word(text(&draft["stage"])),
             cell(bytes(&draft["size"]), &draft["size"]),
-            cell(part_of(&draft["sent"], &draft["size"]), &draft["sent"]),
+            part(&draft["sent"], &draft["size"]),
             cell(bytes(&draft["spooled"]), &draft["spooled"]),
             cell(time(&draft["next_try"]), &draft["next_try"]),
             word(text(&draft["key"])),

@@ -34,8 +34,8 @@ CACHED is the object from its begin to its end:
 /// The keys of the panes, in their order.
 pub(super) const PANE_KEYS: &str = "1234567890-";
 
-/// The lines below the rows that tell more of the selected one.
-const DETAIL_LINES: u16 = 2;
+/// The lines below the rows that tell more of the selected one, or of the pane.
+const DETAIL_LINES: u16 = 4;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(super) struct Screen {
     sortings: [Sorting; Pane::ALL.len()],
     /// The selected row, or the first one that is shown where none is selected.
     row: usize,
+    /// Whether the user has moved to that row: the next look does not move it to another one.
+    is_chosen: bool,
     walk: Walk,
     /// The text that shown rows contain.
     filter: String,
@@ -81,6 +83,7 @@ impl Screen {
             pane: 0,
             sortings,
             row: 0,
+            is_chosen: false,
             walk: Walk::default(),
             filter: String::new(),
             is_filtering: false,
@@ -101,13 +104,24 @@ impl Screen {
     pub(super) fn update(&mut self, look: anyhow::Result<Snapshot>) {
         match look {
             _ if self.paused => {}
-            Ok(snapshot) => {
-                self.snapshot = snapshot;
+            Ok(mut snapshot) => {
+                snapshot.set_folder(self.walk.part());
                 self.trouble = None;
-                self.show_folder();
+                self.show(snapshot);
             }
             Err(error) => self.trouble = Some(format!("{error:#}")),
         }
+    }
+
+    /// Shows another look. A row that the user has chosen stays selected, wherever it is now.
+    fn show(&mut self, snapshot: Snapshot) {
+        let chosen = self.selected().filter(|_| self.is_chosen);
+        let chosen = chosen.map(|number| self.pane().id(&self.snapshot, number));
+        self.snapshot = snapshot;
+        let shown = self.shown(&self.table());
+        let is_it = |number: &usize| chosen == Some(self.pane().id(&self.snapshot, *number));
+        let now = shown.iter().position(is_it);
+        self.row = now.unwrap_or_else(|| self.row.min(shown.len().saturating_sub(1)));
     }
 
     /// Takes a page of a folder that was asked for.
@@ -137,6 +151,18 @@ impl Screen {
     /// Returns the number of the selected row in the table.
     fn selected(&self) -> Option<usize> {
         self.shown(&self.table()).get(self.row).copied()
+    }
+
+    /// Selects another row.
+    fn move_to(&mut self, row: usize) {
+        self.row = row;
+        self.is_chosen = true;
+    }
+
+    /// Selects the first row.
+    fn begin_rows(&mut self) {
+        self.row = 0;
+        self.is_chosen = false;
     }
 
     /// Takes a key.
@@ -177,10 +203,10 @@ impl Screen {
                 let sorting = &mut self.sortings[self.pane];
                 sorting.ascending = !sorting.ascending;
             }
-            KeyCode::Up => self.row = self.row.saturating_sub(1),
-            KeyCode::Down => self.row += 1,
-            KeyCode::PageUp => self.row = self.row.saturating_sub(10),
-            KeyCode::PageDown => self.row += 10,
+            KeyCode::Up => self.move_to(self.row.saturating_sub(1)),
+            KeyCode::Down => self.move_to(self.row + 1),
+            KeyCode::PageUp => self.move_to(self.row.saturating_sub(10)),
+            KeyCode::PageDown => self.move_to(self.row + 10),
             KeyCode::Char(key) => {
                 if let Some(pane) = PANE_KEYS.find(key) {
                     self.choose(pane);
@@ -211,7 +237,7 @@ impl Screen {
             code => return self.look_by(code),
         };
         if page.is_some() && code != KeyCode::Char('u') {
-            self.row = 0;
+            self.begin_rows();
         }
         self.show_folder();
         Wish::from(page)
@@ -219,7 +245,7 @@ impl Screen {
 
     fn walk_down(&mut self, page: FolderPage) -> FolderPage {
         let page = self.walk.down(page, self.row);
-        self.row = 0;
+        self.begin_rows();
         self.filter.clear();
         self.show_folder();
         page
@@ -239,13 +265,13 @@ impl Screen {
             }
             _ => {}
         }
-        self.row = 0;
+        self.begin_rows();
         Wish::Stay
     }
 
     fn choose(&mut self, pane: usize) {
         self.pane = pane;
-        self.row = 0;
+        self.begin_rows();
         self.filter.clear();
     }
 
@@ -260,10 +286,9 @@ impl Screen {
 
     /// Draws everything.
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
-        let details = if self.pane().selects() {
-            DETAIL_LINES
-        } else {
-            0
+        let details = match self.pane().has_detail() {
+            true => DETAIL_LINES,
+            false => 0,
         };
         let rows = [
             Constraint::Length(1),
@@ -274,9 +299,8 @@ impl Screen {
         let [head, body, detail, foot] = Layout::vertical(rows).areas(frame.area());
         frame.render_widget(self.tabs(head.width), head);
         self.draw_table(frame, body);
-        let words = self.selected();
-        let words = words.map(|number| self.pane().detail(&self.snapshot, number));
-        let words = Paragraph::new(words.unwrap_or_default()).wrap(Wrap { trim: true });
+        let words = self.pane().detail(&self.snapshot, self.selected());
+        let words = Paragraph::new(words).wrap(Wrap { trim: true });
         frame.render_widget(words, detail);
         frame.render_widget(self.footer(), foot);
         if self.shows_help {

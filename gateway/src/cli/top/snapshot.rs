@@ -11,8 +11,8 @@ use super::walk::FolderPage;
 use tidegate_config::{Config, Environment};
 
 /// The parts of a look, as the paths below `/api/v1/` name them.
-const PARTS: [&str; 12] = [
-    "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "history",
+const PARTS: [&str; 13] = [
+    "now", "streams", "tiers", "origins", "writes", "events", "hooks", "fleet", "warms", "history",
     "doctor", "routes", "settings",
 ];
 

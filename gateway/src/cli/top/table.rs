@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::figures::{part_of, ratio};
+
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {
@@ -60,6 +62,11 @@ pub(super) fn cell(shown: String, value: &Value) -> Cell {
         shown,
         key: value.as_f64(),
     }
+}
+
+/// Returns the cell of a part of a whole in per cent.
+pub(super) fn part(part: &Value, whole: &Value) -> Cell {
+    cell(part_of(part, whole), &ratio(part, whole))
 }
 
 pub(super) fn word(shown: impl Into<String>) -> Cell {

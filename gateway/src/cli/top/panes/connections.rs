@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::figures::{NONE, number, since, text, time};
+use super::super::figures::{counts, number, since, text, time};
 use super::super::table::{Table, cell, left, right, rows, word};
 
 /// Returns the last events; the title has the subscriptions.
@@ -102,14 +102,35 @@ pub(super) fn fleet(fleet: &Value) -> Table {
     }
 }
 
-/// Returns counts by their names: `ok 5, failed 1`.
-fn counts(of: &Value) -> String {
-    let counts = of.as_object().into_iter().flatten();
-    let counts: Vec<_> = counts
-        .map(|(name, count)| format!("{name} {}", number(count)))
+/// Returns a line about the subscriptions: the way of their events, their lags, and what may have been missed.
+pub(super) fn events_detail(events: &Value) -> String {
+    let subscriptions = events["subscriptions"].as_array().into_iter().flatten();
+    let lines: Vec<_> = subscriptions
+        .map(|one| {
+            format!(
+                "{}: {} of {}, lag {} (p99 {}), events: {}, gaps: {}",
+                text(&one["name"]),
+                text(&one["kind"]),
+                text(&one["origin"]),
+                time(&one["lag"]["p50"]),
+                time(&one["lag"]["p99"]),
+                counts(&one["events"]),
+                counts(&one["gaps"])
+            )
+        })
         .collect();
-    match counts.is_empty() {
-        true => NONE.to_owned(),
-        false => counts.join(", "),
+    lines.join("\n")
+}
+
+/// Returns a line about the messages of the fleet.
+pub(super) fn fleet_detail(fleet: &Value) -> String {
+    if fleet["configured"] != true {
+        return String::new();
     }
+    format!(
+        "sent: {}; received: {}; doubts: {}",
+        counts(&fleet["sent"]),
+        counts(&fleet["received"]),
+        counts(&fleet["doubts"])
+    )
 }

@@ -16,10 +16,15 @@ pub(super) fn stream(stream: &Value) -> String {
     )
 }
 
-/// Returns a line about a tier: of a disk its state in a sentence and since when, its writes and its wear.
+/// Returns a line about a tier: its evictions, and of a disk its state in a sentence and since when, its content, its
+/// writes and its wear.
 pub(super) fn tier(tier: &Value, now: &Value) -> String {
+    let evicted = &tier["evictions_per_second"];
+    let evicted = evicted
+        .is_number()
+        .then(|| format!("{} evictions a second", number(evicted)));
     if !tier["words"].is_string() {
-        return String::new();
+        return evicted.unwrap_or_default();
     }
     let mut words = vec![text(&tier["words"])];
     if tier["why"].is_string() {
@@ -33,8 +38,42 @@ pub(super) fn tier(tier: &Value, now: &Value) -> String {
         let wear = number(&tier["write_amplification"]);
         words.push(format!("{wear} bytes for each that was stored"));
     }
-    words.push(format!("{} pinned", bytes(&tier["pinned"])));
+    for key in ["pinned", "queued", "free"] {
+        words.push(format!("{} {key}", bytes(&tier[key])));
+    }
+    words.push(format!("{} chunks", number(&tier["chunks"])));
+    words.extend(evicted);
     words.push(format!("{} faults", number(&tier["faults"])));
+    words.join("; ")
+}
+
+/// Returns a line about a draft: its bucket and last write, the version that it began with, and of a refused one the version
+/// in the bucket and the choices.
+pub(super) fn write(draft: &Value, now: &Value) -> String {
+    let mut words = vec![
+        format!("of {}", text(&draft["origin"])),
+        format!("written {} ago", time(&since(now, &draft["modified"]))),
+        match draft["base"].is_string() {
+            true => format!("began as version {}", text(&draft["base"])),
+            false => "began empty".to_owned(),
+        },
+    ];
+    if draft["stage"] == "refused" {
+        let theirs = &draft["theirs"];
+        words.push(match &theirs["exists"] {
+            Value::Bool(true) => format!(
+                "theirs: version {}, {}, changed {} ago",
+                text(&theirs["etag"]),
+                bytes(&theirs["size"]),
+                time(&since(now, &theirs["modified"]))
+            ),
+            Value::Bool(false) => "theirs: removed".to_owned(),
+            _ => "theirs: the bucket does not say".to_owned(),
+        });
+        let choices = draft["choices"].as_array().into_iter().flatten();
+        let choices: Vec<_> = choices.map(text).collect();
+        words.push(format!("choices: {}", choices.join(", ")));
+    }
     words.join("; ")
 }
 

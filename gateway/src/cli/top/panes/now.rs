@@ -6,12 +6,14 @@ use super::super::super::stat::plain;
 use super::super::figures::{bytes, number, rate, share, since, text, time};
 use super::super::table::{Table, left, word};
 
-/// Returns the table of the present, and of what the doctor says of the last hour.
-pub(super) fn now(now: &Value, doctor: &Value) -> Table {
+/// Returns the table of the present, of orders to warm objects, and of what the doctor says of the last hour.
+pub(super) fn now(now: &Value, doctor: &Value, warms: &Value) -> Table {
     let mut lines = figures(now);
     lines.extend(diagnosis(doctor));
     lines.push(("ready", ready(now)));
     lines.extend(troubles(now));
+    lines.extend(warming(warms));
+    lines.extend(measured(doctor));
     let row = |(name, value): (&'static str, String)| vec![word(name), word(value)];
     Table {
         title: format!(
@@ -83,9 +85,15 @@ fn figures(now: &Value) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the narrow part of the way, and the share of the buckets' rate that was taken, as far as they are known.
+/// Returns the narrow part of the way, and the share of the buckets' rate that was taken, as far as they are known; while
+/// the doctor measures, its progress.
 fn diagnosis(doctor: &Value) -> Vec<(&'static str, String)> {
     let verdict = &doctor["verdict"];
+    if doctor["running"] == true {
+        let lines = doctor["lines"].as_array().into_iter().flatten();
+        let last = lines.last().map_or("it has begun".to_owned(), text);
+        return vec![("doctor", format!("measures: {last}"))];
+    }
     if !verdict.is_object() {
         let why = doctor["error"].as_str().map(plain);
         let why =
@@ -109,6 +117,53 @@ fn diagnosis(doctor: &Value) -> Vec<(&'static str, String)> {
         ("narrow", text(&verdict["narrowest"])),
         ("efficiency", efficiency),
     ]
+}
+
+/// Returns the rate of each stage that the doctor measured, and the settings that it suggests.
+fn measured(doctor: &Value) -> Vec<(&'static str, String)> {
+    let verdict = &doctor["verdict"];
+    let stage = |one: &Value| {
+        (
+            "stage",
+            format!("{}: {}", text(&one["stage"]), rate(&one["rate"])),
+        )
+    };
+    let applied = doctor["applied"].as_array();
+    let suggestion = |one: &Value| {
+        let is_applied = applied.is_some_and(|keys| keys.contains(&one["key"]));
+        let end = if is_applied { " (saved)" } else { "" };
+        let words = format!(
+            "{} = {}, was {}: {}{end}",
+            text(&one["key"]),
+            text(&one["value"]),
+            text(&one["present"]),
+            text(&one["why"])
+        );
+        ("suggested", words)
+    };
+    let list = |key: &str| verdict[key].as_array().into_iter().flatten();
+    let stages = list("stages").map(stage);
+    stages.chain(list("suggestions").map(suggestion)).collect()
+}
+
+/// Returns a line for each order to warm objects that is under way, and for the last one that is over.
+fn warming(warms: &Value) -> Vec<(&'static str, String)> {
+    let orders = || warms.as_array().into_iter().flatten();
+    let is_over = |order: &&Value| order["is_over"] == true;
+    let line = |order: &Value| {
+        let words = format!(
+            "{}: {} of {} objects, {} failed, {} fetched{}",
+            text(&order["path"]),
+            number(&order["done"]),
+            number(&order["objects"]),
+            number(&order["failed"]),
+            bytes(&order["fetched"]),
+            if is_over(&order) { "; over" } else { "" }
+        );
+        ("warm", words)
+    };
+    let under_way = orders().filter(|order| !is_over(order));
+    under_way.chain(orders().find(is_over)).map(line).collect()
 }
 
 /// Returns whether each part is there, as far as the last check knows.

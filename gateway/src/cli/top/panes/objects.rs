@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::figures::{NONE, bytes, part_of, text};
-use super::super::table::{Table, cell, left, right, rows, word};
+use super::super::figures::{NONE, bytes, text, time};
+use super::super::table::{Table, cell, left, part, right, rows, word};
 
 /// Characters of the bar of an object.
 const BAR: usize = 12;
@@ -51,8 +51,8 @@ fn folder_table(folder: &Value) -> Table {
         let slash = if name["folder"] == true { "/" } else { "" };
         vec![
             cell(bytes(size), size),
-            cell(part_of(&cached["memory"], size), &cached["memory"]),
-            cell(part_of(&cached["disk"], size), &cached["disk"]),
+            part(&cached["memory"], size),
+            part(&cached["disk"], size),
             word(bar(cached, size)),
             word(state.map_or(NONE.to_owned(), text)),
             word(if name["pin"].is_object() { "pin" } else { NONE }),
@@ -106,18 +106,22 @@ fn bar(cached: &Value, size: &Value) -> String {
     (0..BAR).map(mark).collect()
 }
 
-/// Returns a line about a name: its version, whether it is fresh, and its pin.
+/// Returns a line about a name: its version and that one's id in the bucket, whether it is fresh, and its pin.
 pub(super) fn detail(name: &Value) -> String {
     let cached = &name["cached"];
     let mut words = Vec::new();
     if cached.is_object() {
         words.push(text(&cached["freshness"]));
+        words.push(format!("confirmed {} ago", time(&cached["age"])));
     }
     if let Some(etag) = [&cached["etag"], &name["etag"]]
         .into_iter()
         .find(|it| it.is_string())
     {
         words.push(format!("version {}", text(etag)));
+    }
+    if cached["version_id"].is_string() {
+        words.push(format!("id {}", text(&cached["version_id"])));
     }
     let pin = &name["pin"];
     if pin.is_object() {

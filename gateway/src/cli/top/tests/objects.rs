@@ -27,7 +27,7 @@ fn folder() -> Value {
             { "name": "a & b", "path": "/films/a%20%26%20b/", "folder": true, "size": null, "cached": null, "pin": pin,
               "draft": null },
             { "name": "one.mkv", "path": "/films/one.mkv", "folder": false, "size": 1200, "pin": pin, "draft": null,
-              "cached": { "etag": "\"e1\"", "state": "fresh", "freshness": "fresh for another 54 s", "memory": 300,
+              "cached": { "etag": "\"e1\"", "state": "fresh", "freshness": "fresh for another 54 s", "age": 6.0, "version_id": "v7", "memory": 300,
                 "disk": 600, "absent": 300, "pinned": 0,
                 "runs": [run(0, 300, true, true), run(300, 900, false, true), run(900, 1200, false, false)] } },
             { "name": "new\u{1b}[31m", "path": null, "folder": false, "size": 7, "cached": null, "pin": null,
@@ -123,7 +123,7 @@ fn an_object_is_shown_with_its_tiers_its_freshness_and_its_pin() {
     );
     let all = lines.join("\n");
     assert!(
-        all.contains("fresh for another 54 s; version \"e1\"; pinned by films/ (977 KiB of 4.8"),
+        all.contains("fresh for another 54 s; confirmed 6 s ago; version \"e1\"; id v7; pinned by"),
         "{all}"
     );
     assert!(line_with(&lines, "waiting").contains("new\\u{1b}[31m"));
