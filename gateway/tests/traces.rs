@@ -21,7 +21,7 @@ mod gateway;
 mod world;
 
 use collector::{Receiver, named, text};
-use gateway::{Whole, ask};
+use gateway::{Whole, ask, send};
 use world::{World, sample};
 
 /// The words of the count of spans that found no room.
@@ -247,6 +247,54 @@ async fn a_purge_is_traced() {
     assert_eq!(steps.len(), 1, "{spans:#?}");
     assert_eq!(steps[0].parent_span_id, done[0].span_id);
     assert_eq!(text(steps[0], "tidegate.targets"), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_is_traced_to_the_request_that_writes() {
+    let world = World::new().await;
+    let collector = Receiver::start(true).await;
+    let more = format!(
+        "{}[[route]]\npath = \"/\"\norigin = \"media\"\nwritable = true\nwrite_token = \"{}\"\n",
+        traced(collector.address),
+        SECRETS[0],
+    );
+    let gateway = start(&world, &more).await;
+    let bearer = format!("Bearer {}", SECRETS[0]);
+    let headers = [("traceparent", PARENT), ("authorization", &*bearer)];
+    let put = send(gateway.http, Method::PUT, "/films/a.bin", &headers, "bytes");
+    assert_eq!(put.await.status, 201);
+    let refused = send(gateway.http, Method::PUT, "/films/b.bin", &[], "bytes");
+    assert_eq!(refused.await.status, 401);
+    let spans = collector.traces("PUT", 2).await;
+    gateway.stop().await;
+
+    let roots = named(&spans, "PUT");
+    let is_own = |span: &&&Span| span.trace_id == TRACE.to_be_bytes();
+    let (done, refused): (Vec<_>, Vec<_>) = roots.iter().partition(|span| is_own(span));
+    for (root, path, status) in [
+        (done[0], "/films/a.bin", "201"),
+        (refused[0], "/films/b.bin", "401"),
+    ] {
+        assert_eq!(text(root, "http.request.method"), "PUT");
+        assert_eq!(text(root, "url.path"), path);
+        assert_eq!(text(root, "http.response.status_code"), status);
+    }
+    let asked = named(&spans, "origin request");
+    let of = |root: &Span| {
+        let own = asked.iter().filter(|span| span.trace_id == root.trace_id);
+        own.map(|span| {
+            (
+                text(span, "tidegate.kind"),
+                text(span, "tidegate.cause"),
+                text(span, "tidegate.result"),
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    let written = ("put".into(), "write".into(), "written".into());
+    assert!(of(done[0]).contains(&written), "{spans:#?}");
+    assert_eq!(of(refused[0]), [], "the bucket is not asked");
+    tells_no_secret(&collector);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,21 @@ async fn a_read_of_a_mount_is_traced_step_by_step() {
     let (looked_up, reads) = (roots(&all, "look_up"), roots(&all, "read"));
     assert!(has(&all, &looked_up, "origin request"), "{all:#?}");
     assert!(has(&all, &reads, "flight") && has(&all, &reads, "origin request"));
+    // Each says where its bytes were: nothing was cached before.
+    let in_reads = |span: &&&Span| reads.iter().any(|root| root.trace_id == span.trace_id);
+    let bytes = named(&all, "bytes");
+    let mut bytes: Vec<_> = bytes.iter().filter(in_reads).collect();
+    bytes.sort_by_key(|span| span.start_time_unix_nano);
+    let tiers: Vec<_> = bytes
+        .iter()
+        .map(|span| text(span, "tidegate.tier"))
+        .collect();
+    assert_eq!(tiers.first().map(String::as_str), Some("origin"));
+    let known = ["memory", "disk", "origin"];
+    assert!(
+        tiers.iter().all(|tier| known.contains(&tier.as_str())),
+        "{tiers:?}"
+    );
     assert!(
         reads
             .iter()

@@ -34,7 +34,7 @@ use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
-use tidegate_engine::{Coverage, Error, Object, Open, Tier};
+use tidegate_engine::{Error, Object, Open};
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
 use tidegate_socket::Peer;
@@ -181,12 +181,7 @@ impl Frontend {
     async fn read_traced(&self, object: &Object, range: ByteRange) -> Result<Content, Error> {
         let mut span = trace::span("first bytes", Kind::Internal);
         if let Some(span) = &mut span {
-            let tier = match object.locate(range) {
-                Coverage::All(Tier::Memory) => "memory",
-                Coverage::All(Tier::Disk) => "disk",
-                Coverage::Some | Coverage::Nothing => "origin",
-            };
-            span.set("tidegate.tier", tier);
+            span.set("tidegate.tier", object.locate(range).place());
         }
         let read = Delivery::single(object, range, &self.client_memory);
         trace::within(span.as_ref(), read).await

@@ -15,6 +15,18 @@ pub enum Coverage {
     Nothing,
 }
 
+impl Coverage {
+    /// Returns the place that the range comes from, in a word: `memory`, `disk` or `origin`.
+    #[must_use]
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::All(Tier::Memory) => "memory",
+            Self::All(Tier::Disk) => "disk",
+            Self::Some | Self::Nothing => "origin",
+        }
+    }
+}
+
 /// The maximum number of chunks looked up to tell whether a range is cached. Beyond them (64 MiB at the default size)
 /// the first ones stand for the rest.
 const MAX_LOCATED: usize = 256;

@@ -12,6 +12,7 @@ use super::open::WHOLE_READ_SIZE;
 use crate::errno;
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ByteRange;
+use tidegate_telemetry::trace::{self, Kind};
 
 /// The bytes of a read, in one piece.
 #[derive(Debug)]
@@ -93,11 +94,27 @@ impl Files {
             self.engine
                 .record_whole_read(&self.source, object, WHOLE_READ_SIZE);
         }
-        let mut reader = object.read_at(ByteRange::new(offset, end));
+        let range = ByteRange::new(offset, end);
+        let Some(mut span) = trace::span("bytes", Kind::Internal) else {
+            return Self::read_range(handle, object, range).await;
+        };
+        span.set("tidegate.tier", object.locate(range).place());
+        // Boxed, so that a read that is not traced does not carry its state.
+        let read = Box::pin(Self::read_range(handle, object, range));
+        Box::pin(trace::within(Some(&span), read)).await
+    }
+
+    /// Reads bytes that the version has.
+    async fn read_range(
+        handle: Option<&Handle>,
+        object: &Object,
+        range: ByteRange,
+    ) -> Result<ReadData, Error> {
+        let mut reader = object.read_at(range);
         if let Some(stream) = handle.and_then(|handle| handle.stream(object)) {
             reader.report_to(stream);
         }
-        let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        let whole = usize::try_from(range.len()).unwrap_or(usize::MAX);
         let mut joined = Vec::new();
         while let Some(piece) = reader.next().await {
             let piece = piece?;
