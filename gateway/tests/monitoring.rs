@@ -1,7 +1,7 @@
 //! The dashboard and the rules under `config/`: they ask for metrics and labels that exist, and each alert has its runbook
 //! line and its tests. `real_monitoring` runs them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -44,16 +44,38 @@ fn metric(name: &str) -> Option<&'static Metric> {
 }
 
 /// The labels whose values an operator chooses.
-const CONFIGURED: [&str; 5] = ["hook", "origin", "disk", "profile", "source"];
+const CONFIGURED: [&str; 7] = [
+    "access",
+    "disk",
+    "hook",
+    "origin",
+    "profile",
+    "source",
+    "subscription",
+];
 
-/// The code of all crates, in which each value of a label is written.
-static CODE: LazyLock<String> = LazyLock::new(|| {
-    let mut text = String::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")];
+/// The crates whose words others use for labels.
+const SHARED: [&str; 2] = ["access", "plan"];
+
+/// The code of each crate, its tests apart: in that of a metric each value of its labels is written.
+static CODE: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let one = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("text");
+        (name, code_under(entry.path().join("src")))
+    };
+    let crates = std::fs::read_dir(crates).expect("a folder");
+    crates.map(one).collect()
+});
+
+fn code_under(folder: PathBuf) -> String {
+    let (mut text, mut folders) = (String::new(), vec![folder]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             match path.extension() {
+                _ if path.file_stem().is_some_and(|stem| stem == "tests") => {}
                 _ if path.is_dir() => folders.push(path),
                 Some(extension) if extension == "rs" => {
                     text.push_str(&std::fs::read_to_string(path).expect("a file"));
@@ -63,13 +85,32 @@ static CODE: LazyLock<String> = LazyLock::new(|| {
         }
     }
     text
-});
+}
+
+/// Returns whether a crate that counts in a metric, or shares its words, writes a value of a label.
+fn is_written(metric: &Metric, value: &str) -> bool {
+    let declared = format!("(\"{}\"", metric.name);
+    let mut lines = CODE["telemetry"].lines();
+    let line = lines.find(|line| line.contains(&declared));
+    let constant = line.and_then(|line| line.trim().split(' ').next());
+    let constant = format!("names::{}", constant.expect("its name"));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let counts = |code: &str| {
+        let mut uses = code.match_indices(&constant);
+        uses.any(|(at, _)| !code[at + constant.len()..].starts_with(is_name))
+    };
+    let value = format!("\"{value}\"");
+    CODE.iter().any(|(name, code)| {
+        let is_of_metric = SHARED.contains(&name.as_str()) || counts(code);
+        is_of_metric && code.contains(&value)
+    })
+}
 
 /// Returns the values that a label is compared with, but patterns: `result=~"hit|stale"` has two.
 fn values(pair: &str) -> Vec<&str> {
     let quoted = pair.split('"').nth(1).unwrap_or_default();
     let is_plain = |value: &&str| {
-        !value.is_empty() && value.chars().all(|c| c.is_ascii_alphabetic() || c == '_')
+        !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     quoted.split('|').filter(is_plain).collect()
 }
@@ -102,12 +143,27 @@ fn check(file: &str, text: &str) -> usize {
             );
             let is_of_operator = CONFIGURED.contains(&label);
             for value in values(pair).into_iter().filter(|_| !is_of_operator) {
-                let is_named = CODE.contains(&format!("\"{value}\""));
-                assert!(is_named, "{file}: no {label} of {name} is {value:?}");
+                let is_written = is_written(metric, value);
+                assert!(is_written, "{file}: no {label} of {name} is {value:?}");
             }
         }
     }
     found
+}
+
+/// A word of another metric is none of this one.
+#[test]
+fn a_value_is_one_of_its_own_metric() {
+    let metric = |name| metric(name).expect("it is declared");
+    for (name, value, is_of_it) in [
+        ("tidegate_fuse_operations_total", "failed", true),
+        ("tidegate_fuse_operations_total", "throttled", false),
+        ("tidegate_http_access_refused_total", "token", true),
+        ("tidegate_store_disk_state", "slow", true),
+        ("tidegate_store_disk_state", "revalidated", false),
+    ] {
+        assert_eq!(is_written(metric(name), value), is_of_it, "{name}, {value}");
+    }
 }
 
 #[test]
@@ -122,6 +178,23 @@ fn every_metric_of_the_rules_and_the_dashboard_exists() {
     // Its queries are JSON strings: quotes of labels are escaped in the text.
     let text = read(file).replace("\\\"", "\"");
     assert!(check(file, &text) > 80, "{file}");
+}
+
+/// The console and the rules count the same results of requests to the bucket as failures.
+#[test]
+fn the_rules_and_the_console_mean_the_same_by_a_failure() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/console/src/figures.rs");
+    let code = std::fs::read_to_string(path).expect("the console");
+    let list = code.split_once("const FAILURES:").expect("the list").1;
+    let (list, _) = list.split_once("];").expect("its end");
+    let console: BTreeSet<_> = list.split('"').skip(1).step_by(2).collect();
+    let rules = read("prometheus/rules.yaml");
+    let query = rules.split_once("tidegate:origin_errors:").expect("it").1;
+    let (_, results) = query.split_once("result=~\"").expect("results");
+    let results = results.split('"').next().unwrap_or_default();
+    let recorded: BTreeSet<_> = results.split('|').collect();
+    assert_eq!(recorded, console);
+    assert!(recorded.len() > 10, "{recorded:?}");
 }
 
 #[test]

@@ -231,6 +231,8 @@ fn rich(folder: &Path, mount: &Folder) -> String {
          [[route]]\npath = \"/private/\"\norigin = \"media\"\naccess = \"members\"\n\
          [access.members]\ntokens = {{ alice = \"{TOKEN}\" }}\n\
          [[events]]\nname = \"bucket\"\norigin = \"media\"\ntoken = \"{TOKEN}\"\n\
+         [[events]]\nname = \"proven\"\norigin = \"media\"\ntoken = \"{TOKEN}\"\n\
+         heartbeat = {{ prefix = \".tidegate/\", every = \"10s\" }}\n\
          [[mount]]\npath = \"{}\"\nwritable = true\n",
         serving::disk(&folder.join("disk")),
         at("spool"),
@@ -308,6 +310,14 @@ async fn every_query_of_the_dashboard_answers_with_data() {
         assert!(begun.elapsed() < LONG, "without data: {silent:#?}");
         sleep(Duration::from_millis(200)).await;
     }
+
+    // Without a heartbeat nothing tells whether events arrive, and no alert says that they do not.
+    for (subscription, shown) in [("proven", 1), ("bucket", 0)] {
+        let alive = format!("tidegate_bucket_events_alive{{subscription=\"{subscription}\"}}");
+        assert_eq!(world.query(&alive).await.len(), shown, "{subscription}");
+    }
+    let silent = "ALERTS{alertname=\"TidegateEventsSilent\", subscription=\"bucket\"}";
+    assert!(world.query(silent).await.is_empty());
 
     let rules = ask(world.prometheus, Method::GET, "/api/v1/rules", &[]).await;
     let rules: Value = serde_json::from_slice(&rules.body).expect("JSON");

@@ -117,6 +117,8 @@ async fn goes_and_comes_back(hangs: bool) {
     }
     let took = all_fail(children).await;
     println!("hangs: {hangs}; all had failed after {took:?}");
+    let failed = ["fuse_operations", "result=\"failed\""];
+    assert!(mounted.gateway.metric(&failed).await >= 1, "it is told");
     door.open();
     mounted.gateway.ready().await;
     // Earlier requests may still fail, and then none are sent for a moment.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Admin;
 use super::ask::{self, Refusal};
-use tidegate_plan::ByteSize;
+use tidegate_plan::{ByteSize, DiskState};
 
 /// The tiers, as the operator sees them.
 pub trait Tiers: Send + Sync + 'static {
@@ -66,7 +66,7 @@ pub struct Disk {
     /// Its directory, as the configuration writes it.
     pub path: PathBuf,
     /// The state in one word: that of `tidegate_store_disk_state`, or `off`.
-    pub state: &'static str,
+    pub state: DiskState,
     /// The reason why it is not `up`, in words.
     pub why: Option<String>,
     /// The bytes that its files may take up.

@@ -118,7 +118,8 @@ pub(super) struct DiskMetrics {
     /// Bytes of chunks written again, to remove nearly empty segments.
     pub(super) rewritten: Counter,
     pub(super) read_seconds: Histogram,
-    up: Gauge,
+    /// 1 while its index is complete and it is read.
+    pub(super) up: Gauge,
     states: [Gauge; DiskState::SWITCHED_ON.len()],
     refusals: Family<ReasonLabel, Counter>,
     faults: Family<ReasonLabel, Counter>,
@@ -138,13 +139,12 @@ impl DiskMetrics {
         self.faults.get_or_create(&self.reason(fault.name())).inc();
     }
 
-    /// Shows the state: 1 for this one, 0 for all others.
-    pub(super) fn set_state(&self, state: DiskState) {
+    /// Shows the state, 1 for this one and 0 for all others, and whether a disk whose index is complete is read.
+    pub(super) fn set_state(&self, state: DiskState, is_read: bool) {
         for (one, gauge) in DiskState::SWITCHED_ON.iter().zip(&self.states) {
             gauge.set(i64::from(*one == state));
         }
-        let up = matches!(state, DiskState::Up | DiskState::Full | DiskState::Demoted);
-        self.up.set(i64::from(up));
+        self.up.set(i64::from(is_read));
     }
 
     fn reason(&self, reason: &'static str) -> ReasonLabel {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+pub use tidegate_plan::DiskState;
+
 /// The state of each tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -38,51 +40,6 @@ pub struct DiskReport {
     pub written: u64,
     /// Bytes of chunks written to it for the first time since the start.
     pub admitted: u64,
-}
-
-/// The state of a disk: the operations that it is trusted with now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiskState {
-    /// Its index is being loaded.
-    Loading,
-    /// It is read and written.
-    Up,
-    /// It is written; reads were late or failed.
-    Slow,
-    /// Writes failed.
-    Demoted,
-    /// It is read; there is no space for more.
-    Full,
-    /// It was closed in order.
-    Closed,
-    /// It is switched off.
-    Off,
-}
-
-impl DiskState {
-    /// The states of a disk that is switched on, which `tidegate_store_disk_state` shows.
-    pub const SWITCHED_ON: [Self; 6] = [
-        Self::Loading,
-        Self::Up,
-        Self::Slow,
-        Self::Demoted,
-        Self::Full,
-        Self::Closed,
-    ];
-
-    /// Returns the state's word in metrics and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::Up => "up",
-            Self::Slow => "slow",
-            Self::Demoted => "demoted",
-            Self::Full => "full",
-            Self::Closed => "closed",
-            Self::Off => "off",
-        }
-    }
 }
 
 /// The content of a disk.

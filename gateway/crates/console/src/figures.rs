@@ -201,6 +201,53 @@ pub(crate) fn errors(before: &Snapshot, after: &Snapshot) -> Vec<ErrorCount> {
     grown
 }
 
+/// Counters of failures of mounts, hooks, events and the fleet: the metric, the label that names the place, the label and the
+/// value that tell a failure, and the words before and after the place.
+const COUNTED: [(&str, &str, (&str, &str), [&str; 2]); 7] = [
+    (
+        "fuse_operations_total",
+        "operation",
+        ("result", "failed"),
+        ["mount: ", ""],
+    ),
+    (
+        "hook_dropped_calls_total",
+        "hook",
+        ("reason", "failed"),
+        ["hook ", ": given up"],
+    ),
+    (
+        "hook_dropped_calls_total",
+        "hook",
+        ("reason", "silent"),
+        ["hook ", ": no answer"],
+    ),
+    (
+        "bucket_events_gaps_total",
+        "subscription",
+        ("reason", "unreadable"),
+        ["events ", ": unreadable"],
+    ),
+    (
+        "bucket_events_gaps_total",
+        "subscription",
+        ("reason", "failed"),
+        ["events ", ": not applied"],
+    ),
+    (
+        "fleet_received_total",
+        "kind",
+        ("result", "invalid"),
+        ["fleet, ", ": unreadable"],
+    ),
+    (
+        "fleet_received_total",
+        "kind",
+        ("result", "failed"),
+        ["fleet, ", ": not applied"],
+    ),
+];
+
 /// Returns every cause of failures with its count since the start.
 fn causes(samples: &Samples) -> Vec<(String, f64)> {
     let mut all = Vec::new();
@@ -229,6 +276,13 @@ fn causes(samples: &Samples) -> Vec<(String, f64)> {
             all.push((format!("writes: {}", label(labels, "result")), count));
         }
     }
+    for (name, place, failure, [before, after]) in COUNTED {
+        for (labels, count) in samples.series(name, &[failure]) {
+            all.push((format!("{before}{}{after}", label(labels, place)), count));
+        }
+    }
+    let dropped = samples.sum("fleet_dropped_total", &[]);
+    all.push(("fleet: message dropped".to_owned(), dropped));
     let meta = samples.sum("meta_errors_total", &[]);
     all.push(("metadata database".to_owned(), meta));
     all
@@ -264,6 +318,41 @@ mod tests {
         // More was fetched ahead than was read.
         assert_eq!(share(flow(200.0, 110.0, 510.0)), Some((0.0, 0.0, 1.0)));
         assert_eq!(share(flow(200.0, 85.0, 60.0)), Some((0.0, 0.5, 0.5)));
+    }
+
+    #[test]
+    fn failures_of_mounts_hooks_events_and_the_fleet_are_causes() {
+        let after = snapshot(
+            20.0,
+            "tidegate_fuse_operations_total{operation=\"read\",result=\"failed\"} 9\n\
+             tidegate_fuse_operations_total{operation=\"read\",result=\"error\"} 90\n\
+             tidegate_hook_dropped_calls_total{hook=\"scan\",reason=\"failed\"} 8\n\
+             tidegate_hook_dropped_calls_total{hook=\"scan\",reason=\"silent\"} 7\n\
+             tidegate_hook_dropped_calls_total{hook=\"scan\",reason=\"stopped\"} 90\n\
+             tidegate_bucket_events_gaps_total{subscription=\"s\",reason=\"unreadable\"} 6\n\
+             tidegate_bucket_events_gaps_total{subscription=\"s\",reason=\"failed\"} 5\n\
+             tidegate_bucket_events_gaps_total{subscription=\"s\",reason=\"connection\"} 90\n\
+             tidegate_fleet_received_total{kind=\"purge\",result=\"failed\"} 4\n\
+             tidegate_fleet_received_total{kind=\"unknown\",result=\"invalid\"} 3\n\
+             tidegate_fleet_received_total{kind=\"purge\",result=\"applied\"} 90\n\
+             tidegate_fleet_dropped_total 2\n",
+        );
+        let found: Vec<_> = errors(&snapshot(10.0, ""), &after)
+            .into_iter()
+            .map(|one| (one.cause, one.count))
+            .collect();
+        let words = [
+            "mount: read",
+            "hook scan: given up",
+            "hook scan: no answer",
+            "events s: unreadable",
+            "events s: not applied",
+            "fleet, purge: not applied",
+            "fleet, unknown: unreadable",
+            "fleet: message dropped",
+        ];
+        let words = words.map(str::to_owned).into_iter();
+        assert_eq!(found, Vec::from_iter(words.zip((2..=9).rev())));
     }
 
     #[test]

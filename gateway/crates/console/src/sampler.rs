@@ -14,6 +14,7 @@ use crate::exposition::Samples;
 use crate::figures::{ErrorCount, Figures, Flow, Snapshot, errors};
 use crate::history::{History, Point};
 use tidegate_admin::Admin;
+use tidegate_plan::DiskState;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time between two looks.
@@ -67,7 +68,7 @@ struct Seen {
     history: Arc<History>,
     present: Option<(Instant, Arc<Present>)>,
     /// The state of each disk, and the time since which it is in it.
-    disks: HashMap<PathBuf, (&'static str, f64)>,
+    disks: HashMap<PathBuf, (DiskState, f64)>,
 }
 
 impl Seen {
@@ -197,12 +198,9 @@ impl Sampler {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let streams = self.admin.engine.streams();
-        let running = streams.report();
-        let stalls: u64 = running.iter().map(|one| u64::from(one.stalls)).sum();
         Snapshot {
             samples: Samples::parse(&(self.admin.metrics)()),
-            stalls: streams.stalls() + stalls,
+            stalls: self.admin.engine.streams().stalls(),
             at: self.started.elapsed().as_secs_f64(),
         }
     }
@@ -241,7 +239,7 @@ impl Sampler {
     }
 
     /// Returns the time since which a disk is in its present state, in seconds since 1970; to 10 s.
-    pub(crate) fn disk_since(&self, path: &std::path::Path, state: &str) -> Option<f64> {
+    pub(crate) fn disk_since(&self, path: &std::path::Path, state: DiskState) -> Option<f64> {
         let seen = self.seen();
         let (known, since) = seen.disks.get(path)?;
         (*known == state).then_some(*since)

@@ -123,7 +123,8 @@ pub(crate) struct SubscriptionMetrics {
     events: [Counter; RESULTS.len()],
     heartbeats: [Counter; HEARTBEATS.len()],
     gaps: [Counter; GAPS.len()],
-    pub(crate) alive: Gauge,
+    /// Absent without a heartbeat, which alone can tell.
+    alive: Option<Gauge>,
     pub(crate) lag: Durations,
 }
 
@@ -176,8 +177,8 @@ impl Metrics {
         self.lag.remove(&label);
     }
 
-    /// Returns those of the subscription of this name.
-    pub(crate) fn of(&self, name: &str) -> SubscriptionMetrics {
+    /// Returns those of the subscription of this name, and whether it is alive only if it has a heartbeat.
+    pub(crate) fn of(&self, name: &str, has_heartbeat: bool) -> SubscriptionMetrics {
         let result = |family: &Family<ResultLabels, Counter>, result| {
             let subscription = name.to_owned();
             family.get_or_create_owned(&ResultLabels {
@@ -198,7 +199,7 @@ impl Metrics {
                     reason,
                 })
             }),
-            alive: self.alive.get_or_create_owned(&label),
+            alive: has_heartbeat.then(|| self.alive.get_or_create_owned(&label)),
             lag: self.lag.get_or_create_owned(&label),
         }
     }
@@ -215,5 +216,11 @@ impl SubscriptionMetrics {
 
     pub(crate) fn gap(&self, reason: GapReason) {
         self.gaps[reason as usize].inc();
+    }
+
+    pub(crate) fn set_alive(&self, is_alive: bool) {
+        if let Some(alive) = &self.alive {
+            alive.set(i64::from(is_alive));
+        }
     }
 }

@@ -105,7 +105,7 @@ impl Subscription {
             .as_ref()
             .map(|heartbeat| Liveness::new(heartbeat.every, !settings.has_connection));
         Self {
-            metrics: metrics.of(&settings.name),
+            metrics: metrics.of(&settings.name, settings.heartbeat.is_some()),
             settings,
             sink,
             clock,
@@ -251,7 +251,7 @@ impl Subscription {
         let mut state = self.state();
         state.liveness = None;
         state.published = EventProof::NONE;
-        self.metrics.alive.set(0);
+        self.metrics.set_alive(false);
         self.sink.prove(EventProof::NONE);
     }
 
@@ -317,7 +317,7 @@ impl Subscription {
             }
         }
         state.published = proof;
-        self.metrics.alive.set(i64::from(is_alive));
+        self.metrics.set_alive(is_alive);
         self.sink.prove(proof);
     }
 }

@@ -9,6 +9,12 @@ use tidegate_write::WriteError;
 /// others.
 pub(crate) const GONE: Errno = Errno::EIO;
 
+/// Returns whether a number tells of a failure of the gateway, its disks or the bucket. The others are answers: a name that
+/// is missing, a folder that is not empty, a request that the kernel or a program may not make.
+pub(crate) fn is_failure(errno: Errno) -> bool {
+    [Errno::EIO.code(), Errno::ENOSPC.code()].contains(&errno.code())
+}
+
 /// Returns the number of a read error.
 pub(crate) fn of(error: &Error) -> Errno {
     match error {

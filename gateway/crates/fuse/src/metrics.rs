@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use fuser::Errno;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::errno;
 use tidegate_telemetry::names;
 
 /// The kernel's requests.
@@ -63,14 +65,17 @@ const OPERATION_LABELS: [&str; 19] = [
     "readlink",
 ];
 
+/// What a request ended with: as it should, with an answer that is an error, or with a failure of the gateway or the bucket.
+const RESULT_LABELS: [&str; 3] = ["ok", "error", "failed"];
+
 type Labels = [(&'static str, &'static str); 2];
 
 /// The metrics of all mounts of a process. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     operations: Family<Labels, Counter>,
-    /// By operation, for success and failure: counters of every read are looked up once.
-    counters: Arc<[[Counter; 2]; OPERATION_LABELS.len()]>,
+    /// By operation and result: counters of every read are looked up once.
+    counters: Arc<[[Counter; RESULT_LABELS.len()]; OPERATION_LABELS.len()]>,
     pub(crate) handles: Gauge,
 }
 
@@ -78,7 +83,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let operations = Family::<Labels, Counter>::default();
         let counters = OPERATION_LABELS.map(|operation| {
-            ["ok", "error"].map(|result| {
+            RESULT_LABELS.map(|result| {
                 let labels = [("operation", operation), ("result", result)];
                 operations.get_or_create(&labels).clone()
             })
@@ -98,7 +103,33 @@ impl Metrics {
         names::FUSE_OPEN_FILES.register(registry, self.handles.clone());
     }
 
-    pub(crate) fn done(&self, operation: Operation, failed: bool) {
-        self.counters[operation as usize][usize::from(failed)].inc();
+    pub(crate) fn done<T>(&self, operation: Operation, done: &Result<T, Errno>) {
+        let result = match done {
+            Ok(_) => 0,
+            Err(errno) => 1 + usize::from(errno::is_failure(*errno)),
+        };
+        self.counters[operation as usize][result].inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_name_is_an_error_and_an_unreachable_bucket_a_failure() {
+        let metrics = Metrics::default();
+        metrics.done(Operation::Read, &Ok(()));
+        for errno in [Errno::ENOENT, Errno::EACCES, Errno::ESTALE] {
+            metrics.done::<()>(Operation::Read, &Err(errno));
+        }
+        for errno in [Errno::EIO, Errno::ENOSPC] {
+            metrics.done::<()>(Operation::Read, &Err(errno));
+        }
+        let count = |result| {
+            let labels = [("operation", "read"), ("result", result)];
+            metrics.operations.get_or_create(&labels).get()
+        };
+        assert_eq!(RESULT_LABELS.map(count), [1, 3, 2]);
     }
 }

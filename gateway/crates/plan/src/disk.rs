@@ -3,4 +3,7 @@
 pub mod admission;
 pub mod meter;
 pub mod placement;
+mod state;
 pub mod tiering;
+
+pub use state::DiskState;

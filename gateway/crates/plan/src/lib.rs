@@ -19,7 +19,7 @@ mod time;
 mod traffic;
 pub mod upload;
 
-pub use disk::{admission, meter, placement, tiering};
+pub use disk::{DiskState, admission, meter, placement, tiering};
 pub use generations::Generations;
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
 pub use object::{Bucket, ChangeKind, ETag, KeyChange, Sequencer};

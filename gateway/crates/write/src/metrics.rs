@@ -61,15 +61,16 @@ impl Writers {
 }
 
 impl Drafts {
-    /// Returns the number of drafts in each stage, and the age of the oldest write that is not in the bucket.
+    /// Returns the number of drafts in each stage, and the age of the oldest write that is closed and not in the bucket.
     fn unsent(&self) -> ([i64; Stage::ALL.len()], Duration) {
         let drafts: Vec<_> = self.writings().values().cloned().collect();
         let (mut stages, mut oldest) = ([0; Stage::ALL.len()], Duration::ZERO);
         let now = self.core.now();
         for draft in drafts {
             let state = draft.state();
-            stages[state.stage() as usize] += 1;
-            if state.phase.is_unpublished() {
+            let stage = state.stage();
+            stages[stage as usize] += 1;
+            if stage != Stage::Open && state.phase.is_unpublished() {
                 oldest = oldest.max(now.since(state.unsent_since));
             }
         }

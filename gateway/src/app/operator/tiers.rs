@@ -97,7 +97,7 @@ fn disk_report(disk: DiskReport) -> Disk {
     let ratio = disk.written as f64 / disk.admitted as f64;
     Disk {
         path: disk.path,
-        state: disk.state.name(),
+        state: disk.state,
         why: (!disk.why.is_empty()).then(|| disk.why.join("; ")),
         capacity: disk.capacity,
         used: content.map(|content| content.used),

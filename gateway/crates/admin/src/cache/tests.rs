@@ -28,7 +28,7 @@ impl Tiers for OneDisk {
             },
             disks: vec![Disk {
                 path: "/c".into(),
-                state: "full",
+                state: DiskState::Full,
                 why: Some("no room".to_owned()),
                 capacity: 1000,
                 used: Some(900),

@@ -49,7 +49,7 @@ pub(super) struct Health {
 impl Health {
     /// Creates the health of a disk that is being loaded.
     pub(super) fn new(path: String, metrics: DiskMetrics) -> Self {
-        metrics.set_state(DiskState::Loading);
+        metrics.set_state(DiskState::Loading, false);
         Self {
             path,
             loaded: AtomicBool::new(false),
@@ -237,10 +237,94 @@ impl Health {
     }
 
     fn publish_state(&self) {
-        self.metrics.set_state(self.state());
+        let is_read = self.loaded.load(Ordering::Relaxed) && self.can_read();
+        self.metrics.set_state(self.state(), is_read);
     }
 
     fn causes(&self) -> MutexGuard<'_, FailureCauses> {
         self.causes.lock().recover()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::StoreMetrics;
+
+    /// What a disk is trusted with in each state, the gauge, and the sentence of the console.
+    #[test]
+    fn each_state_reads_and_writes_as_its_sentence_says() {
+        type Step = fn(&Health);
+        let error: Step = |health| health.record_write_failure(&"an I/O error");
+        let late: Step = |health| health.record_late_read(std::time::Duration::from_millis(80));
+        let full: Step = |health| health.set_full(true, 0);
+        let (loaded, closed): (Step, Step) = (Health::set_loaded, Health::set_closed);
+        let table: [(DiskState, &[Step], [bool; 3], &str); 8] = [
+            (
+                DiskState::Loading,
+                &[],
+                [true, false, false],
+                "chunks loaded so far are read, and nothing is written",
+            ),
+            (
+                DiskState::Up,
+                &[loaded],
+                [true, true, true],
+                "read and written",
+            ),
+            (
+                DiskState::Slow,
+                &[loaded, late],
+                [false, true, false],
+                "nothing is read from it until",
+            ),
+            (
+                DiskState::Demoted,
+                &[loaded, error],
+                [true, false, true],
+                "nothing is written to it until",
+            ),
+            (
+                DiskState::Demoted,
+                &[loaded, error, late],
+                [false, false, false],
+                "unless reads fail too",
+            ),
+            (
+                DiskState::Full,
+                &[loaded, full],
+                [true, false, true],
+                "it is read, and nothing is written",
+            ),
+            (
+                DiskState::Slow,
+                &[loaded, full, late],
+                [false, false, false],
+                "nothing is read from it until",
+            ),
+            (
+                DiskState::Closed,
+                &[loaded, closed],
+                [false, false, false],
+                "neither read nor written",
+            ),
+        ];
+        for (state, steps, [is_read, is_written, is_up], sentence) in table {
+            let metrics = StoreMetrics::default().disk("/ssd");
+            let health = Health::new("/ssd".to_owned(), metrics.clone());
+            steps.iter().for_each(|step| step(&health));
+            let found = [
+                health.can_read(),
+                health.refusal().is_none(),
+                metrics.up.get() == 1,
+            ];
+            let name = state.name();
+            assert_eq!(
+                (health.state(), found),
+                (state, [is_read, is_written, is_up]),
+                "{name}"
+            );
+            assert!(state.sentence().contains(sentence), "{name}");
+        }
     }
 }

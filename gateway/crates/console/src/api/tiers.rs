@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::Console;
 use crate::sampler::Present;
 use tidegate_admin::cache::Disk;
+use tidegate_plan::DiskState;
 
 /// The tiers of the cache. Values that are unknown are `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -52,7 +53,8 @@ pub struct DiskTier {
     /// Its directory, as the configuration writes it.
     pub path: String,
     /// The state in one word: `loading`, `up`, `slow`, `demoted`, `full`, `closed` or `off`.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: DiskState,
     /// The state in a sentence.
     pub words: String,
     /// The reason why it is not `up`.
@@ -128,8 +130,8 @@ fn disk_tier(present: &Present, disk: Disk, since: Option<f64>) -> DiskTier {
     let both = [("tier", "disk"), ("disk", path.as_str())];
     let samples = &present.after.samples;
     DiskTier {
-        state: disk.state.to_owned(),
-        words: words(disk.state).to_owned(),
+        state: disk.state,
+        words: disk.state.sentence().to_owned(),
         why: disk.why,
         since,
         capacity: disk.capacity,
@@ -157,20 +159,6 @@ fn disk_tier(present: &Present, disk: Disk, since: Option<f64>) -> DiskTier {
 
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// Returns a disk's state in a sentence.
-fn words(state: &str) -> &'static str {
-    match state {
-        "loading" => "Its index is being read; until then it answers nothing.",
-        "up" => "It works.",
-        "slow" => "It is slower than the bucket; the bucket is asked as well.",
-        "demoted" => "It hangs or fails; it is left alone and tried again from time to time.",
-        "full" => "Its file system has no room left; it is read, and nothing is written.",
-        "closed" => "It has failed and is closed; objects come from the bucket.",
-        "off" => "An operator has switched it off.",
-        _ => "Its state is not known.",
-    }
 }
 
 fn hit_share(present: &Present, having: &[(&str, &str)]) -> Option<f64> {

@@ -12,6 +12,7 @@ use crate::access::Admitted;
 use crate::api::origins::{OriginState, collect as collect_origins};
 use crate::api::tiers::{DiskTier, Tiers, collect};
 use crate::section::Section;
+use tidegate_plan::DiskState;
 
 /// Answers `GET /console/tiers`.
 pub(crate) async fn page(
@@ -80,14 +81,14 @@ fn memory(tiers: &Tiers) -> Markup {
 }
 
 fn disk(disk: &DiskTier) -> Markup {
-    let tone = match disk.state.as_str() {
-        "up" => "good",
-        "loading" | "slow" | "full" | "off" => "warn",
-        _ => "bad",
+    let tone = match disk.state {
+        DiskState::Up => "good",
+        DiskState::Loading | DiskState::Slow | DiskState::Full | DiskState::Off => "warn",
+        DiskState::Demoted | DiskState::Closed => "bad",
     };
     html! {
         section.card {
-            h3 { (disk.path) span.badge.(tone) { (disk.state) } }
+            h3 { (disk.path) span.badge.(tone) { (disk.state.name()) } }
             p {
                 (disk.words)
                 @if let Some(since) = disk.since { " Since " (format::time(since)) " UTC." }

@@ -101,7 +101,8 @@ pub struct StreamReport {
 pub struct Streams {
     shards: [Mutex<HashMap<u64, Arc<Stream>>>; SHARDS],
     last: AtomicU64,
-    stalls: AtomicU64,
+    /// The stalls of all streams, also of those that have ended.
+    stalls: Arc<AtomicU64>,
 }
 
 /// A registered stream, until it is dropped.
@@ -127,6 +128,7 @@ pub(crate) struct Stream {
     /// The time at which its present wait began, in microseconds since `began`, plus one; 0: it does not wait.
     wait_began: AtomicU64,
     stalls: AtomicU32,
+    all_stalls: Arc<AtomicU64>,
     stopped: AtomicBool,
     waker: AtomicWaker,
     cursor: Mutex<Weak<Cursor>>,
@@ -139,7 +141,7 @@ impl Default for Streams {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             last: AtomicU64::new(0),
-            stalls: AtomicU64::new(0),
+            stalls: Arc::default(),
         }
     }
 }
@@ -149,7 +151,7 @@ impl Streams {
     #[must_use]
     pub fn register(self: &Arc<Self>, info: StreamInfo) -> StreamGuard {
         let id = self.last.fetch_add(1, Relaxed) + 1;
-        let stream = Arc::new(Stream::new(id, info));
+        let stream = Arc::new(Stream::new(id, info, self.stalls.clone()));
         self.shard(id).lock().recover().insert(id, stream.clone());
         StreamGuard {
             streams: self.clone(),
@@ -185,7 +187,7 @@ impl Streams {
         found.is_some()
     }
 
-    /// Returns the number of waits of streams that were longer than 100 ms, since the start.
+    /// Returns the number of waits of streams that were longer than 100 ms and have ended, since the start.
     #[must_use]
     pub fn stalls(&self) -> u64 {
         self.stalls.load(Relaxed)
@@ -207,13 +209,11 @@ impl Drop for StreamGuard {
     fn drop(&mut self) {
         let id = self.stream.id;
         self.streams.shard(id).lock().recover().remove(&id);
-        let stalls = u64::from(self.stream.stalls.load(Relaxed));
-        self.streams.stalls.fetch_add(stalls, Relaxed);
     }
 }
 
 impl Stream {
-    fn new(id: u64, info: StreamInfo) -> Self {
+    fn new(id: u64, info: StreamInfo, all_stalls: Arc<AtomicU64>) -> Self {
         Self {
             id,
             info,
@@ -226,6 +226,7 @@ impl Stream {
             tier: AtomicU8::new(0),
             wait_began: AtomicU64::new(0),
             stalls: AtomicU32::new(0),
+            all_stalls,
             stopped: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             cursor: Mutex::new(Weak::new()),
@@ -269,7 +270,10 @@ impl Stream {
     pub(super) fn end_wait(&self, is_gap: bool) {
         self.wait_began.store(0, Relaxed);
         let is_stall = is_gap && self.taken.load(Relaxed) > 0;
-        self.stalls.fetch_add(is_stall.into(), Relaxed);
+        if is_stall {
+            self.stalls.fetch_add(1, Relaxed);
+            self.all_stalls.fetch_add(1, Relaxed);
+        }
     }
 
     fn take(&self, position: u64, bytes: u64) {

@@ -52,15 +52,19 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(Some(HeartbeatSettings {
+            key: crate::heartbeat::key(".tidegate/", "bucket").expect("a key"),
+            every: Duration::from_secs(10),
+        }))
+    }
+
+    fn with(heartbeat: Option<HeartbeatSettings>) -> Self {
         let sink = Arc::new(Recorded::default());
         let now = Arc::new(AtomicU64::new(NOW));
         let settings = SubscriptionSettings {
             name: "bucket".to_owned(),
             bucket: "media".to_owned(),
-            heartbeat: Some(HeartbeatSettings {
-                key: crate::heartbeat::key(".tidegate/", "bucket").expect("a key"),
-                every: Duration::from_secs(10),
-            }),
+            heartbeat,
             has_connection: false,
         };
         let (metrics, clock) = (Metrics::default(), now.clone());
@@ -88,9 +92,14 @@ impl World {
         self.sink.since.lock().recover().last().copied().flatten()
     }
 
-    fn metric(&self, line: &str) -> String {
+    fn metrics(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("text");
+        text
+    }
+
+    fn metric(&self, line: &str) -> String {
+        let text = self.metrics();
         let found = text.lines().find_map(|one| one.strip_prefix(line));
         found
             .unwrap_or_else(|| panic!("{line} in {text}"))
@@ -205,6 +214,21 @@ async fn a_heartbeat_is_no_change_and_says_that_events_arrive() {
     assert_eq!(world.metric(gap), "1");
 }
 
+/// An alert on 0 would never end where no heartbeat can come back.
+#[tokio::test]
+async fn only_a_subscription_with_a_heartbeat_shows_whether_it_is_alive() {
+    let alive = "bucket_events_alive{";
+    assert!(World::new().metrics().contains(alive));
+    let world = World::with(None);
+    world
+        .deliver(&[record("media", "k", "01")])
+        .await
+        .expect("taken");
+    world.subscription.gap(GapReason::Sequence);
+    world.subscription.end();
+    assert!(!world.metrics().contains(alive));
+}
+
 #[tokio::test]
 async fn what_may_have_been_a_change_is_a_gap() {
     for step in ["unreadable", "invalid", "failed"] {
@@ -285,7 +309,7 @@ fn the_metrics_of_a_subscription_that_has_gone_are_removed() {
         text
     };
     let none = text();
-    let (one, other) = (metrics.of("one"), metrics.of("other"));
+    let (one, other) = (metrics.of("one", true), metrics.of("other", true));
     one.gap(GapReason::Sequence);
     metrics.forget("one");
     assert!(!text().contains("\"one\"") && text().contains("\"other\""));

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use fuser::Errno;
 use tokio::runtime::Handle;
 
+use crate::errno;
 use crate::files::Files;
 use crate::metrics::Operation;
 use tidegate_telemetry::trace::{self, Span};
@@ -64,7 +65,7 @@ impl Adapter {
                 // step that hands it on would have room for it on the small stack of the kernel's thread.
                 Some(span) => Box::pin(traced(*span, Box::pin(work))).await,
             };
-            files.metrics.done(operation, done.is_err());
+            files.metrics.done(operation, &done);
             done
         };
         self.carry_out(work, reply);
@@ -97,7 +98,7 @@ async fn traced<T>(
     span.set("tidegate.frontend", "mount");
     if let Err(errno) = &done {
         span.set("tidegate.errno", u64::from(errno.code().unsigned_abs()));
-        if errno.code() == Errno::EIO.code() {
+        if errno::is_failure(*errno) {
             span.fail();
         }
     }

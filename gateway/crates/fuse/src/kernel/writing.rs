@@ -61,7 +61,7 @@ impl Adapter {
         {
             let _entered = self.runtime.enter();
             if !append && !clears && self.files.write_now((handle.0, thread), offset, data) {
-                self.files.metrics.done(Operation::Write, false);
+                self.files.metrics.done(Operation::Write, &Ok(()));
                 return reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
             }
         }

@@ -29,25 +29,41 @@ fn shown(desk: &Desk) -> (u64, [u64; 4]) {
     (value("write_oldest_unsent_seconds"), stages)
 }
 
+/// A file that a program has open for hours is no write that the bucket has not taken.
 #[tokio::test(start_paused = true)]
-async fn the_oldest_unsent_write_is_the_first_since_the_last_publish() {
-    let desk = Desk::plain();
+async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_publish() {
+    let desk = Desk::new(Terms::background());
     assert_eq!(shown(&desk), (0, [0; 4]));
+    let down = || [Fault::Refuse(OriginError::Unavailable("down"))];
     let writer = desk.create("a").await;
     put(&writer, 0, &sample(1, PART / 2)).await;
     tokio::time::advance(secs(60)).await;
     put(&writer, 0, &sample(2, PART / 2)).await;
     tokio::time::advance(secs(40)).await;
-    assert_eq!(shown(&desk), (100, [1, 0, 0, 0]), "the first write counts");
-
-    writer.commit(Commit::Close).await.expect("published");
+    assert_eq!(shown(&desk), (0, [1, 0, 0, 0]), "it is open");
+    desk.bucket().set_faults(down());
+    writer.commit(Commit::Close).await.expect("in the spool");
+    drop(writer);
+    settle().await;
+    let (age, stages) = shown(&desk);
+    assert!((100..=102).contains(&age), "{age}: the first write counts");
+    assert_eq!(stages[0], 0, "{stages:?}");
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
     assert_eq!(shown(&desk).0, 0);
+
     tokio::time::advance(secs(500)).await;
+    let writer = desk.change("a").await;
+    desk.bucket().set_faults(down());
     put(&writer, 0, &sample(3, PART / 2)).await;
     tokio::time::advance(secs(7)).await;
-    assert_eq!(shown(&desk), (7, [1, 0, 0, 0]), "it was published before");
-    writer.commit(Commit::Close).await.expect("published");
+    writer.commit(Commit::Close).await.expect("in the spool");
     drop(writer);
+    settle().await;
+    let (age, _) = shown(&desk);
+    assert!((7..=9).contains(&age), "{age}: it was published before");
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
     settle().await;
     assert_eq!(shown(&desk), (0, [0; 4]));
 }

@@ -80,12 +80,12 @@ async fn position_rate_and_stalls_follow_the_reader() {
     assert_eq!((report.stalls, report.waiting), (1, true), "it stalls now");
     stream.end_wait(true);
     stream.record(&cx, &bytes(1), 2001);
-    assert_eq!((streams.report()[0].stalls, streams.stalls()), (1, 0));
+    assert_eq!((streams.report()[0].stalls, streams.stalls()), (1, 1));
     advance(Duration::from_secs(10)).await;
     let report = &streams.report()[0];
     assert_eq!((report.rate, report.waiting), (0.0, false), "it idles");
     drop(guard);
-    assert_eq!(streams.stalls(), 1);
+    assert_eq!(streams.stalls(), 1, "once, also when its stream has ended");
 }
 
 #[tokio::test(start_paused = true)]
