@@ -249,8 +249,16 @@ async fn a_purge_is_traced() {
     assert_eq!(text(steps[0], "tidegate.targets"), "1");
 }
 
+/// Returns the kinds, causes and results of the requests to the bucket in the trace of a span.
+fn asked(spans: &[Span], root: &Span) -> Vec<[String; 3]> {
+    let all = named(spans, "origin request").into_iter();
+    let own = all.filter(|span| span.trace_id == root.trace_id);
+    let keys = ["tidegate.kind", "tidegate.cause", "tidegate.result"];
+    own.map(|span| keys.map(|key| text(span, key))).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_is_traced_to_the_request_that_writes() {
+async fn a_write_is_traced_to_the_request_that_changes_the_bucket() {
     let world = World::new().await;
     let collector = Receiver::start(true).await;
     let more = format!(
@@ -261,39 +269,36 @@ async fn a_put_is_traced_to_the_request_that_writes() {
     let gateway = start(&world, &more).await;
     let bearer = format!("Bearer {}", SECRETS[0]);
     let headers = [("traceparent", PARENT), ("authorization", &*bearer)];
-    let put = send(gateway.http, Method::PUT, "/films/a.bin", &headers, "bytes");
-    assert_eq!(put.await.status, 201);
-    let refused = send(gateway.http, Method::PUT, "/films/b.bin", &[], "bytes");
-    assert_eq!(refused.await.status, 401);
-    let spans = collector.traces("PUT", 2).await;
-    gateway.stop().await;
-
-    let roots = named(&spans, "PUT");
-    let is_own = |span: &&&Span| span.trace_id == TRACE.to_be_bytes();
-    let (done, refused): (Vec<_>, Vec<_>) = roots.iter().partition(|span| is_own(span));
-    for (root, path, status) in [
-        (done[0], "/films/a.bin", "201"),
-        (refused[0], "/films/b.bin", "401"),
+    for (method, name, status, kind) in [
+        (Method::PUT, "PUT", 201, "put"),
+        (Method::DELETE, "DELETE", 204, "delete"),
     ] {
-        assert_eq!(text(root, "http.request.method"), "PUT");
-        assert_eq!(text(root, "url.path"), path);
-        assert_eq!(text(root, "http.response.status_code"), status);
+        let ask = async |path, headers: &[(&str, &str)]| {
+            let got = send(gateway.http, method.clone(), path, headers, "bytes");
+            got.await.status
+        };
+        assert_eq!(ask("/films/a.bin", &headers).await, status, "{name}");
+        assert_eq!(ask("/films/b.bin", &[]).await, 401, "{name}");
+        let spans = collector.traces(name, 2).await;
+        let roots = named(&spans, name);
+        let is_own = |span: &&&Span| span.trace_id == TRACE.to_be_bytes();
+        let (done, refused): (Vec<_>, Vec<_>) = roots.iter().partition(|span| is_own(span));
+        for (root, path, status) in [
+            (done[0], "/films/a.bin", status),
+            (refused[0], "/films/b.bin", 401),
+        ] {
+            assert_eq!(text(root, "http.request.method"), name);
+            assert_eq!(text(root, "url.path"), path);
+            let shown = text(root, "http.response.status_code");
+            assert_eq!(shown, status.to_string(), "{name}");
+        }
+        let found = asked(&spans, done[0]);
+        let written = [kind, "write", "written"].map(str::to_owned);
+        assert!(found.contains(&written), "{name}: {found:?}");
+        let none: [[String; 3]; 0] = [];
+        assert_eq!(asked(&spans, refused[0]), none, "the bucket is not asked");
     }
-    let asked = named(&spans, "origin request");
-    let of = |root: &Span| {
-        let own = asked.iter().filter(|span| span.trace_id == root.trace_id);
-        own.map(|span| {
-            (
-                text(span, "tidegate.kind"),
-                text(span, "tidegate.cause"),
-                text(span, "tidegate.result"),
-            )
-        })
-        .collect::<Vec<_>>()
-    };
-    let written = ("put".into(), "write".into(), "written".into());
-    assert!(of(done[0]).contains(&written), "{spans:#?}");
-    assert_eq!(of(refused[0]), [], "the bucket is not asked");
+    gateway.stop().await;
     tells_no_secret(&collector);
 }
 

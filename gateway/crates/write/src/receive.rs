@@ -34,6 +34,7 @@ use tidegate_origin::{CompletedPart, Guard, OriginError, PartSums, Payload, Uplo
 use tidegate_plan::digest::Digests;
 use tidegate_plan::parts::MAX_PARTS;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, PartSizes};
+use tidegate_telemetry::trace;
 
 /// Bytes of the first part. Smaller than the spool's, because parts are held in memory.
 const PART_BYTES: u64 = 8 << 20;
@@ -109,7 +110,7 @@ impl WritePath {
         let (mut tell, answer) = oneshot::channel();
         // Once it is about to appear, it runs to its end, or the engine's, also if the caller stops
         // waiting.
-        self.core.spawn(async move {
+        self.core.spawn(trace::carry(async move {
             let received = Receiving::run(&path, &source, &id, incoming, body, tell.closed());
             let result = catch_panic(received).await;
             match &result {
@@ -118,7 +119,7 @@ impl WritePath {
                 Err(_) => path.forget(&id).await,
             }
             drop(tell.send(result));
-        });
+        }));
         answer.await.unwrap_or(Err(WriteError::Closing))
     }
 
@@ -332,7 +333,7 @@ impl Receiving {
         let (core, origin) = (self.core.clone(), self.source.origin.clone());
         let chunks = self.chunks.clone();
         let profile = self.source.profile.load_full();
-        self.sent.spawn(async move {
+        self.sent.spawn(trace::carry(async move {
             let passing = chunks.begin(&profile, number, range);
             if let Some(passing) = &passing {
                 passing.pass_all(&core, &pieces);
@@ -349,7 +350,7 @@ impl Receiving {
                 etag,
                 crc32c,
             })
-        });
+        }));
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::WriteError;
 use tidegate_engine::Core;
+use tidegate_telemetry::trace;
 
 /// Runs work to its end even if the caller stops waiting, because half of it would be wrong. Only
 /// the engine's shutdown stops it.
@@ -16,12 +17,12 @@ pub(crate) async fn run_to_completion<T: Send + 'static>(
 ) -> Result<T, WriteError> {
     let stop = core.stop.clone();
     let (tell, outcome) = oneshot::channel();
-    core.spawn(async move {
+    core.spawn(trace::carry(async move {
         tokio::select! {
             result = catch_panic(work) => drop(tell.send(result)),
             () = stop.cancelled() => {}
         }
-    });
+    }));
     outcome.await.unwrap_or(Err(WriteError::Closing))
 }
 
