@@ -49,35 +49,51 @@ impl Engine {
 
 async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
     // Before the record is looked at: a write that ends now sees either this, or its record is seen here.
-    core.reported.note(id, change, core.now());
+    let change = &KeyChange {
+        is_overtaken: core.reported.note(id, change, core.now()),
+        ..change.clone()
+    };
     // Brings the record into memory, if there is one.
     core.meta.load(id).await;
-    let (effect, before) = judge_record(core, id, change);
+    let forget_names = || core.names.forget_key(id.origin, id.key.as_str());
+    let (effect, before) = judge_record(core, id, change, forget_names);
     pins::release(core, id, before);
     core.metrics.reported(effect.label());
     if effect == Effect::Ours {
         return;
     }
-    core.names.forget_key(id.origin, id.key.as_str());
     core.report_purge(id.origin, &Scope::Key(id.key.clone()))
         .await;
 }
 
-/// Supersedes the resolve of the key that is under way, and gives up what is known if the change may have replaced it.
-/// Returns the record of a removed object.
-fn judge_record(core: &Core, id: &ObjectId, change: &KeyChange) -> (Effect, Option<Arc<Record>>) {
+/// Supersedes the resolve of the key that is under way, and gives up what is known if the change may have replaced it:
+/// first what listings have said of the key, by `forget_names`, since a request that sees the doubted record must not
+/// confirm it by a listing from before the change. Returns the record of a removed object.
+fn judge_record(
+    core: &Core,
+    id: &ObjectId,
+    change: &KeyChange,
+    forget_names: impl FnOnce(),
+) -> (Effect, Option<Arc<Record>>) {
     let mut resolves = core.resolves();
     let is_doubt = change.is_overtaken || change.kind == ChangeKind::Created;
-    match (core.meta.peek(id), change.kind) {
-        (Some(Entry::Present(record)), _) if is_doubt => {
-            let is_ours = is_reported(&record, change)
-                && core.unconfirmed.explains_event(&record, change.time);
-            if is_ours && !record.must_confirm {
-                return (Effect::Ours, None);
-            }
-            let is_same = is_reported(&record, change) && is_of_time(&record, change);
-            resolves.remove(id);
-            if is_same {
+    let known = core.meta.peek(id);
+    if let Some(Entry::Present(record)) = &known
+        && is_doubt
+        && is_own_write(core, record, change)
+    {
+        return (Effect::Ours, None);
+    }
+    // It may have seen an object that came and went since the key was found missing.
+    resolves.remove(id);
+    let is_missing = matches!(known, Some(Entry::Missing { .. }));
+    if is_missing && change.kind == ChangeKind::Removed && core.reported.take_own_removal(id) {
+        return (Effect::Ours, None);
+    }
+    forget_names();
+    match known {
+        Some(Entry::Present(record)) if is_doubt => {
+            if is_reported(&record, change) && is_of_time(&record, change) {
                 return (Effect::Same, None);
             }
             let doubted = Record {
@@ -87,26 +103,24 @@ fn judge_record(core: &Core, id: &ObjectId, change: &KeyChange) -> (Effect, Opti
             core.meta.put(id, Entry::Present(Arc::new(doubted)));
             (Effect::Other, None)
         }
-        (Some(Entry::Present(record)), ChangeKind::Removed) => {
-            resolves.remove(id);
+        Some(Entry::Present(record)) => {
             core.meta.remove(id);
             (Effect::Other, Some(record))
         }
-        (Some(Entry::Missing { .. }), ChangeKind::Removed) => {
-            // It may have seen an object that came and went since the key was found missing.
-            resolves.remove(id);
-            match core.reported.take_own_removal(id) {
-                true => (Effect::Ours, None),
-                false => (Effect::Other, None),
-            }
-        }
-        // Also a record that has left the memory meanwhile.
-        _ => {
-            resolves.remove(id);
+        // A missing key may have an object again: the removed version may have been a delete marker. And a record may
+        // have left the memory meanwhile.
+        Some(Entry::Missing { .. }) | None => {
             core.meta.remove(id);
             (Effect::Other, None)
         }
     }
+}
+
+/// Returns whether the change is the write that made the known version here, and nothing has cast doubt on it since.
+fn is_own_write(core: &Core, record: &Record, change: &KeyChange) -> bool {
+    is_reported(record, change)
+        && core.unconfirmed.explains_event(record, change.time)
+        && !record.must_confirm
 }
 
 /// Returns whether the reported version has the ETag and size of the known one, and is the last reported one.
@@ -132,6 +146,49 @@ impl Effect {
             Self::Ours => "ours",
             Self::Same => "same",
             Self::Other => "other",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Assists, Budget, Open, Parts, ReadContext};
+    use prometheus_client::registry::Registry;
+    use tidegate_origin::FakeOrigin;
+    use tidegate_plan::{Geometry, ObjectKey, Profile, Timestamp};
+
+    #[tokio::test]
+    async fn names_are_forgotten_before_a_request_can_see_the_doubt() {
+        let settings = tidegate_cache::Settings::default();
+        let stores = tidegate_cache::open(&settings, &mut Registry::default());
+        let stores = stores.expect("stores in memory");
+        let engine = Engine::new(Parts {
+            assists: Assists::default(),
+            runtime: None,
+            chunks: stores.chunks,
+            meta: stores.meta,
+            geometry: Geometry::new(1 << 20).expect("a power of two"),
+            budget: Budget::new(64 << 20),
+            clock: Arc::new(|| Timestamp::from_secs(1_700_000_000)),
+            origins: Vec::new(),
+        });
+        let bucket = FakeOrigin::new();
+        bucket.put("key", "bytes");
+        let source = Arc::new(ReadContext::new(Arc::new(bucket), Profile::web()));
+        let key = ObjectKey::new("key").expect("a key");
+        for kind in [ChangeKind::Created, ChangeKind::Removed] {
+            let opened = engine.open(&source, &key, Open::default()).await;
+            opened.expect("it is there");
+            let (core, id) = (engine.core(), source.object(&key));
+            let known = core.meta.peek(&id);
+            assert!(matches!(&known, Some(Entry::Present(record)) if !record.must_confirm));
+            let mut seen = None;
+            let forget = || seen = Some((core.meta.peek(&id), core.resolves.try_lock().is_err()));
+            judge_record(core, &id, &KeyChange::of("b", &key, kind), forget);
+            // The lock keeps confirmations out meanwhile.
+            assert_eq!(seen, Some((known.clone(), true)), "{kind:?}");
+            assert_ne!(core.meta.peek(&id), known, "{kind:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::Core;
-use tidegate_plan::{ChangeKind, ETag, Generations, KeyChange, ObjectId, Timestamp};
+use tidegate_plan::{ChangeKind, ETag, Generations, KeyChange, ObjectId, Sequencer, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of keys in a generation; there are two. Writes that began before the last dropped one are confirmed.
@@ -37,6 +37,8 @@ struct LastChange {
     at: Timestamp,
     created: bool,
     etag: Option<ETag>,
+    /// The latest one of the key, which may be that of an earlier reported change.
+    sequencer: Option<Sequencer>,
 }
 
 impl Default for Reported {
@@ -59,18 +61,26 @@ impl ReportedChanges {
         self.0.lock().recover()
     }
 
-    /// Notes a change that was reported at `at`.
-    pub(crate) fn note(&self, id: &ObjectId, change: &KeyChange, at: Timestamp) {
+    /// Notes a change that was reported at `at`. Returns whether it was overtaken: as its sender says, or since one with a
+    /// later sequencer was noted before, which its sender cannot know while that one is still being applied.
+    pub(crate) fn note(&self, id: &ObjectId, change: &KeyChange, at: Timestamp) -> bool {
+        let mut all = self.lock();
+        let before = all.last.get(id).and_then(|last| last.sequencer.clone());
+        let own = &change.sequencer;
+        let later = before.filter(|last| own.as_ref().is_none_or(|own| last.is_after(own)));
+        let is_late = later.is_some() && own.is_some();
+        let is_overtaken = change.is_overtaken || is_late;
         let last = LastChange {
             at,
             // An overtaken one contradicts every version, and every removal.
-            created: change.is_overtaken || change.kind == ChangeKind::Created,
-            etag: change.etag.clone().filter(|_| !change.is_overtaken),
+            created: is_overtaken || change.kind == ChangeKind::Created,
+            etag: change.etag.clone().filter(|_| !is_overtaken),
+            sequencer: later.or_else(|| own.clone()),
         };
-        let mut all = self.lock();
         let dropped = all.last.insert(id.clone(), last);
         let dropped = dropped.into_values().map(|change| change.at).max();
         all.dropped = all.dropped.max(dropped);
+        is_overtaken
     }
 
     /// Returns whether a change of the key to anything but the version with this ETag was reported at `since` or later,
@@ -203,6 +213,29 @@ mod tests {
             assert!(all.contradict(&id, &own, Timestamp(5)), "{kind:?}");
             assert!(all.is_created_lately(&id, Timestamp(5)), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_change_is_overtaken_by_one_of_its_key_that_was_noted_before() {
+        let all = ReportedChanges::default();
+        let (id, own) = (id(1), ETag::parse("\"a\"").expect("a tag"));
+        let note = |etag, sequencer| {
+            let change = KeyChange {
+                sequencer: Sequencer::parse(sequencer),
+                ..change(&id, ChangeKind::Created, etag)
+            };
+            all.note(&id, &change, Timestamp(5))
+        };
+        let contradicts = || all.contradict(&id, &own, Timestamp(5));
+        assert!(!note("\"b\"", "02"));
+        assert!(note("\"a\"", "01"));
+        assert!(contradicts(), "the later one may stand");
+        // A fleet's message has no sequencer: nothing is known of its place.
+        assert!(!note("\"a\"", ""));
+        assert!(note("\"a\"", "01"));
+        assert!(!note("\"a\"", "02"));
+        assert!(!note("\"a\"", "03"));
+        assert!(!contradicts());
     }
 
     #[test]

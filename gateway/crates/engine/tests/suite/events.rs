@@ -1,5 +1,6 @@
 //! Events of the bucket: what they confirm, and what a reported change does.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,16 +82,20 @@ async fn an_hour_of_ten_thousand_unchanged_objects_asks_nothing() {
     let missing = world.get("none").await;
     assert!(missing.is_err());
     let before = world.asked();
+    let mut left: HashSet<_> = keys.iter().collect();
     for turn in 0..360 {
         pass(HEARTBEAT).await;
         covered.heartbeat(since);
-        for key in keys.iter().skip(turn % 7).step_by(97) {
+        // Each key comes up three times, at least 20 minutes apart.
+        for key in keys.iter().skip(turn % 120).step_by(120) {
             let object = world.get(key).await.expect("there");
             assert_eq!(object.outcome().age, Duration::ZERO);
             assert!(object.outcome().ttl_ms > 0);
+            left.remove(key);
         }
         assert!(world.get("none").await.is_err());
     }
+    assert_eq!(left.len(), 0, "every object is read");
     assert_eq!(world.asked(), before);
 
     pass(DAY).await;
@@ -269,4 +274,21 @@ async fn a_resolve_during_the_removal_of_a_key_that_was_missing_records_nothing(
     );
     world.bucket.delete(KEY);
     assert!(world.get(KEY).await.is_err(), "it is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_missing_is_asked_for_after_a_removal_which_may_be_that_of_a_delete_marker() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    covered.heartbeat(world.engine.now());
+    assert!(world.get(KEY).await.is_err());
+    // The bucket keeps versions: without the marker the version before it is the object again.
+    world.bucket.put(KEY, sample(1, 100));
+    let asked = world.asked();
+    assert!(world.get(KEY).await.is_err());
+    assert_eq!(world.asked(), asked, "known to be missing");
+    covered
+        .apply(&KeyChange::of("bucket", &valid(KEY), ChangeKind::Removed))
+        .await;
+    same(&world.read(KEY).await.expect("there"), &sample(1, 100));
 }

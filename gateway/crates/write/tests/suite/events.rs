@@ -9,7 +9,7 @@ use futures_util::stream;
 use tidegate_engine::{InvalidationSubscriber, Scope};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
-use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId};
+use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId, Sequencer};
 use tidegate_write::WritePath;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 
@@ -165,5 +165,35 @@ async fn the_event_of_an_own_removal_tells_no_frontend_and_that_of_another_does(
     report_removed(world).await;
     assert_eq!(count(), before + 1);
     assert!(world.read(KEY).await.is_err());
-    assert_eq!(asked(world), (0, 0, 0), "known to be missing");
+    assert_eq!(
+        asked(world),
+        (1, 0, 0),
+        "it may have removed a delete marker: the bucket is asked"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_confirmed_if_its_event_comes_while_a_later_one_is_applied() {
+    let world = World::plain();
+    let (ours, theirs) = (sample(1, 300_000), sample(2, 1000));
+    world.bucket.fail_next([Fault::Latency(secs(2))]);
+    let writing = {
+        let (world, ours) = (world.clone(), ours.clone());
+        tokio::spawn(async move { put(&world, &ours).await })
+    };
+    settle().await;
+    let event = |bytes: &Bytes, sequencer| KeyChange {
+        etag: Some(ETag::of_bytes([&bytes[..]])),
+        size: Some(bytes.len() as u64),
+        sequencer: Sequencer::parse(sequencer),
+        ..KeyChange::of("bucket", &valid(KEY), ChangeKind::Created)
+    };
+    let (first, second) = (event(&ours, "01"), event(&theirs, "02"));
+    // As a subscription applies both at once: it remembers a sequencer only when its change holds, and marks neither.
+    let origin = world.source.origin.id();
+    world.engine.apply_change(origin, &second).await;
+    world.engine.apply_change(origin, &first).await;
+    writing.await.expect("no panic");
+    world.bucket.put(KEY, theirs.clone());
+    same(&world.read(KEY).await.expect("read"), &theirs);
 }
