@@ -172,8 +172,9 @@ impl S3 {
                 Some(404) => Err(OriginError::NoSuchBucket),
                 // A public bucket may serve objects and refuse all else.
                 Some(403) if self.anonymous => Ok(()),
-                // Also with `missing_is_403`: this requests no object.
-                Some(401 | 403) => Err(OriginError::Forbidden),
+                // Also with `missing_is_403`: this requests no object. A 400 to a HEAD has no body that names the reason: an
+                // expired token, or the wrong region (S3 API reference, `HeadBucket`).
+                Some(400 | 401 | 403) => Err(OriginError::Forbidden),
                 _ => Err(self.failures.read(&error)),
             },
         }

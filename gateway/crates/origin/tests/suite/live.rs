@@ -68,6 +68,31 @@ async fn a_refused_request_is_sent_again_with_the_secrets_that_are_there_by_now(
     assert_eq!(readings.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test]
+async fn a_head_that_is_refused_without_a_reason_is_sent_again_with_new_secrets() {
+    // As AWS answers a HEAD with an expired token; a GET's answer names the reason.
+    let bare = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let named = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\ncontent-length: 41\r\n\r\n\
+                 <Error><Code>ExpiredToken</Code></Error> ";
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let key = ObjectKey::new("k").expect("a key");
+    let origin = async |old: &str, new: &str| {
+        let new = signed_by(&server.settings(), new);
+        let read_again = Arc::new(move || Some(new.clone()));
+        connect(signed_by(&server.settings(), old), read_again).await
+    };
+    server.answer_next(bare);
+    let probed = origin("a", "b").await.probe().await;
+    probed.expect("sent again");
+    assert_eq!(signers(&server), ["a", "b"]);
+    server.answer_next(bare);
+    server.answer_next(named);
+    let head = origin("c", "d").await.head(&key).await;
+    head.expect("sent again");
+    assert_eq!(signers(&server), ["a", "b", "c", "c", "d"]);
+}
+
 /// Returns a reader of secrets that says when it begins, and goes on once it is told to.
 fn held(found: Settings) -> (ReadAgain, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (begins, began) = mpsc::channel();
