@@ -343,6 +343,40 @@ async fn no_answer_is_stale_after_the_bound() {
     world.stop().await;
 }
 
+/// None of them becomes a mere confirmation: the bytes are fetched again.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_hard_purges_reach_all_as_such() {
+    const PURGES: usize = 10_000;
+    let world = World::new().await;
+    world.put(0, "/media/object", "the same bytes").await;
+    world.reads("/media/object", "the same bytes", LONG).await;
+    world.warm("/media/object").await;
+    let received = ["tidegate_origin_received_bytes_total{"];
+    let doubts = ["tidegate_fleet_doubts_total{"];
+    let mut before = Vec::new();
+    for gateway in &world.gateways {
+        let metrics = gateway.look("/metrics").await;
+        before.push((metrics.metric(&received), metrics.metric(&doubts)));
+    }
+    let others = (1..PURGES).map(|n| format!("\"/media/many/{n}\""));
+    let paths: Vec<_> = others.chain([quoted("/media/object")]).collect();
+    let batch = format!("{{\"paths\": [{}]}}", paths.join(","));
+    let got = world.operate(0, Method::POST, "/purge", &batch).await;
+    assert_eq!(got.status, 200, "{}", got.text());
+    for (gateway, (bytes, doubted)) in world.gateways.iter().zip(before) {
+        world
+            .until(|| async {
+                gateway.get("/media/object", &[]).await;
+                gateway.metric(&received).await > bytes
+            })
+            .await;
+        let metrics = gateway.look("/metrics").await;
+        assert_eq!(metrics.metric(&doubts), doubted);
+        assert_eq!(metrics.metric(&["tidegate_fleet_dropped_total "]), 0);
+    }
+    world.stop().await;
+}
+
 /// Prints the time from a purge until no gateway serves what was cached, beside the target; the bounds are generous.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_delay_of_a_purge_is_printed() {

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use tidegate_plan::KeyChange;
 use tidegate_telemetry::locks::Recover as _;
 
 use crate::ApplyError;
@@ -23,21 +24,19 @@ use crate::subscription::Clock;
 mod hook_turns;
 mod message;
 mod metrics;
+mod outgoing;
 mod peers;
 mod pin_log;
 
 use hook_turns::HookTurns;
 use message::{Content, FleetMessage, Presence};
-use peers::{Peers, Seen};
+use outgoing::OutgoingQueue;
+use peers::{PEER_TIMEOUT, Peers, Seen};
 use pin_log::PinLog;
 
-pub use hook_turns::HookChange;
 pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
 pub use metrics::FleetMetrics;
 pub use peers::FleetGateway;
-
-/// The most messages that wait to be sent. Beyond it they are dropped, and the receivers confirm everything.
-const MAX_OUTGOING: usize = 4096;
 
 /// The time between two heartbeats.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -63,11 +62,11 @@ pub trait FleetSink: Send + Sync + 'static {
     fn doubt(&self) -> BoxFuture<'_, Result<(), ApplyError>>;
 
     /// Reports a change to this gateway's hooks.
-    fn call_hooks(&self, change: &HookChange);
-}
+    fn call_hooks(&self, change: &KeyChange);
 
-/// The messages that wait to be sent.
-pub type Outgoing = mpsc::Receiver<Vec<u8>>;
+    /// Returns the longest time for which hooks put off a call for the bucket's changes.
+    fn hook_delay(&self, bucket: &str) -> Duration;
+}
 
 /// A change that was received, and has to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +83,9 @@ pub struct Fleet {
     name: Option<String>,
     sink: Arc<dyn FleetSink>,
     clock: Clock,
-    outgoing: mpsc::Sender<Vec<u8>>,
     state: Mutex<FleetState>,
+    /// Tells the transport that a message waits.
+    queued: Notify,
     doubts: Notify,
     /// Held while a pin is applied, so that two changes of one keep their order.
     pinning: tokio::sync::Mutex<()>,
@@ -94,8 +94,9 @@ pub struct Fleet {
 
 #[derive(Debug, Default)]
 struct FleetState {
-    /// The number of the last change that was sent.
+    /// The number of the last change that was sent, or dropped.
     sequence: u64,
+    outgoing: OutgoingQueue,
     /// The names of this gateway's buckets.
     buckets: Vec<String>,
     is_connected: bool,
@@ -120,29 +121,28 @@ impl fmt::Debug for Fleet {
 
 impl Fleet {
     /// Creates a member that has not connected, with a random number and this name; `None` if the system has no random
-    /// numbers. Also returns the messages that the transport has to send.
+    /// numbers.
     #[must_use]
     pub fn new(
         name: Option<String>,
         sink: Arc<dyn FleetSink>,
         clock: Clock,
         metrics: FleetMetrics,
-    ) -> Option<(Arc<Self>, Outgoing)> {
+    ) -> Option<Arc<Self>> {
         let mut own = [0; 8];
         SystemRandom::new().fill(&mut own).ok()?;
-        let (outgoing, messages) = mpsc::channel(MAX_OUTGOING);
         let fleet = Self {
             own: u64::from_be_bytes(own),
             name,
             sink,
             clock,
-            outgoing,
             state: Mutex::default(),
+            queued: Notify::new(),
             doubts: Notify::new(),
             pinning: tokio::sync::Mutex::default(),
             metrics,
         };
-        Some((Arc::new(fleet), messages))
+        Some(Arc::new(fleet))
     }
 
     fn state(&self) -> MutexGuard<'_, FleetState> {
@@ -181,34 +181,54 @@ impl Fleet {
     }
 
     /// Has the hooks called for a change that this gateway knows of: here, or by the gateway whose turn it is.
-    pub fn call_hooks(&self, change: HookChange) {
+    pub fn call_hooks(&self, change: KeyChange) {
         let due = {
             let mut state = self.state();
             let is_own = !state.is_connected || state.peers.is_chosen(self.own, &change.bucket);
             match is_own {
                 true => Some(change),
-                false => state.hooks.defer(change, Instant::now()),
+                false => {
+                    // Until its gateway has called, or is known to be lost.
+                    let delay = self.sink.hook_delay(&change.bucket) + PEER_TIMEOUT * 2;
+                    state.hooks.defer(change, Instant::now() + delay)
+                }
             }
         };
         due.iter().for_each(|change| self.sink.call_hooks(change));
     }
 
-    /// Numbers a message and puts it into the queue. If there is no room, the number is left out, which the receivers see.
+    /// Puts a message into the queue. If there is no room for a change, a number is left out, which the receivers see.
     fn enqueue(&self, state: &mut FleetState, at: u64, content: Content) {
-        if matches!(content, Content::Change(_)) {
-            state.sequence += 1;
+        let is_change = matches!(content, Content::Change(_));
+        if !state.outgoing.push(at, content) {
+            state.sequence += u64::from(is_change);
+            self.metrics.dropped.inc();
         }
-        let kind = content.kind();
+        self.queued.notify_one();
+    }
+
+    /// Returns the next message that the transport has to send, with its number.
+    #[must_use]
+    pub fn next_message(&self) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let (at, content) = state.outgoing.pop()?;
+        state.sequence += u64::from(matches!(content, Content::Change(_)));
+        self.metrics.sent(content.kind());
         let message = FleetMessage {
             from: self.own,
             sequence: state.sequence,
             at,
             content,
         };
-        match self.outgoing.try_send(message.write()) {
-            Ok(()) => self.metrics.sent(kind),
-            Err(_) => {
-                self.metrics.dropped.inc();
+        Some(message.write())
+    }
+
+    /// Waits for the next message.
+    pub(crate) async fn message(&self) -> Vec<u8> {
+        loop {
+            match self.next_message() {
+                Some(message) => return message,
+                None => self.queued.notified().await,
             }
         }
     }
@@ -296,8 +316,8 @@ impl Fleet {
         }
         let lag = (self.clock)().0.saturating_sub(at);
         self.metrics.lag.observe(Duration::from_millis(lag));
-        if let FleetChange::Changed { bucket, key, kind } = change {
-            self.call_hooks(HookChange { bucket, key, kind });
+        if let FleetChange::Changed(change) = change {
+            self.call_hooks(change);
         }
     }
 

@@ -7,6 +7,7 @@
 mod spliced;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bolero::check;
 use bytes::Bytes;
@@ -14,12 +15,10 @@ use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
 use spliced::spliced;
 use tidegate_events::ApplyError;
-use tidegate_events::fleet::{
-    Extent, Fleet, FleetChange, FleetMetrics, FleetSink, HookChange, MAX_MESSAGE, Outgoing,
-};
+use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetMetrics, FleetSink, MAX_MESSAGE};
 use tidegate_events::record::{MAX_RECORDS, read};
 use tidegate_events::sns::{Fetch, FetchError, SnsError, SnsMessage, SnsVerifier};
-use tidegate_plan::{ChangeKind, Timestamp, key};
+use tidegate_plan::{ChangeKind, KeyChange, Timestamp, key};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The inputs of a target in a plain test run.
@@ -192,13 +191,15 @@ fn a_changed_message_of_sns_says_nothing_else() {
 }
 
 /// Messages of each kind, which the target changes.
-const FLEET: [&str; 7] = [
+const FLEET: [&str; 9] = [
     r#"{"v":1,"from":1,"seq":1,"at":1,"body":{"kind":"heartbeat","name":"a.example","buckets":["media"]}}"#,
     r#"{"v":1,"from":2,"seq":2,"at":1,"body":{"kind":"bye"}}"#,
     r#"{"v":1,"from":3,"seq":3,"at":1,"body":{"kind":"missed"}}"#,
     r#"{"v":1,"from":4,"seq":4,"at":1,"body":{"kind":"purge","bucket":"media","key":"a b","soft":false}}"#,
     r#"{"v":1,"from":5,"seq":5,"at":1,"body":{"kind":"purge","bucket":"media","tag":"post-1","soft":true}}"#,
     r#"{"v":1,"from":6,"seq":6,"at":1,"body":{"kind":"created","bucket":"media","key":"a/b"}}"#,
+    r#"{"v":1,"from":6,"seq":6,"at":1,"body":{"kind":"removed","bucket":"media","key":"a/b","event":{"etag":"\"a\"","size":5,"time":7,"sequencer":"0A","late":true}}}"#,
+    r#"{"v":1,"from":6,"seq":6,"at":1,"body":{"kind":"purge","bucket":"media","all":[{"key":"b c"},{"prefix":"a/"},{"tag":"t"}],"soft":false}}"#,
     r#"{"v":1,"from":7,"seq":7,"at":1,"body":{"kind":"pin","bucket":"media","prefix":"a/","limit":5}}"#,
 ];
 
@@ -222,22 +223,22 @@ impl FleetSink for Applied {
         std::future::ready(Ok(())).boxed()
     }
 
-    fn call_hooks(&self, _: &HookChange) {}
+    fn call_hooks(&self, _: &KeyChange) {}
+
+    fn hook_delay(&self, _: &str) -> Duration {
+        Duration::ZERO
+    }
 }
 
-fn member() -> (Arc<Fleet>, Outgoing, Arc<Applied>) {
+fn member() -> (Arc<Fleet>, Arc<Applied>) {
     let applied = Arc::new(Applied::default());
     let clock = Arc::new(|| Timestamp(1000));
     let made = Fleet::new(None, applied.clone(), clock, FleetMetrics::default());
-    let (fleet, outgoing) = made.expect("chance");
-    (fleet, outgoing, applied)
+    (made.expect("chance"), applied)
 }
 
 /// Gives a member a message; returns the changes that it applies.
-fn receive(
-    (fleet, _, applied): &(Arc<Fleet>, Outgoing, Arc<Applied>),
-    text: &[u8],
-) -> Vec<FleetChange> {
+fn receive((fleet, applied): &(Arc<Fleet>, Arc<Applied>), text: &[u8]) -> Vec<FleetChange> {
     if let Some(received) = fleet.take(text) {
         fleet.apply(received).now_or_never().expect("nothing waits");
     }
@@ -253,25 +254,29 @@ fn a_change_of_a_fleet_is_sound_and_means_the_same_when_it_is_sent_on() {
             let text = changed(FLEET[usize::from(*form) % FLEET.len()], changes);
             let padding = MAX_MESSAGE * usize::from(*padding == 0);
             let text = format!("{text}{}", " ".repeat(padding));
-            let (mut sender, receiver) = (member(), member());
+            let (sender, receiver) = (member(), member());
             let applied = receive(&receiver, text.as_bytes());
             assert!(applied.len() <= 1 && receiver.0.gateways().len() <= 1);
             for change in applied {
                 assert!(text.len() <= MAX_MESSAGE, "too large");
                 let found = match &change {
-                    FleetChange::Purged { extent, .. } => match extent {
-                        Extent::Key(key) => Some(key),
-                        Extent::Prefix(_) | Extent::Tag(_) => None,
-                    },
-                    FleetChange::Changed { key, .. } => Some(key),
+                    FleetChange::Purged { extents, .. } => {
+                        assert!(!extents.is_empty(), "{text}");
+                        let key = |extent: &Extent| match extent {
+                            Extent::Key(key) => Some(key.clone()),
+                            Extent::Prefix(_) | Extent::Tag(_) => None,
+                        };
+                        extents.iter().filter_map(key).collect()
+                    }
+                    FleetChange::Changed(change) => vec![change.key.clone()],
                     FleetChange::Pinned { limit, .. } => {
                         assert_ne!(*limit, Some(0), "{text}");
-                        None
+                        vec![]
                     }
                 };
-                assert!(found.is_none_or(|one| one.as_str().len() <= key::MAX_KEY));
+                assert!(found.iter().all(|one| one.as_str().len() <= key::MAX_KEY));
                 sender.0.publish(change.clone());
-                let sent = sender.1.try_recv().expect("it is sent");
+                let sent = sender.0.next_message().expect("it is sent");
                 assert!(sent.len() <= MAX_MESSAGE, "{text}");
                 assert_eq!(receive(&member(), &sent), [change], "{text}");
             }

@@ -174,13 +174,18 @@ impl Hooks {
     pub fn changed(&self, origin: &str, changes: &[KeyChange]) {
         let present = self.load();
         let bucket = present.bucket(origin);
-        for hook in &present.hooks {
-            let settings = hook.settings();
-            let named = settings.origin.as_deref();
-            if named.is_none_or(|named| present.bucket(named) == bucket) {
-                hook.add(&bucket, changes);
-            }
+        for (hook, _) in present.of(&bucket) {
+            hook.add(&bucket, changes);
         }
+    }
+
+    /// Returns the longest time for which a hook puts off a call for an origin's changes.
+    #[must_use]
+    pub fn max_delay(&self, origin: &str) -> Duration {
+        let present = self.load();
+        let bucket = present.bucket(origin);
+        let delays = present.of(&bucket).map(|(_, settings)| settings.max_delay);
+        delays.max().unwrap_or_default()
     }
 
     /// Sends the changes that wait, each call once, within a time. What is left then is dropped, and logged.
@@ -199,6 +204,15 @@ impl Hooks {
 }
 
 impl HookSet {
+    /// Returns the hooks that are called for a bucket, with their settings.
+    fn of(&self, bucket: &str) -> impl Iterator<Item = (&Hook, Arc<HookSettings>)> {
+        let all = self.hooks.iter().map(|hook| (&**hook, hook.settings()));
+        all.filter(move |(_, settings)| {
+            let named = settings.origin.as_deref();
+            named.is_none_or(|named| *self.bucket(named) == *bucket)
+        })
+    }
+
     /// Returns the name that stands for an origin's bucket.
     fn bucket(&self, origin: &str) -> Arc<str> {
         let alias = self.aliases.get(origin).cloned();

@@ -19,9 +19,7 @@ use crate::doctor::Origins;
 use tidegate_cache::{Pinning, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
-use tidegate_events::fleet::{
-    Extent, Fleet, FleetChange, FleetGateway, FleetMetrics, FleetSink, HookChange,
-};
+use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetGateway, FleetMetrics, FleetSink};
 use tidegate_events::log::{LoggedEvent, LoggedKind};
 use tidegate_events::metrics::EventResult;
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
@@ -91,7 +89,7 @@ pub(in crate::app) async fn join(
     sink.doubt_all().await.context("`fleet`")?;
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
     let made = Fleet::new(machine_name(), sink, clock, metrics);
-    let (fleet, outgoing) = made.context("the system has no random numbers")?;
+    let fleet = made.context("the system has no random numbers")?;
     fleet.set_buckets(buckets.names());
     let login = section.login();
     let settings = FleetSettings {
@@ -100,7 +98,7 @@ pub(in crate::app) async fn join(
         auth: nats_auth::read(login, env).context("`fleet`")?,
         authorities: login.ca.map(Into::into),
     };
-    let nats = NatsFleet::new(&settings, fleet.clone(), outgoing).context("`fleet`")?;
+    let nats = NatsFleet::new(&settings, fleet.clone()).context("`fleet`")?;
     let link = Arc::new(FleetLink {
         fleet,
         engine: engine.clone(),
@@ -170,18 +168,23 @@ impl FleetLink {
     }
 
     /// Takes the origins of another configuration. What is cached of new ones is confirmed before its next use, for
-    /// messages about their buckets were for others until now.
-    pub(in crate::app) async fn replace(&self, config: &Config, origins: &Origins) {
+    /// messages about their buckets were for others until now; the returned future makes that durable.
+    pub(in crate::app) fn replace(
+        &self,
+        config: &Config,
+        origins: &Origins,
+    ) -> impl Future<Output = ()> + use<'_> {
         let new = Arc::new(named(config, origins));
         let old = self.buckets.0.swap(new.clone());
         self.fleet.set_buckets(self.buckets.names());
         let ids = |named: &Named| named.values().flatten().map(|(_, id, _)| *id).collect();
         let (old, new): (HashSet<_>, HashSet<_>) = (ids(&old), ids(&new));
-        let doubts = new
-            .difference(&old)
-            .map(|origin| self.engine.doubt(*origin));
-        if let Err(error) = first_error(join_all(doubts).await) {
-            tracing::warn!(%error, "not everything may be confirmed after a restart");
+        let joined = new.difference(&old);
+        let doubts: Vec<_> = joined.map(|origin| self.engine.doubt(*origin)).collect();
+        async {
+            if let Err(error) = first_error(join_all(doubts).await) {
+                tracing::warn!(%error, "not everything may be confirmed after a restart");
+            }
         }
     }
 
@@ -199,35 +202,17 @@ impl FleetLink {
     /// Has the hooks called for a change that the bucket has reported. `reaches_all` says whether it was reported to
     /// the other gateways as well; they are told otherwise.
     pub(in crate::app) fn reported(&self, change: &KeyChange, reaches_all: bool) {
-        let (bucket, key, kind) = (&change.bucket, &change.key, change.kind);
-        match reaches_all {
-            true => self.fleet.call_hooks(HookChange {
-                bucket: bucket.clone(),
-                key: key.clone(),
-                kind,
-            }),
-            false => self.key_changed(bucket, key, kind),
+        if !reaches_all {
+            self.fleet.publish(FleetChange::Changed(change.clone()));
         }
-    }
-
-    fn key_changed(&self, bucket: &str, key: &ObjectKey, kind: ChangeKind) {
-        self.fleet.publish(FleetChange::Changed {
-            bucket: bucket.to_owned(),
-            key: key.clone(),
-            kind,
-        });
-        self.fleet.call_hooks(HookChange {
-            bucket: bucket.to_owned(),
-            key: key.clone(),
-            kind,
-        });
+        self.fleet.call_hooks(change.clone());
     }
 }
 
 impl ChangeObserver for FleetLink {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
         if let Some(bucket) = self.buckets.name_of(origin) {
-            self.key_changed(&bucket, key, kind);
+            self.reported(&KeyChange::of(&bucket, key, kind), false);
         }
     }
 
@@ -235,11 +220,11 @@ impl ChangeObserver for FleetLink {
         if let Some(bucket) = self.buckets.name_of(origin) {
             self.fleet.publish(FleetChange::Purged {
                 bucket,
-                extent: match target.clone() {
+                extents: vec![match target.clone() {
                     Scope::Key(key) => Extent::Key(key),
                     Scope::Prefix(prefix) => Extent::Prefix(prefix.to_string()),
                     Scope::Tag(tag) => Extent::Tag(tag),
-                },
+                }],
                 soft: kind == PurgeKind::Soft,
             });
         }
@@ -268,22 +253,25 @@ impl MemberSink {
 
     async fn apply_one(&self, origin: OriginId, change: &FleetChange) -> Result<(), ApplyError> {
         match change {
-            FleetChange::Purged { extent, soft, .. } => {
-                let target = match extent.clone() {
+            FleetChange::Purged { extents, soft, .. } => {
+                let target = |extent: &Extent| match extent.clone() {
                     Extent::Key(key) => Scope::Key(key),
                     Extent::Prefix(prefix) => Scope::Prefix(prefix.into()),
                     Extent::Tag(tag) => Scope::Tag(tag),
                 };
+                let targets: Vec<_> = extents.iter().map(target).collect();
                 let kind = match soft {
                     true => PurgeKind::Soft,
                     false => PurgeKind::Hard,
                 };
-                let purged = self.engine.apply_purge(origin, &target, kind).await;
-                purged.map(|_| ()).map_err(not_applied)
+                let purges = targets
+                    .iter()
+                    .map(|target| self.engine.apply_purge(origin, target, kind));
+                let purged = join_all(purges).await.into_iter();
+                first_error(purged.map(|purged| purged.map(|_| ())).collect())
             }
-            FleetChange::Changed { bucket, key, kind } => {
-                let change = KeyChange::of(bucket, key, *kind);
-                self.engine.apply_change(origin, &change).await;
+            FleetChange::Changed(change) => {
+                self.engine.apply_change(origin, change).await;
                 Ok(())
             }
             FleetChange::Pinned { prefix, limit, .. } => match limit {
@@ -303,9 +291,9 @@ impl MemberSink {
 impl MemberSink {
     /// Adds a change of another gateway to the last events.
     fn log(&self, change: &FleetChange, is_applied: bool) {
-        let (kind, key) = match change {
-            FleetChange::Purged { extent, soft, .. } => {
-                let key = match extent {
+        let (kind, keys) = match change {
+            FleetChange::Purged { extents, soft, .. } => {
+                let key = |extent: &Extent| match extent {
                     Extent::Key(key) => key.as_str().to_owned(),
                     Extent::Prefix(prefix) => format!("{prefix}*"),
                     Extent::Tag(tag) => format!("tag {tag}"),
@@ -314,18 +302,20 @@ impl MemberSink {
                     true => LoggedKind::MarkedStale,
                     false => LoggedKind::Purged,
                 };
-                (kind, key)
+                (kind, extents.iter().map(key).collect())
             }
-            FleetChange::Changed { key, kind, .. } => ((*kind).into(), key.as_str().to_owned()),
+            FleetChange::Changed(KeyChange { key, kind, .. }) => {
+                ((*kind).into(), vec![key.as_str().to_owned()])
+            }
             FleetChange::Pinned { prefix, limit, .. } => {
                 let kind = match limit {
                     Some(_) => LoggedKind::Pinned,
                     None => LoggedKind::Unpinned,
                 };
-                (kind, format!("{prefix}*"))
+                (kind, vec![format!("{prefix}*")])
             }
         };
-        let event = LoggedEvent {
+        let event = |key| LoggedEvent {
             time: SystemTime::now().into(),
             source: "fleet".to_owned(),
             kind,
@@ -336,14 +326,14 @@ impl MemberSink {
             },
             lag: None,
         };
-        self.log.add([event].into_iter());
+        self.log.add(keys.into_iter().map(event));
     }
 }
 
 impl FleetSink for MemberSink {
     fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
         let (FleetChange::Purged { bucket, .. }
-        | FleetChange::Changed { bucket, .. }
+        | FleetChange::Changed(KeyChange { bucket, .. })
         | FleetChange::Pinned { bucket, .. }) = change;
         // A pin belongs to an origin, everything else to its bucket.
         let origins = match change {
@@ -368,12 +358,16 @@ impl FleetSink for MemberSink {
         Box::pin(self.doubt_all())
     }
 
-    fn call_hooks(&self, change: &HookChange) {
-        let HookChange { bucket, key, kind } = change;
-        if let Some((origin, ..)) = self.buckets.of(bucket).first() {
-            self.hooks
-                .changed(origin, &[KeyChange::of(bucket, key, *kind)]);
+    fn call_hooks(&self, change: &KeyChange) {
+        if let Some((origin, ..)) = self.buckets.of(&change.bucket).first() {
+            self.hooks.changed(origin, std::slice::from_ref(change));
         }
+    }
+
+    fn hook_delay(&self, bucket: &str) -> Duration {
+        let origins = self.buckets.of(bucket);
+        let delays = origins.iter().map(|(name, ..)| self.hooks.max_delay(name));
+        delays.max().unwrap_or_default()
     }
 }
 

@@ -37,20 +37,22 @@ impl DoubtMark {
 }
 
 impl Engine {
-    /// Has everything that is known of an origin's bucket confirmed by the bucket before its next use. No version is
-    /// served in the meantime, and cached bytes stay. It takes constant time.
+    /// Has everything that is known of an origin's bucket confirmed by the bucket before its next use, from the call on;
+    /// the returned future makes that durable. No version is served in the meantime, and cached bytes stay. It takes
+    /// constant time.
     ///
     /// This is a soft purge of the whole bucket without `stale_while_revalidate`. The soft purge is durable, the
     /// stricter rule ends with the process.
     ///
     /// # Errors
     /// As [`Engine::purge`].
-    pub async fn doubt(&self, origin: OriginId) -> Result<(), MetaError> {
+    pub fn doubt(&self, origin: OriginId) -> impl Future<Output = Result<(), MetaError>> + use<'_> {
         let origins = self.core.identities.all(origin);
         self.core.doubted.set(&origins, self.core.now());
-        let all = Scope::Prefix("".into());
-        self.apply_purge(origin, &all, PurgeKind::Soft)
-            .await
-            .map(|_| ())
+        async move {
+            let all = Scope::Prefix("".into());
+            let purged = self.apply_purge(origin, &all, PurgeKind::Soft).await;
+            purged.map(|_| ())
+        }
     }
 }

@@ -1,49 +1,33 @@
 //! The changes whose hooks another gateway calls. They are remembered until it would be known that it is lost.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use tidegate_plan::{ChangeKind, ObjectKey};
+use tidegate_plan::KeyChange;
 use tokio::time::Instant;
 
-use super::peers::PEER_TIMEOUT;
-
 /// The most changes that are remembered. Beyond it the oldest are called here as well.
-const MAX_DEFERRED: usize = 4096;
+const MAX_DEFERRED: usize = 1 << 14;
 
-/// A change is remembered for this long: until its gateway counts as lost, with the time between two looks.
-const DEFERRAL: Duration = PEER_TIMEOUT.saturating_mul(2);
-
-/// A change of a key that hooks are called for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HookChange {
-    /// The bucket.
-    pub bucket: String,
-    /// The key.
-    pub key: ObjectKey,
-    /// The kind of the change.
-    pub kind: ChangeKind,
-}
-
-/// See the module documentation.
+/// The changes, each with the time until which it is remembered.
 #[derive(Debug, Default)]
-pub(super) struct HookTurns(VecDeque<(Instant, HookChange)>);
+pub(super) struct HookTurns(VecDeque<(Instant, KeyChange)>);
 
 impl HookTurns {
-    /// Remembers a change. Returns the oldest one if there is no room for it any more.
-    pub(super) fn defer(&mut self, change: HookChange, now: Instant) -> Option<HookChange> {
+    /// Remembers a change `until` its gateway has surely called. Returns the oldest one if there is no room for it any
+    /// more.
+    pub(super) fn defer(&mut self, change: KeyChange, until: Instant) -> Option<KeyChange> {
         let oldest = (self.0.len() >= MAX_DEFERRED).then(|| self.0.pop_front());
-        self.0.push_back((now, change));
+        self.0.push_back((until, change));
         Some(oldest??.1)
     }
 
     /// Forgets the changes whose gateway has had its time.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.0.retain(|(at, _)| now.duration_since(*at) <= DEFERRAL);
+        self.0.retain(|(until, _)| now <= *until);
     }
 
     /// Removes and returns the changes of the buckets that `is_own` accepts.
-    pub(super) fn due(&mut self, is_own: impl Fn(&str) -> bool) -> Vec<HookChange> {
+    pub(super) fn due(&mut self, is_own: impl Fn(&str) -> bool) -> Vec<KeyChange> {
         let (due, rest): (Vec<_>, Vec<_>) = self
             .0
             .drain(..)
@@ -55,14 +39,14 @@ impl HookTurns {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    fn change(bucket: &str, key: usize) -> HookChange {
-        HookChange {
-            bucket: bucket.to_owned(),
-            key: ObjectKey::new(&key.to_string()).expect("a key"),
-            kind: ChangeKind::Created,
-        }
+    use super::*;
+    use tidegate_plan::{ChangeKind, ObjectKey};
+
+    fn change(bucket: &str, key: usize) -> KeyChange {
+        let key = ObjectKey::new(&key.to_string()).expect("a key");
+        KeyChange::of(bucket, &key, ChangeKind::Created)
     }
 
     #[test]
@@ -70,9 +54,10 @@ mod tests {
         let now = Instant::now();
         let mut turns = HookTurns::default();
         assert_eq!(turns.defer(change("a", 1), now), None);
-        turns.defer(change("b", 2), now + DEFERRAL);
-        turns.defer(change("a", 3), now + DEFERRAL);
-        turns.expire(now + DEFERRAL + Duration::from_millis(1));
+        let later = now + Duration::from_secs(1);
+        turns.defer(change("b", 2), later);
+        turns.defer(change("a", 3), later);
+        turns.expire(later);
         assert_eq!(turns.due(|bucket| bucket == "a"), [change("a", 3)]);
         assert_eq!(turns.due(|_| true), [change("b", 2)]);
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_plan::tags::Tag;
-use tidegate_plan::{ChangeKind, ObjectKey};
+use tidegate_plan::{ChangeKind, ETag, KeyChange, ObjectKey, Sequencer, Timestamp};
 
 /// The largest message that is read, in bytes: the longest key, escaped, with room to spare.
 pub const MAX_MESSAGE: usize = 16 << 10;
@@ -12,6 +12,9 @@ const MAX_NAME: usize = 1024;
 
 /// The longest name of a gateway that is shown, in bytes: that of a host.
 const MAX_HOST: usize = 255;
+
+/// The longest ETag that travels, in bytes. A longer one is left out, and the receivers ask the bucket.
+const MAX_ETAG: usize = 128;
 
 /// The most bytes of bucket names that a heartbeat carries.
 const MAX_BUCKETS: usize = 8 << 10;
@@ -33,24 +36,17 @@ pub enum Extent {
 /// A change that reaches all gateways. Buckets go by their name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetChange {
-    /// A purge.
+    /// Purges that follow each other.
     Purged {
         /// The bucket.
         bucket: String,
-        /// The objects that it covers.
-        extent: Extent,
+        /// The objects that they cover; at least one.
+        extents: Vec<Extent>,
         /// Whether they become stale, in place of being removed.
         soft: bool,
     },
-    /// A key of the bucket has changed, or may have.
-    Changed {
-        /// The bucket.
-        bucket: String,
-        /// The key.
-        key: ObjectKey,
-        /// The kind of the change.
-        kind: ChangeKind,
-    },
+    /// A key of the bucket has changed, or may have. The bucket's own event says more of it than a write of a gateway.
+    Changed(KeyChange),
     /// A pin was set, or removed.
     Pinned {
         /// The bucket.
@@ -140,15 +136,22 @@ enum Body {
         prefix: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
+        /// Several purges, in place of the fields before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        all: Vec<WireExtent>,
         soft: bool,
     },
     Created {
         bucket: String,
         key: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        event: Option<EventDetail>,
     },
     Removed {
         bucket: String,
         key: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        event: Option<EventDetail>,
     },
     Pin {
         bucket: String,
@@ -161,6 +164,46 @@ enum Body {
     },
 }
 
+/// The objects that one of several purges covers.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WireExtent {
+    Key(String),
+    Prefix(String),
+    Tag(String),
+}
+
+/// What the bucket's event says of a change.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EventDetail {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequencer: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    late: bool,
+}
+
+impl EventDetail {
+    /// Returns what is known of a change beside its kind, if anything is.
+    fn of(change: &KeyChange) -> Option<Self> {
+        let etag = change.etag.as_ref().map(|etag| etag.as_str().to_owned());
+        let detail = Self {
+            etag: etag.filter(|etag| etag.len() <= MAX_ETAG),
+            size: change.size,
+            time: change.time.map(|time| time.0),
+            sequencer: change.sequencer.as_ref().map(|one| one.as_str().to_owned()),
+            late: change.is_overtaken,
+        };
+        (detail != Self::default()).then_some(detail)
+    }
+}
+
 impl Content {
     /// Returns the word for the kind in metrics.
     pub(crate) fn kind(&self) -> &'static str {
@@ -169,7 +212,7 @@ impl Content {
             Self::Bye => "bye",
             Self::Missed => "missed",
             Self::Change(FleetChange::Purged { .. }) => "purge",
-            Self::Change(FleetChange::Changed { .. }) => "change",
+            Self::Change(FleetChange::Changed(_)) => "change",
             Self::Change(FleetChange::Pinned { .. }) => "pin",
         }
     }
@@ -206,6 +249,33 @@ impl FleetMessage {
     }
 }
 
+/// Returns purges as they travel. A single one does as it always has.
+fn purge(bucket: String, extents: Vec<Extent>, soft: bool) -> Body {
+    let text = |extent| match extent {
+        Extent::Key(key) => WireExtent::Key(key.as_str().to_owned()),
+        Extent::Prefix(prefix) => WireExtent::Prefix(prefix),
+        Extent::Tag(tag) => WireExtent::Tag(tag.to_string()),
+    };
+    let mut all: Vec<_> = extents.into_iter().map(text).collect();
+    let (mut key, mut prefix, mut tag) = (None, None, None);
+    if all.len() == 1 {
+        match all.pop() {
+            Some(WireExtent::Key(one)) => key = Some(one),
+            Some(WireExtent::Prefix(one)) => prefix = Some(one),
+            Some(WireExtent::Tag(one)) => tag = Some(one),
+            None => {}
+        }
+    }
+    Body::Purge {
+        bucket,
+        key,
+        prefix,
+        tag,
+        all,
+        soft,
+    }
+}
+
 fn body(content: &Content) -> Body {
     let change = match content {
         Content::Heartbeat(Presence { name, buckets }) => {
@@ -221,28 +291,15 @@ fn body(content: &Content) -> Body {
     match change {
         FleetChange::Purged {
             bucket,
-            extent,
+            extents,
             soft,
-        } => {
-            let (mut key, mut prefix, mut tag) = (None, None, None);
-            match extent {
-                Extent::Key(one) => key = Some(one.as_str().to_owned()),
-                Extent::Prefix(one) => prefix = Some(one),
-                Extent::Tag(one) => tag = Some(one.to_string()),
-            }
-            Body::Purge {
-                bucket,
-                key,
-                prefix,
-                tag,
-                soft,
-            }
-        }
-        FleetChange::Changed { bucket, key, kind } => {
-            let key = key.as_str().to_owned();
-            match kind {
-                ChangeKind::Created => Body::Created { bucket, key },
-                ChangeKind::Removed => Body::Removed { bucket, key },
+        } => purge(bucket, extents, soft),
+        FleetChange::Changed(change) => {
+            let event = EventDetail::of(&change);
+            let (bucket, key) = (change.bucket, change.key.as_str().to_owned());
+            match change.kind {
+                ChangeKind::Created => Body::Created { bucket, key, event },
+                ChangeKind::Removed => Body::Removed { bucket, key, event },
             }
         }
         FleetChange::Pinned {
@@ -277,14 +334,19 @@ fn content(body: Body) -> Result<Content, Unreadable> {
             key,
             prefix,
             tag,
+            all,
             soft,
         } => FleetChange::Purged {
             bucket: named(bucket)?,
-            extent: extent(key, prefix, tag)?,
+            extents: extents((key, prefix, tag), all)?,
             soft,
         },
-        Body::Created { bucket, key: name } => changed(bucket, &name, ChangeKind::Created)?,
-        Body::Removed { bucket, key: name } => changed(bucket, &name, ChangeKind::Removed)?,
+        Body::Created { bucket, key, event } => {
+            changed(bucket, &key, (ChangeKind::Created, event))?
+        }
+        Body::Removed { bucket, key, event } => {
+            changed(bucket, &key, (ChangeKind::Removed, event))?
+        }
         Body::Pin { limit: 0, .. } => return Err(Unreadable("a pin of nothing".to_owned())),
         Body::Pin {
             bucket,
@@ -304,30 +366,48 @@ fn content(body: Body) -> Result<Content, Unreadable> {
     Ok(Content::Change(change))
 }
 
-fn changed(bucket: String, name: &str, kind: ChangeKind) -> Result<FleetChange, Unreadable> {
-    Ok(FleetChange::Changed {
+fn changed(
+    bucket: String,
+    name: &str,
+    (kind, event): (ChangeKind, Option<EventDetail>),
+) -> Result<FleetChange, Unreadable> {
+    let event = event.unwrap_or_default();
+    let etag = event.etag.as_deref().and_then(ETag::parse);
+    Ok(FleetChange::Changed(KeyChange {
         bucket: named(bucket)?,
         key: key(name)?,
         kind,
-    })
+        etag: etag.filter(|etag| etag.as_str().len() <= MAX_ETAG),
+        size: event.size,
+        time: event.time.map(Timestamp),
+        sequencer: event.sequencer.as_deref().and_then(Sequencer::parse),
+        is_overtaken: event.late,
+    }))
 }
 
-fn extent(
-    name: Option<String>,
-    prefix: Option<String>,
-    tag: Option<String>,
-) -> Result<Extent, Unreadable> {
-    match (name, prefix, tag) {
-        (Some(name), None, None) => Ok(Extent::Key(key(&name)?)),
-        (None, Some(prefix), None) => Ok(Extent::Prefix(named(prefix)?)),
-        (None, None, Some(tag)) => {
+fn extents(
+    one: (Option<String>, Option<String>, Option<String>),
+    all: Vec<WireExtent>,
+) -> Result<Vec<Extent>, Unreadable> {
+    let all = match (one, all) {
+        ((None, None, None), all) if !all.is_empty() => all,
+        ((Some(key), None, None), all) if all.is_empty() => vec![WireExtent::Key(key)],
+        ((None, Some(prefix), None), all) if all.is_empty() => vec![WireExtent::Prefix(prefix)],
+        ((None, None, Some(tag)), all) if all.is_empty() => vec![WireExtent::Tag(tag)],
+        _ => {
+            let needed = "a purge has a key, a prefix, a tag, or several of them";
+            return Err(Unreadable(needed.to_owned()));
+        }
+    };
+    let read = |one| match one {
+        WireExtent::Key(name) => Ok(Extent::Key(key(&name)?)),
+        WireExtent::Prefix(prefix) => Ok(Extent::Prefix(named(prefix)?)),
+        WireExtent::Tag(tag) => {
             let tag = Tag::new(&tag).map_err(|error| Unreadable(error.to_string()))?;
             Ok(Extent::Tag(tag))
         }
-        _ => Err(Unreadable(
-            "a purge has a key, a prefix or a tag".to_owned(),
-        )),
-    }
+    };
+    all.into_iter().map(read).collect()
 }
 
 fn key(text: &str) -> Result<ObjectKey, Unreadable> {

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tidegate_plan::tags::Tag;
 use tidegate_plan::{ChangeKind, ObjectKey, Timestamp};
 use tokio::time::advance;
 
@@ -10,7 +11,8 @@ use super::*;
 struct Seen {
     applied: Mutex<Vec<FleetChange>>,
     doubts: AtomicUsize,
-    hooks: Mutex<Vec<HookChange>>,
+    hooks: Mutex<Vec<KeyChange>>,
+    hook_delay: Mutex<Duration>,
     fails: AtomicBool,
 }
 
@@ -28,15 +30,18 @@ impl FleetSink for Seen {
         Box::pin(async { Ok(()) })
     }
 
-    fn call_hooks(&self, change: &HookChange) {
+    fn call_hooks(&self, change: &KeyChange) {
         self.hooks.lock().recover().push(change.clone());
+    }
+
+    fn hook_delay(&self, _: &str) -> Duration {
+        *self.hook_delay.lock().recover()
     }
 }
 
 /// A member whose messages a test carries.
 struct Member {
     fleet: Arc<Fleet>,
-    outgoing: Outgoing,
     seen: Arc<Seen>,
 }
 
@@ -54,20 +59,16 @@ impl Member {
             clock,
             FleetMetrics::default(),
         );
-        let (fleet, outgoing) = made.expect("chance");
+        let fleet = made.expect("chance");
         fleet.set_buckets(vec!["media".to_owned()]);
         fleet.connected();
         let doubts = fleet.clone();
         tokio::spawn(async move { doubts.doubt_on_request().await });
-        Self {
-            fleet,
-            outgoing,
-            seen,
-        }
+        Self { fleet, seen }
     }
 
-    fn sent(&mut self) -> Vec<Vec<u8>> {
-        std::iter::from_fn(|| self.outgoing.try_recv().ok()).collect()
+    fn sent(&self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.fleet.next_message()).collect()
     }
 
     async fn receive(&self, messages: &[Vec<u8>]) {
@@ -92,12 +93,13 @@ impl Member {
     }
 }
 
+fn key_change(key: &str) -> KeyChange {
+    let key = ObjectKey::new(key).expect("a key");
+    KeyChange::of("media", &key, ChangeKind::Created)
+}
+
 fn changed(key: &str) -> FleetChange {
-    FleetChange::Changed {
-        bucket: "media".to_owned(),
-        key: ObjectKey::new(key).expect("a key"),
-        kind: ChangeKind::Created,
-    }
+    FleetChange::Changed(key_change(key))
 }
 
 fn pin(limit: Option<u64>) -> FleetChange {
@@ -110,7 +112,7 @@ fn pin(limit: Option<u64>) -> FleetChange {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_applied_by_the_others_and_not_by_its_gateway() {
-    let (mut a, b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     a.fleet.publish(changed("x"));
     let messages = a.sent();
     a.receive(&messages).await;
@@ -123,8 +125,8 @@ async fn a_change_is_applied_by_the_others_and_not_by_its_gateway() {
 #[tokio::test(start_paused = true)]
 async fn gateways_are_known_by_their_names_until_they_leave() {
     let b = Member::new();
-    let [mut a, mut c] = ["a.example", "c.example"].map(|name| Member::named(Some(name)));
-    let mut unnamed = Member::new();
+    let [a, c] = ["a.example", "c.example"].map(|name| Member::named(Some(name)));
+    let unnamed = Member::new();
     let said = [c.sent(), unnamed.sent(), a.sent()].concat();
     b.receive(&said).await;
     let names = || -> Vec<_> {
@@ -143,7 +145,7 @@ async fn gateways_are_known_by_their_names_until_they_leave() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_is_doubted_by_the_next_heartbeat() {
-    let (mut a, b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.receive(&a.sent()).await;
     assert_eq!(b.doubts(), 1);
     a.fleet.publish(changed("lost"));
@@ -158,24 +160,68 @@ async fn a_lost_message_is_doubted_by_the_next_heartbeat() {
 
 #[tokio::test(start_paused = true)]
 async fn an_overflow_is_doubted_by_the_others() {
-    let (mut a, b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.receive(&a.sent()).await;
-    for n in 0..2 * MAX_OUTGOING {
+    for n in 0..2 * outgoing::MAX_WAITING {
         a.fleet.publish(changed(&n.to_string()));
     }
     let messages = a.sent();
-    assert_eq!(messages.len(), MAX_OUTGOING);
-    b.receive(&messages).await;
-    assert_eq!(b.doubts(), 1);
+    assert_eq!(messages.len(), outgoing::MAX_WAITING);
+    b.receive(&messages[..1]).await;
+    assert_eq!(b.doubts(), 2, "the first one says that others are missing");
+    b.receive(&messages[1..]).await;
     a.fleet.tick();
+    b.receive(&a.sent()).await;
+    assert_eq!(b.doubts(), 2, "once");
+    a.fleet.publish(changed("x"));
     b.receive(&a.sent()).await;
     assert_eq!(b.doubts(), 2);
 }
 
 #[tokio::test(start_paused = true)]
+async fn ten_thousand_hard_purges_reach_all_gateways() {
+    let (a, b) = (Member::new(), Member::new());
+    b.receive(&a.sent()).await;
+    let purge = |extents: Vec<Extent>, soft| FleetChange::Purged {
+        bucket: "media".to_owned(),
+        extents,
+        soft,
+    };
+    let extent = |n| match n % 3 {
+        0 => Extent::Prefix(format!("a folder/{n}/")),
+        1 => Extent::Tag(Tag::new(&format!("post-{n}")).expect("a tag")),
+        _ => Extent::Key(ObjectKey::new(&format!("a folder/\u{1}{n}")).expect("a key")),
+    };
+    let extents: Vec<_> = (0..10_000).map(extent).collect();
+    for extent in &extents {
+        a.fleet.publish(purge(vec![extent.clone()], false));
+    }
+    let after = [purge(vec![extents[0].clone()], true), changed("x")];
+    after.iter().for_each(|change| a.fleet.publish(change.clone()));
+    assert_eq!(a.fleet.metrics.dropped.get(), 0);
+    let messages = a.sent();
+    assert!(messages.len() < 100, "{}", messages.len());
+    assert!(messages.iter().all(|one| one.len() <= MAX_MESSAGE));
+    b.receive(&messages).await;
+    let applied = b.seen.applied.lock().recover().clone();
+    let (hard, last) = applied.split_at(applied.len() - 2);
+    assert_eq!(last, after);
+    let purged = hard.iter().flat_map(|change| match change {
+        FleetChange::Purged {
+            extents,
+            soft: false,
+            ..
+        } => extents,
+        other => panic!("{other:?}"),
+    });
+    assert!(purged.eq(&extents));
+    assert_eq!(b.doubts(), 1, "the sender was not known");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_gateway_that_falls_silent_is_doubted_and_one_that_leaves_is_not() {
     for (leaves, doubts) in [(false, 2), (true, 1)] {
-        let (mut a, b) = (Member::new(), Member::new());
+        let (a, b) = (Member::new(), Member::new());
         b.receive(&a.sent()).await;
         if leaves {
             a.fleet.leave();
@@ -190,14 +236,11 @@ async fn a_gateway_that_falls_silent_is_doubted_and_one_that_leaves_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn one_gateway_calls_the_hooks_and_another_takes_over_from_a_lost_one() {
-    let (mut a, mut b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.receive(&a.sent()).await;
     a.receive(&b.sent()).await;
-    let FleetChange::Changed { bucket, key, kind } = changed("x") else {
-        unreachable!()
-    };
     a.fleet.publish(changed("x"));
-    a.fleet.call_hooks(HookChange { bucket, key, kind });
+    a.fleet.call_hooks(key_change("x"));
     b.receive(&a.sent()).await;
     assert_eq!(a.hooks() + b.hooks(), 1);
     // The other one has heard of nothing for too long.
@@ -212,14 +255,47 @@ async fn one_gateway_calls_the_hooks_and_another_takes_over_from_a_lost_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_without_the_bucket_is_not_chosen_for_its_hooks() {
-    let FleetChange::Changed { bucket, key, kind } = changed("x") else {
-        unreachable!()
+async fn another_takes_over_while_the_hooks_of_a_lost_one_still_wait() {
+    let (a, b) = (Member::new(), Member::new());
+    for member in [&a, &b] {
+        *member.seen.hook_delay.lock().recover() = Duration::from_secs(30);
+    }
+    b.receive(&a.sent()).await;
+    a.receive(&b.sent()).await;
+    let late = KeyChange {
+        is_overtaken: true,
+        ..key_change("x")
     };
-    let change = HookChange { bucket, key, kind };
+    a.fleet.call_hooks(late.clone());
+    b.fleet.call_hooks(late.clone());
+    assert_eq!(a.hooks() + b.hooks(), 1);
+    let (chosen, survivor) = match a.hooks() {
+        1 => (a, b),
+        _ => (b, a),
+    };
+    // It lives for 20 s of the 30 s for which its hook waits.
+    for _ in 0..20 {
+        advance(HEARTBEAT).await;
+        chosen.fleet.tick();
+        survivor.fleet.tick();
+        for message in chosen.sent() {
+            assert_eq!(survivor.fleet.take(&message), None);
+        }
+        assert_eq!(survivor.hooks(), 0);
+    }
+    for _ in 0..60 {
+        advance(HEARTBEAT).await;
+        survivor.fleet.tick();
+    }
+    assert_eq!(*survivor.seen.hooks.lock().recover(), [late], "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_without_the_bucket_is_not_chosen_for_its_hooks() {
+    let change = key_change("x");
     // By chance either of two is chosen.
     for _ in 0..20 {
-        let (a, mut b) = (Member::new(), Member::new());
+        let (a, b) = (Member::new(), Member::new());
         b.fleet.set_buckets(vec!["other".to_owned()]);
         b.fleet.connected();
         a.receive(&b.sent()).await;
@@ -239,7 +315,7 @@ async fn a_gateway_without_the_bucket_is_not_chosen_for_its_hooks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_whose_bucket_comes_later_is_sent_its_pins_again() {
-    let (mut a, mut b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.fleet.set_buckets(Vec::new());
     b.fleet.tick();
     b.sent();
@@ -257,15 +333,12 @@ async fn a_gateway_whose_bucket_comes_later_is_sent_its_pins_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_without_nats_calls_its_own_hooks() {
-    let (mut a, mut b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.receive(&a.sent()).await;
     a.receive(&b.sent()).await;
     for member in [&a, &b] {
         for n in 0..3 {
-            let FleetChange::Changed { bucket, key, kind } = changed(&n.to_string()) else {
-                unreachable!()
-            };
-            member.fleet.call_hooks(HookChange { bucket, key, kind });
+            member.fleet.call_hooks(key_change(&n.to_string()));
         }
         member.fleet.disconnected();
         assert_eq!(member.hooks(), 3);
@@ -274,7 +347,7 @@ async fn a_gateway_without_nats_calls_its_own_hooks() {
 
 #[tokio::test(start_paused = true)]
 async fn pins_reach_a_gateway_that_was_away() {
-    let (mut a, mut b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     a.fleet.publish(pin(Some(5)));
     assert_eq!(a.sent().len(), 2, "both are lost");
     a.receive(&b.sent()).await;
@@ -288,7 +361,7 @@ async fn pins_reach_a_gateway_that_was_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pin_that_was_not_applied_is_asked_for_again() {
-    let (mut a, mut b) = (Member::new(), Member::new());
+    let (a, b) = (Member::new(), Member::new());
     b.receive(&a.sent()).await;
     a.receive(&b.sent()).await;
     a.fleet.tick();

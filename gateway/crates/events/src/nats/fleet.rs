@@ -11,7 +11,7 @@ use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
-use crate::fleet::{Fleet, HEARTBEAT, Outgoing};
+use crate::fleet::{Fleet, HEARTBEAT};
 
 /// The longest pause between two attempts to connect: it is part of the time for which a change may be missed.
 const MAX_DELAY: Duration = Duration::from_secs(2);
@@ -39,7 +39,6 @@ pub struct NatsFleet {
     options: ConnectOptions,
     subject: String,
     fleet: Arc<Fleet>,
-    outgoing: Outgoing,
 }
 
 impl NatsFleet {
@@ -47,11 +46,7 @@ impl NatsFleet {
     ///
     /// # Errors
     /// An address or the credentials cannot be read.
-    pub fn new(
-        settings: &FleetSettings,
-        fleet: Arc<Fleet>,
-        outgoing: Outgoing,
-    ) -> Result<Self, NatsError> {
+    pub fn new(settings: &FleetSettings, fleet: Arc<Fleet>) -> Result<Self, NatsError> {
         let told = fleet.clone();
         let options = options(settings.auth.clone(), settings.authorities.as_ref())?
             .no_echo()
@@ -67,7 +62,6 @@ impl NatsFleet {
             options,
             subject: settings.subject.clone(),
             fleet,
-            outgoing,
         })
     }
 
@@ -79,7 +73,6 @@ impl NatsFleet {
             options,
             subject,
             fleet,
-            mut outgoing,
         } = self;
         let client = match options.connect(&servers[..]).await {
             Ok(client) => client,
@@ -91,16 +84,21 @@ impl NatsFleet {
         let running = async {
             tokio::join!(
                 receive(&client, &subject, &fleet),
-                send(&client, &subject, &mut outgoing),
+                async {
+                    loop {
+                        send(&client, &subject, fleet.message().await).await;
+                    }
+                },
                 tick(&fleet),
                 fleet.doubt_on_request(),
             )
         };
         stop.run_until_cancelled(running).await;
         fleet.leave();
-        outgoing.close();
         let leave = async {
-            send(&client, &subject, &mut outgoing).await;
+            while let Some(message) = fleet.next_message() {
+                send(&client, &subject, message).await;
+            }
             client.flush().await
         };
         if !matches!(timeout(LEAVE_TIMEOUT, leave).await, Ok(Ok(()))) {
@@ -122,13 +120,10 @@ async fn receive(client: &Client, subject: &str, fleet: &Fleet) {
     }
 }
 
-/// Sends the messages until there are no more.
-async fn send(client: &Client, subject: &str, outgoing: &mut Outgoing) {
-    while let Some(message) = outgoing.recv().await {
-        // A lost message is a number that the receivers miss.
-        if let Err(error) = client.publish(subject.to_owned(), message.into()).await {
-            tracing::debug!(%error, "cannot send to the fleet");
-        }
+async fn send(client: &Client, subject: &str, message: Vec<u8>) {
+    // A lost message is a number that the receivers miss.
+    if let Err(error) = client.publish(subject.to_owned(), message.into()).await {
+        tracing::debug!(%error, "cannot send to the fleet");
     }
 }
 

@@ -68,6 +68,12 @@ impl Sequencer {
         (!is_long && is_hex).then(|| Self(text.to_ascii_uppercase().into()))
     }
 
+    /// Returns the digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns whether this change came after `other` one of the same key.
     #[must_use]
     pub fn is_after(&self, other: &Self) -> bool {

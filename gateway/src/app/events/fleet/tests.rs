@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_cache::Stores;
 use tidegate_engine::{Assists, Budget, Open, Parts, ReadContext};
-use tidegate_events::fleet::Outgoing;
 use tidegate_origin::{FakeOrigin, Origin};
-use tidegate_plan::{Geometry, Profile, RangeSpec};
+use tidegate_plan::{ETag, Geometry, Profile, RangeSpec, Sequencer};
 
 use super::*;
 
@@ -14,7 +13,6 @@ use super::*;
 struct Member {
     link: FleetLink,
     sink: Arc<MemberSink>,
-    outgoing: Outgoing,
     photos: FakeOrigin,
     source: Arc<ReadContext>,
 }
@@ -66,7 +64,7 @@ impl Member {
         });
         let clock = Arc::new(|| Timestamp(1));
         let made = Fleet::new(None, sink.clone(), clock, FleetMetrics::default());
-        let (fleet, outgoing) = made.expect("chance");
+        let fleet = made.expect("chance");
         let profile = Profile {
             ttl: Duration::from_secs(3600),
             ..Profile::web()
@@ -79,14 +77,13 @@ impl Member {
                 buckets,
             },
             sink,
-            outgoing,
             source: Arc::new(ReadContext::new(origin, profile)),
             photos,
         }
     }
 
     /// Puts a configuration with these origins in force.
-    async fn reload(&self, names: &[&str]) {
+    fn reload(&self, names: &[&str]) -> impl Future<Output = ()> + use<'_> {
         let origin = |name: &&str| -> (String, Arc<dyn Origin>) {
             let origin: Arc<dyn Origin> = match *name {
                 "photos" => Arc::new(self.photos.clone()),
@@ -95,7 +92,7 @@ impl Member {
             ((*name).to_owned(), origin)
         };
         let origins = names.iter().map(origin).collect();
-        self.link.replace(&config(names), &origins).await;
+        self.link.replace(&config(names), &origins)
     }
 
     async fn open(&self, key: &ObjectKey) {
@@ -110,15 +107,12 @@ impl Member {
 
 #[tokio::test]
 async fn a_bucket_joins_and_leaves_with_a_reload() {
-    let mut member = Member::new();
+    let member = Member::new();
     let key = ObjectKey::new("k").expect("a key");
     let photos = member.photos.id();
     member.photos.put("k", "bytes");
-    let change = FleetChange::Changed {
-        bucket: "photos".to_owned(),
-        key: key.clone(),
-        kind: ChangeKind::Created,
-    };
+    let change = KeyChange::of("photos", &key, ChangeKind::Created);
+    let change = FleetChange::Changed(change);
     member.open(&key).await;
     member.open(&key).await;
     assert_eq!(member.photos.gets(), 1, "it is fresh for an hour");
@@ -131,7 +125,8 @@ async fn a_bucket_joins_and_leaves_with_a_reload() {
         member.reload(names).await;
         assert_eq!(member.sink.apply(&change).await, Ok(is_known), "{names:?}");
         member.link.changed(photos, &key, ChangeKind::Created);
-        assert_eq!(member.outgoing.try_recv().is_ok(), is_known, "{names:?}");
+        let sent = member.link.fleet.next_message();
+        assert_eq!(sent.is_some(), is_known, "{names:?}");
     }
 }
 
@@ -150,4 +145,48 @@ async fn what_is_cached_of_a_bucket_that_joins_is_confirmed() {
     member.reload(&["photos", "media"]).await;
     member.open(&key).await;
     assert_eq!(member.photos.gets(), 2, "it was there before");
+}
+
+#[tokio::test]
+async fn a_bucket_that_joins_is_confirmed_before_that_is_durable() {
+    let member = Member::new();
+    let key = ObjectKey::new("k").expect("a key");
+    member.photos.put("k", "bytes");
+    member.reload(&["media"]).await;
+    member.open(&key).await;
+    // A reload exchanges the routes before it waits.
+    let durable = member.reload(&["media", "photos"]);
+    member.open(&key).await;
+    assert_eq!(member.photos.gets(), 2);
+    durable.await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_passed_on_asks_for_nothing_where_its_version_is_known() {
+    let (a, b) = (Member::new(), Member::new());
+    let key = ObjectKey::new("k").expect("a key");
+    b.photos.put("k", "bytes");
+    for member in [&a, &b] {
+        member.reload(&["photos"]).await;
+    }
+    b.open(&key).await;
+    b.open(&key).await;
+    let (version, gets) = (b.photos.object("k").expect("there").0, b.photos.gets());
+    let of = |etag: &ETag| KeyChange {
+        etag: Some(etag.clone()),
+        size: Some(version.size),
+        time: version.last_modified,
+        sequencer: Sequencer::parse("01"),
+        ..KeyChange::of("photos", &key, ChangeKind::Created)
+    };
+    let other = ETag::parse("\"other\"").expect("a tag");
+    for (etag, asked) in [(&version.etag, 0), (&other, 1)] {
+        // A webhook has told `a` of it.
+        a.link.reported(&of(etag), false);
+        let message = a.link.fleet.next_message().expect("it is passed on");
+        let received = b.link.fleet.take(&message).expect("a change");
+        b.link.fleet.apply(received).await;
+        b.open(&key).await;
+        assert_eq!(b.photos.gets(), gets + asked);
+    }
 }

@@ -6,25 +6,28 @@ use super::*;
 fn messages_are_read_as_they_were_written() {
     let key = ObjectKey::new("a b/\u{fc}\u{1}.jpg").expect("a key");
     let bucket = || "media".to_owned();
-    let purged = |extent, soft| FleetChange::Purged {
+    let purged = |extents: &[Extent], soft| FleetChange::Purged {
         bucket: bucket(),
-        extent,
+        extents: extents.to_vec(),
         soft,
     };
+    let by_key = Extent::Key(key.clone());
+    let by_prefix = Extent::Prefix(String::new());
+    let by_tag = Extent::Tag(Tag::new("post-1").expect("a tag"));
     let changes = [
-        purged(Extent::Key(key.clone()), false),
-        purged(Extent::Prefix(String::new()), true),
-        purged(Extent::Tag(Tag::new("post-1").expect("a tag")), false),
-        FleetChange::Changed {
-            bucket: bucket(),
-            key: key.clone(),
-            kind: ChangeKind::Created,
-        },
-        FleetChange::Changed {
-            bucket: bucket(),
-            key,
-            kind: ChangeKind::Removed,
-        },
+        purged(std::slice::from_ref(&by_key), false),
+        purged(std::slice::from_ref(&by_prefix), true),
+        purged(std::slice::from_ref(&by_tag), false),
+        purged(&[by_key, by_prefix, by_tag], true),
+        FleetChange::Changed(KeyChange::of("media", &key, ChangeKind::Created)),
+        FleetChange::Changed(KeyChange {
+            etag: ETag::parse("\"a\""),
+            size: Some(5),
+            time: Some(Timestamp(7)),
+            sequencer: Sequencer::parse("0A"),
+            is_overtaken: true,
+            ..KeyChange::of("media", &key, ChangeKind::Removed)
+        }),
         FleetChange::Pinned {
             bucket: bucket(),
             prefix: "a/".to_owned(),
@@ -50,6 +53,36 @@ fn messages_are_read_as_they_were_written() {
             content,
         };
         assert_eq!(FleetMessage::read(&message.write()), Ok(message));
+    }
+}
+
+#[test]
+fn a_change_of_which_only_the_kind_is_known_is_read_by_gateways_of_before() {
+    let key = ObjectKey::new("a").expect("a key");
+    let change = KeyChange::of("b", &key, ChangeKind::Created);
+    let purge = FleetChange::Purged {
+        bucket: "b".to_owned(),
+        extents: vec![Extent::Key(key)],
+        soft: false,
+    };
+    for (change, told) in [
+        (
+            FleetChange::Changed(change),
+            r#"{"kind":"created","bucket":"b","key":"a"}"#,
+        ),
+        (
+            purge,
+            r#"{"kind":"purge","bucket":"b","key":"a","soft":false}"#,
+        ),
+    ] {
+        let message = FleetMessage {
+            from: 1,
+            sequence: 1,
+            at: 1,
+            content: Content::Change(change),
+        };
+        let text = String::from_utf8(message.write()).expect("JSON");
+        assert!(text.contains(told), "{text}");
     }
 }
 
@@ -91,11 +124,18 @@ fn the_longest_key_fits() {
         from: 1,
         sequence: u64::MAX,
         at: u64::MAX,
-        content: Content::Change(FleetChange::Changed {
-            bucket: "b".repeat(63),
-            key: ObjectKey::new(&key).expect("a key"),
-            kind: ChangeKind::Created,
-        }),
+        content: Content::Change(FleetChange::Changed(KeyChange {
+            etag: ETag::parse(&"e".repeat(MAX_ETAG - 2)),
+            size: Some(u64::MAX),
+            time: Some(Timestamp(u64::MAX)),
+            sequencer: Sequencer::parse(&"f".repeat(Sequencer::MAX_BYTES)),
+            is_overtaken: true,
+            ..KeyChange::of(
+                &"b".repeat(63),
+                &ObjectKey::new(&key).expect("a key"),
+                ChangeKind::Created,
+            )
+        })),
     };
     assert!(message.write().len() < MAX_MESSAGE);
 }
@@ -113,6 +153,11 @@ fn hostile_messages_are_refused() {
         of(r#"{"kind":"shutdown"}"#),
         of(r#"{"kind":"purge","bucket":"b","soft":false}"#),
         of(r#"{"kind":"purge","bucket":"b","key":"a","prefix":"b","soft":false}"#),
+        of(r#"{"kind":"purge","bucket":"b","all":[],"soft":false}"#),
+        of(r#"{"kind":"purge","bucket":"b","all":[{"key":"a"}],"prefix":"b","soft":false}"#),
+        of(r#"{"kind":"purge","bucket":"b","all":[{"key":"a"},{"key":"../a"}],"soft":false}"#),
+        of(r#"{"kind":"purge","bucket":"b","all":[{"key":"a","tag":"t"}],"soft":false}"#),
+        of(r#"{"kind":"created","bucket":"b","key":"a","event":{"other":1}}"#),
         of(r#"{"kind":"purge","bucket":"b","tag":"a b","soft":false}"#),
         of(r#"{"kind":"created","bucket":"b","key":"../a"}"#),
         of(r#"{"kind":"pin","bucket":"b","prefix":"a","limit":0}"#),
