@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use self::sink::Heartbeats;
 use self::source::{NewSource, Source, SourceSettings};
 use self::webhook::Webhooks;
 use crate::doctor::Origins;
@@ -37,6 +38,7 @@ pub(super) struct BucketEvents {
     receivers: ChangeReceivers,
     metrics: Metrics,
     webhooks: Arc<Webhooks>,
+    heartbeats: Heartbeats,
     /// The subscriptions that have begun.
     sources: Mutex<Vec<Arc<Source>>>,
     /// Stops all subscriptions, also those that a late reload begins.
@@ -68,6 +70,7 @@ impl BucketEvents {
             receivers,
             metrics,
             webhooks: Arc::default(),
+            heartbeats: Heartbeats::default(),
             sources: Mutex::default(),
             stop: CancellationToken::new(),
         }
@@ -101,8 +104,9 @@ impl BucketEvents {
                 continue;
             }
             let proof = proofs.get(&section.name).unwrap_or_default();
-            let own = (&self.receivers, &self.metrics, self.stop.child_token());
-            let new = NewSource::new(settings, origins, proof, own).with_context(of)?;
+            let reached = (&self.receivers, &self.heartbeats);
+            let own = (&self.metrics, self.stop.child_token());
+            let new = NewSource::new(settings, origins, (proof, reached), own).with_context(of)?;
             prepared.sources.push(new.source.clone());
             prepared.new.push(new);
         }
@@ -123,6 +127,8 @@ impl BucketEvents {
             Some((source.settings.name().to_owned(), webhook))
         });
         self.webhooks.replace(fed.collect());
+        let heartbeats = sources.iter().map(|source| source.settings.heartbeat());
+        self.heartbeats.replace(heartbeats.flatten().collect());
         wait_for(&gone).await;
         forget_all(&self.metrics, &gone, &sources);
         new.into_iter().for_each(NewSource::begin);

@@ -16,8 +16,8 @@
 //! webhook's listener hands it the body of a request.
 
 use futures_core::future::BoxFuture;
-use tidegate_plan::KeyChange;
 use tidegate_plan::freshness::EventProof;
+use tidegate_plan::{KeyChange, ObjectKey};
 
 pub mod fleet;
 pub mod heartbeat;
@@ -41,6 +41,13 @@ pub trait Sink: Send + Sync + 'static {
     /// # Errors
     /// At least one change may not hold, or not after a restart.
     fn apply(&self, changes: Vec<KeyChange>) -> BoxFuture<'_, Result<(), ApplyError>>;
+
+    /// Returns whether a subscription of the bucket, this one or another, writes this object as its heartbeat. It changes
+    /// all the time, and no hook is called for it.
+    fn is_heartbeat(&self, key: &ObjectKey) -> bool;
+
+    /// Takes that such an object was written; returns when that holds.
+    fn renewed(&self, change: KeyChange) -> BoxFuture<'_, ()>;
 
     /// Takes what the subscription proves from now on: since when every change has been applied, and until when that
     /// holds. [`EventProof::NONE`]: changes may have been missed until now.

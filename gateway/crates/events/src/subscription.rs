@@ -88,7 +88,8 @@ impl fmt::Debug for Subscription {
 #[derive(Default)]
 struct Sorted {
     changes: Vec<KeyChange>,
-    heartbeats: Vec<ETag>,
+    /// The heartbeats of all subscriptions of the bucket.
+    heartbeats: Vec<KeyChange>,
 }
 
 impl Subscription {
@@ -149,9 +150,13 @@ impl Subscription {
         if !sorted.changes.is_empty() {
             self.apply(sorted.changes).await?;
         }
-        for etag in sorted.heartbeats {
-            self.metrics.heartbeat(HeartbeatResult::Seen);
-            self.with_heartbeats(|liveness, now| liveness.seen(etag, now));
+        for heartbeat in sorted.heartbeats {
+            let own = self.is_own(&heartbeat.key).then(|| heartbeat.etag.clone());
+            self.sink.renewed(heartbeat).await;
+            if let Some(etag) = own.flatten() {
+                self.metrics.heartbeat(HeartbeatResult::Seen);
+                self.with_heartbeats(|liveness, now| liveness.seen(etag, now));
+            }
         }
         Ok(())
     }
@@ -171,8 +176,8 @@ impl Subscription {
                 self.metrics.count(EventResult::Foreign, 1);
                 continue;
             }
-            if self.is_heartbeat(&change.key) {
-                sorted.heartbeats.extend(change.etag);
+            if self.is_own(&change.key) || self.sink.is_heartbeat(&change.key) {
+                sorted.heartbeats.push(change);
                 continue;
             }
             let place = match order.place(&change) {
@@ -203,7 +208,8 @@ impl Subscription {
         self.log.add(changes.map(event));
     }
 
-    fn is_heartbeat(&self, key: &ObjectKey) -> bool {
+    /// Returns whether an object is this subscription's heartbeat.
+    fn is_own(&self, key: &ObjectKey) -> bool {
         let heartbeat = self.settings.heartbeat.as_ref();
         heartbeat.is_some_and(|heartbeat| heartbeat.key == *key)
     }

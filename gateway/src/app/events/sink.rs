@@ -1,7 +1,9 @@
 //! The engine and the hooks as the sink of a bucket's changes, and the bucket that heartbeats are written to.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
@@ -36,8 +38,22 @@ pub(super) struct ChangeSink {
     pub(super) reaches_all: bool,
     /// The name of the origin.
     pub(super) name: String,
+    /// The name of the bucket.
+    pub(super) bucket: String,
     pub(super) origin: OriginId,
     pub(super) proof: Arc<SubscriptionProof>,
+    pub(super) heartbeats: Heartbeats,
+}
+
+/// The objects that the subscriptions in force write as heartbeats, each with the name of its bucket. A reload exchanges
+/// them.
+#[derive(Clone, Default)]
+pub(super) struct Heartbeats(Arc<ArcSwap<HashSet<(String, ObjectKey)>>>);
+
+impl Heartbeats {
+    pub(super) fn replace(&self, objects: HashSet<(String, ObjectKey)>) {
+        self.0.store(Arc::new(objects));
+    }
 }
 
 impl Sink for ChangeSink {
@@ -60,6 +76,18 @@ impl Sink for ChangeSink {
                 }
             }
             Ok(())
+        })
+    }
+
+    fn is_heartbeat(&self, key: &ObjectKey) -> bool {
+        let object = (self.bucket.clone(), key.clone());
+        self.heartbeats.0.load().contains(&object)
+    }
+
+    fn renewed(&self, change: KeyChange) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let engine = &self.receivers.engine;
+            engine.apply_change(self.origin, &change).await;
         })
     }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::nats_auth;
-use super::sink::{ChangeReceivers, ChangeSink, HeartbeatBucket};
+use super::sink::{ChangeReceivers, ChangeSink, HeartbeatBucket, Heartbeats};
 use super::webhook::Webhook;
 use crate::app::process::machine::machine_name;
 use crate::doctor::Origins;
@@ -18,7 +18,7 @@ use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
 use tidegate_events::subscription::HeartbeatSettings;
 use tidegate_events::{Metrics, Subscription, SubscriptionSettings};
 use tidegate_origin::Origin;
-use tidegate_plan::OriginId;
+use tidegate_plan::{ObjectKey, OriginId};
 
 /// The settings of a subscription, with its secrets. A reload keeps a subscription whose settings stay equal.
 #[derive(PartialEq)]
@@ -85,6 +85,12 @@ impl SourceSettings {
     pub(super) fn name(&self) -> &str {
         &self.section.name
     }
+
+    /// Returns the object that it writes as a heartbeat, with the name of its bucket.
+    pub(super) fn heartbeat(&self) -> Option<(String, ObjectKey)> {
+        let prefix = &self.section.heartbeat.as_ref()?.prefix;
+        Some((self.bucket.clone(), heartbeat::key(prefix, self.name())?))
+    }
 }
 
 impl NewSource {
@@ -92,16 +98,18 @@ impl NewSource {
     pub(super) fn new(
         settings: SourceSettings,
         origins: &Origins,
-        proof: Arc<SubscriptionProof>,
-        (receivers, metrics, stop): (&ChangeReceivers, &Metrics, CancellationToken),
+        (proof, (receivers, heartbeats)): (Arc<SubscriptionProof>, (&ChangeReceivers, &Heartbeats)),
+        (metrics, stop): (&Metrics, CancellationToken),
     ) -> anyhow::Result<Self> {
         let section = &settings.section;
         let sink = ChangeSink {
             receivers: receivers.clone(),
             reaches_all: section.kind == EventsKind::Nats,
             name: section.origin.clone(),
+            bucket: settings.bucket.clone(),
             origin: settings.origin,
             proof,
+            heartbeats: heartbeats.clone(),
         };
         let bucket = HeartbeatBucket(origin_of(section, origins)?.clone());
         let subscription = subscription(&settings, sink, metrics)?.with_log(receivers.log.clone());
@@ -175,9 +183,10 @@ fn subscription(
 ) -> anyhow::Result<Subscription> {
     let section = &settings.section;
     let heartbeat = section.heartbeat.as_ref().map(|heartbeat| {
-        let key = heartbeat::key(&heartbeat.prefix, &section.name);
+        let object = settings.heartbeat();
+        let (_, key) = object.context("the heartbeat's key was checked")?;
         anyhow::Ok(HeartbeatSettings {
-            key: key.context("the heartbeat's key was checked")?,
+            key,
             every: heartbeat.every.into(),
         })
     });

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 
 use tidegate_admin::events::EventsError;
 use tidegate_events::Subscription;
@@ -18,8 +19,14 @@ use tidegate_events::subscription::DeliverError;
 use tidegate_plan::{LogRate, Token};
 use tidegate_telemetry::locks::Recover as _;
 
-/// The signed messages that are read and checked at once: their senders have shown no token.
+/// The signed messages that are checked at once: their senders have shown no token.
 const MAX_SIGNED_AT_ONCE: usize = 4;
+
+/// The most bytes of signed messages that are checked or wait for it. SNS sends thousands of events in fewer.
+const MAX_SIGNED_BYTES: usize = 16 << 20;
+
+/// The longest time that a signed message waits for its check.
+const SIGNED_WAIT: Duration = Duration::from_secs(5);
 
 /// A subscription that the admin listener feeds.
 pub(super) struct Webhook {
@@ -27,6 +34,8 @@ pub(super) struct Webhook {
     token: Option<Token>,
     signed: Option<SnsVerifier>,
     signed_slots: Semaphore,
+    /// The bytes of [`MAX_SIGNED_BYTES`] that are left.
+    signed_bytes: Semaphore,
     /// The refused messages that are logged: strangers cause them.
     refusals: Mutex<LogRate>,
     since: Instant,
@@ -92,7 +101,6 @@ impl Webhook {
         topics: &[String],
         subscription: Arc<Subscription>,
     ) -> anyhow::Result<Self> {
-        let token = token.map(Token::from_setting);
         let signed = match topics {
             [] => None,
             topics => {
@@ -100,11 +108,22 @@ impl Webhook {
                 Some(SnsVerifier::new(topics.to_vec(), client))
             }
         };
+        Self::verified_by(signed, token, subscription)
+    }
+
+    /// Makes one that takes messages with this token, and signed ones that count for `signed`.
+    fn verified_by(
+        signed: Option<SnsVerifier>,
+        token: Option<&str>,
+        subscription: Arc<Subscription>,
+    ) -> anyhow::Result<Self> {
+        let token = token.map(Token::from_setting);
         Ok(Self {
             subscription,
             token: token.transpose().context("`token`")?,
             signed,
             signed_slots: Semaphore::new(MAX_SIGNED_AT_ONCE),
+            signed_bytes: Semaphore::new(MAX_SIGNED_BYTES),
             refusals: Mutex::default(),
             since: Instant::now(),
         })
@@ -126,32 +145,77 @@ impl Webhook {
         let Some(signed) = &self.signed else {
             return Err(EventsError::Forbidden("this takes no SNS".to_owned()));
         };
-        let Ok(_slot) = self.signed_slots.try_acquire() else {
-            let busy = "too many messages at once".to_owned();
-            return Err(EventsError::NotApplied(busy));
-        };
         let name = &*self.subscription.settings().name;
-        match signed.verify(message).await {
-            Ok(SnsMessage::Notification(text)) => self.deliver(text.as_bytes()).await,
-            Ok(SnsMessage::Confirmed) => {
+        match self.verify(signed, message).await? {
+            SnsMessage::Notification(text) => {
+                let mut verified = VerifiedMessage {
+                    subscription: &self.subscription,
+                    is_taken: false,
+                };
+                let taken = self.deliver(text.as_bytes()).await;
+                verified.is_taken = true;
+                taken
+            }
+            SnsMessage::Confirmed => {
                 tracing::info!(subscription = name, "the subscription of SNS is confirmed");
                 Ok(())
             }
-            Ok(SnsMessage::Ended) => {
+            SnsMessage::Ended => {
                 tracing::warn!(subscription = name, "the subscription of SNS has ended");
                 self.subscription.gap(GapReason::Connection);
                 Ok(())
             }
-            Err(error) => {
-                let line = self.refusals.lock().recover().record(self.since.elapsed());
-                if let Some(count) = line {
-                    tracing::warn!(subscription = name, %error, count, "a message of SNS was refused");
-                }
-                Err(match error {
-                    SnsError::Fetch(_) => EventsError::Unverified(error.to_string()),
-                    _ => EventsError::Forbidden(error.to_string()),
-                })
-            }
+        }
+    }
+
+    /// Checks a message once it is its turn.
+    async fn verify(
+        &self,
+        signed: &SnsVerifier,
+        message: &[u8],
+    ) -> Result<SnsMessage, EventsError> {
+        let turn = self.turn(message.len()).await;
+        let busy = || EventsError::NotApplied("too many messages at once".to_owned());
+        let _turn = turn.ok_or_else(busy)?;
+        let verified = signed.verify(message).await;
+        verified.map_err(|error| self.refusal(&error))
+    }
+
+    /// Waits for the turn of a message of `bytes`. `None`: too many messages wait, or it has waited for too long.
+    async fn turn(&self, bytes: usize) -> Option<[SemaphorePermit<'_>; 2]> {
+        let bytes = u32::try_from(bytes).ok()?;
+        let bytes = self.signed_bytes.try_acquire_many(bytes).ok()?;
+        let slot = timeout(SIGNED_WAIT, self.signed_slots.acquire()).await;
+        Some([bytes, slot.ok()?.ok()?])
+    }
+
+    /// Logs why a message does not count, and returns the answer to it.
+    fn refusal(&self, error: &SnsError) -> EventsError {
+        let name = &*self.subscription.settings().name;
+        let line = self.refusals.lock().recover().record(self.since.elapsed());
+        if let Some(count) = line {
+            tracing::warn!(subscription = name, %error, count, "a message of SNS was refused");
+        }
+        match error {
+            SnsError::Fetch(_) => EventsError::Unverified(error.to_string()),
+            _ => EventsError::Forbidden(error.to_string()),
         }
     }
 }
+
+/// A message whose signature fits; a gap unless it was taken: its sender may leave at any time.
+struct VerifiedMessage<'a> {
+    subscription: &'a Subscription,
+    is_taken: bool,
+}
+
+impl Drop for VerifiedMessage<'_> {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.subscription.gap(GapReason::Failed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

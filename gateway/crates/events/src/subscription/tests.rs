@@ -15,6 +15,7 @@ const NOW: u64 = 1_795_660_205_000;
 struct Recorded {
     applied: Mutex<Vec<String>>,
     since: Mutex<Vec<Option<Timestamp>>>,
+    renewed: Mutex<Vec<String>>,
     fails: AtomicBool,
 }
 
@@ -31,6 +32,18 @@ impl Sink for Recorded {
             self.applied.lock().recover().extend(keys);
             Ok(())
         })
+    }
+
+    fn is_heartbeat(&self, key: &ObjectKey) -> bool {
+        key.as_str() == "health/heartbeat-other"
+    }
+
+    fn renewed(&self, change: KeyChange) -> BoxFuture<'_, ()> {
+        self.renewed
+            .lock()
+            .recover()
+            .push(change.key.as_str().to_owned());
+        Box::pin(std::future::ready(()))
     }
 
     fn prove(&self, proof: EventProof) {
@@ -227,6 +240,18 @@ async fn only_a_subscription_with_a_heartbeat_shows_whether_it_is_alive() {
     world.subscription.gap(GapReason::Sequence);
     world.subscription.end();
     assert!(!world.metrics().contains(alive));
+}
+
+#[tokio::test]
+async fn the_heartbeat_of_another_subscription_is_no_change_and_says_nothing() {
+    let world = World::new();
+    let keys = ["health/heartbeat-other", ".tidegate/heartbeat-bucket"];
+    let records = keys.map(|key| record("media", key, "01"));
+    world.deliver(&records).await.expect("taken");
+    assert_eq!(world.applied(), [] as [&str; 0]);
+    assert_eq!(*world.sink.renewed.lock().recover(), keys);
+    let seen = r#"bucket_events_heartbeats_total{subscription="bucket",result="seen"}"#;
+    assert_eq!(world.metric(seen), "1");
 }
 
 #[tokio::test]
