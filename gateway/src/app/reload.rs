@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use futures_util::future::OptionFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
@@ -222,8 +223,9 @@ impl Reloader {
         }
         self.tls.replace(tls);
         let live = self.exchange(prepared, &loaded.config).await;
-        self.apply_tiers(tiers).await;
-        let report = self.report(old, &loaded);
+        let keys = LiveKeys::between(&old.config, &loaded.config);
+        let keys = self.apply_tiers(tiers, keys).await;
+        let report = self.report(old, &loaded, keys);
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
         }
@@ -233,7 +235,7 @@ impl Reloader {
             "configuration reloaded"
         );
         *present = InForce {
-            loaded: Arc::new(in_force::after(old, loaded)),
+            loaded: Arc::new(in_force::after(old, loaded, keys)),
             live,
         };
         self.shown.send_replace(present.loaded.clone());
@@ -284,12 +286,13 @@ impl Reloader {
         let origins = live.all();
         self.engine
             .set_origins(origins.clone().into_iter().collect());
-        if let Some(fleet) = &self.fleet {
-            fleet.replace(config, &origins).await;
-        }
+        let fleet = self.fleet.as_ref();
+        let doubts = fleet.map(|fleet| fleet.replace(config, &origins));
         routes.apply();
         self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
+        // After the routes: an access that was taken back must not wait for a disk.
+        OptionFuture::from(doubts).await;
         self.hooks.replace(hooks, config, &origins);
         let (budget, client_memory) = split_budget(config.cache.budget);
         self.engine.budget().resize(budget);
@@ -337,9 +340,8 @@ impl Reloader {
     }
 
     /// Returns what a reload has changed, and what it could not.
-    fn report(&self, old: &Loaded, new: &Loaded) -> ReloadReport {
+    fn report(&self, old: &Loaded, new: &Loaded, live: LiveKeys) -> ReloadReport {
         let changed = old.written.changed(&new.written);
-        let live = LiveKeys::between(&old.config, &new.config);
         let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
             changed.map(str::to_owned).partition(|key| live.has(key));
         let moved = self.mounts.iter().filter(|one| one.has_moved(&new.config));
@@ -368,12 +370,27 @@ impl Reloader {
         prepared.map_err(|error| wrong(format!("a tier of the cache: {error}")))
     }
 
-    /// Puts the tiers in force. Memory that becomes smaller is evicted, and disks that go are closed, meanwhile.
-    async fn apply_tiers(&self, tiers: PreparedTiers) {
+    /// Puts the tiers in force; returns `keys` without those of the tiers that stay as they were. Memory that becomes
+    /// smaller is evicted, and disks that go are closed, meanwhile.
+    async fn apply_tiers(&self, tiers: PreparedTiers, keys: LiveKeys) -> LiveKeys {
         let (tiering, runtime) = (self.tiering.clone(), Handle::current());
         let apply = move || runtime.block_on(tiering.apply(tiers));
-        if let Err(error) = spawn_blocking(apply).await {
-            tracing::error!(%error, "the tiers of the cache were not changed");
+        let memory = false;
+        match spawn_blocking(apply).await {
+            Ok(Ok(())) => keys,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the memory tier keeps its size");
+                LiveKeys { memory, ..keys }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the tiers of the cache were not changed");
+                let disks = false;
+                LiveKeys {
+                    memory,
+                    disks,
+                    ..keys
+                }
+            }
         }
     }
 }

@@ -288,14 +288,11 @@ impl Tiering for Tiers {
         })
     }
 
-    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()> {
+    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, Result<(), TieringError>> {
         Box::pin(async move {
-            if let Some(capacity) = prepared.memory
-                && let Err(error) = self.memory.resize(capacity)
-            {
-                tracing::error!(%error, "the memory tier keeps its size");
-            }
+            let resized = prepared.memory.map(|capacity| self.memory.resize(capacity));
             self.disks.apply(prepared.disks).await;
+            resized.unwrap_or(Ok(())).map_err(TieringError::Refused)
         })
     }
 

@@ -2,9 +2,9 @@
 
 use tidegate_config::{Admin, Cache, Config, LiveKeys, Loaded, Log, State};
 
-/// Returns what is in force after a reload. What needs a restart is still as it was, and is named again by the next reload.
-pub(super) fn after(old: &Loaded, new: Loaded) -> Loaded {
-    let live = LiveKeys::between(&old.config, &new.config);
+/// Returns what is in force after a reload that has applied these keys. The others are still as they were, and are named
+/// again by the next reload.
+pub(super) fn after(old: &Loaded, new: Loaded, live: LiveKeys) -> Loaded {
     Loaded {
         written: old.written.with_live(&new.written, |key| live.has(key)),
         config: config(&old.config, &new.config, live),
@@ -22,7 +22,10 @@ fn config(old: &Config, new: &Config, live: LiveKeys) -> Config {
         http: new.http,
         origin: new.origin,
         cache: Cache {
-            memory: new.cache.memory,
+            memory: match live.memory {
+                true => new.cache.memory,
+                false => old.cache.memory,
+            },
             budget: new.cache.budget,
             disk: match live.disks {
                 true => new.cache.disk,
@@ -51,5 +54,41 @@ fn config(old: &Config, new: &Config, live: LiveKeys) -> Config {
             ..old.admin.clone()
         },
         ..old.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Environment, parse};
+
+    #[test]
+    fn tiers_that_were_not_changed_are_named_again_by_the_next_reload() {
+        let loaded = |memory: &str, disk: &str| {
+            let text = format!(
+                "[state]\npath = \"/state\"\n[cache]\nmemory = \"{memory}\"\n\
+                 [[cache.disk]]\npath = \"/{disk}\"\ncapacity = \"1GiB\"\n\
+                 [[origin]]\nname = \"a\"\nbucket = \"a\"\n[[route]]\npath = \"/\"\norigin = \"a\"\n"
+            );
+            parse("t.toml", &text, &Environment::default()).expect("it is right")
+        };
+        let (old, new) = (loaded("64MiB", "one"), loaded("128MiB", "two"));
+        let all = LiveKeys::between(&old.config, &new.config);
+        for (memory, disks) in [(true, true), (false, true), (false, false)] {
+            let live = LiveKeys {
+                memory,
+                disks,
+                ..all
+            };
+            let present = after(&old, new.clone(), live);
+            let named: Vec<_> = present.written.changed(&new.written).collect();
+            assert_eq!(named.contains(&"cache.memory"), !memory, "{named:?}");
+            assert_eq!(named.contains(&"cache.disk[0].path"), !disks, "{named:?}");
+            assert_eq!(
+                present.config.cache.memory == new.config.cache.memory,
+                memory
+            );
+            assert_eq!(present.config.cache.disk == new.config.cache.disk, disks);
+        }
     }
 }

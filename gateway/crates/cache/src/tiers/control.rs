@@ -33,7 +33,10 @@ pub trait Tiering: Send + Sync + fmt::Debug {
     /// Puts prepared tiers in force. A disk that has left the configuration gets no new chunk from now on; its chunks
     /// count as misses, reads that have begun end, and it is closed in order before this returns. Its files stay in its
     /// folder. Blocks while the memory tier evicts.
-    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, ()>;
+    ///
+    /// # Errors
+    /// [`TieringError::Refused`]: the memory tier keeps its capacity. The disks are in force.
+    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, Result<(), TieringError>>;
 
     /// Closes the disk at `path` in order, and goes on without it. When this returns, the gateway no
     /// longer uses the directory, unless a read hangs in it.

@@ -70,7 +70,10 @@ async fn open(settings: &Settings) -> Tiers {
 /// Takes all room from the memory tier of a store with the disks of `settings`.
 async fn empty_memory(store: &Tiers, settings: &Settings) {
     let prepared = store.prepare(Some(0), settings.disks.clone()).await;
-    store.apply(prepared.expect("empty")).await;
+    store
+        .apply(prepared.expect("empty"))
+        .await
+        .expect("in force");
 }
 
 /// Polls until `done` reports that the background work has come so far.

@@ -12,7 +12,7 @@ const LIVE: [&str; 16] = [
     "admin.token",
     "cache.budget",
     DISKS,
-    "cache.memory",
+    MEMORY,
     "events",
     "hook",
     "http",
@@ -28,6 +28,9 @@ const LIVE: [&str; 16] = [
 /// The section of the disks. Without `state.path` the metadata lies beside the first one, and cannot move while it is open.
 const DISKS: &str = "cache.disk";
 
+/// The size of the memory tier.
+const MEMORY: &str = "cache.memory";
+
 /// The place of the metadata.
 const STATE_PATH: &str = "state.path";
 
@@ -36,6 +39,8 @@ const STATE_PATH: &str = "state.path";
 pub struct LiveKeys {
     /// Whether the disks change. They do not if another first disk would move the metadata.
     pub disks: bool,
+    /// Whether the memory tier takes its size, as it does unless that fails.
+    pub memory: bool,
     /// Whether the metadata stays where it is, however `state.path` is written.
     pub state_stays: bool,
 }
@@ -48,6 +53,7 @@ impl LiveKeys {
         let is_written = old.state.path.is_some() && new.state.path.is_some();
         Self {
             disks: state_stays || is_written,
+            memory: true,
             state_stays,
         }
     }
@@ -58,6 +64,7 @@ impl LiveKeys {
         match without_numbers(key) {
             key if key == STATE_PATH => self.state_stays,
             key if is_in(&key, DISKS) => self.disks,
+            key if key == MEMORY => self.memory,
             key => LIVE.into_iter().any(|live| is_in(&key, live)),
         }
     }
@@ -69,6 +76,7 @@ impl LiveKeys {
 pub fn is_live(key: &str) -> bool {
     let rule = LiveKeys {
         disks: true,
+        memory: true,
         state_stays: false,
     };
     rule.has(key)
@@ -180,7 +188,12 @@ mod tests {
             ),
         ] {
             let live = LiveKeys::between(&old, &new);
-            assert_eq!(live, LiveKeys { disks, state_stays }, "{old:?} {new:?}");
+            let expected = LiveKeys {
+                disks,
+                memory: true,
+                state_stays,
+            };
+            assert_eq!(live, expected, "{old:?} {new:?}");
             assert_eq!(live.has("cache.disk[0].path"), disks);
             assert_eq!(live.has("state.path"), state_stays);
             assert!(live.has("cache.memory") && !live.has("state.size"));

@@ -17,7 +17,7 @@ use super::{
 async fn exchange(store: &Tiers, disks: &[&Path]) {
     let disks = settings(0, disks).disks;
     let prepared = store.prepare(None, disks).await.expect("they can be had");
-    store.apply(prepared).await;
+    store.apply(prepared).await.expect("they are in force");
 }
 
 /// Opens another store on a disk, which no store may have.

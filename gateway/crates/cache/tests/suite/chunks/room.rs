@@ -38,7 +38,7 @@ async fn a_smaller_capacity_gives_its_space_back_and_keeps_the_rest() {
         let mut disks = settings.disks.clone();
         disks[0].capacity = capacity;
         let prepared = store.prepare(None, disks).await?;
-        store.apply(prepared).await;
+        store.apply(prepared).await.expect("they are in force");
         Ok::<_, TieringError>(())
     };
     resize(4 << 20).await.expect("large enough");
