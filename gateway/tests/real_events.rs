@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep};
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites keep versions as well")]
 mod bucket;
+#[path = "real_events/covered.rs"]
+mod covered;
 #[path = "real_events/delay.rs"]
 mod delay;
 #[path = "support/gateway.rs"]

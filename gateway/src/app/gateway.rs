@@ -11,12 +11,12 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::events::BucketEvents;
 use super::events::fleet::FleetMember;
-use super::events::{BucketEvents, ChangeReceivers, PreparedEvents};
 use super::mounts::{self, Mounts};
 use super::operator::console::{self, KeptHistory};
 use super::operator::{pins, tiers};
-use super::parts::{GatewayParts, assemble};
+use super::parts::{EventParts, GatewayParts, assemble};
 use super::process::fetch_runtime::FetchRuntime;
 use super::process::long_work::LongWork;
 use super::process::machine::machine_name;
@@ -217,9 +217,6 @@ impl Gateway {
     }
 }
 
-/// The subscriptions to events, with those of the start.
-type EventParts = (Arc<BucketEvents>, PreparedEvents);
-
 /// Starts what has open files over the engine: the mounts and the spool. Prepares the subscriptions to events.
 async fn over_engine(
     config: &Config,
@@ -227,30 +224,11 @@ async fn over_engine(
     parts: &mut GatewayParts,
     deadline: Duration,
 ) -> anyhow::Result<(EventParts, Mounts, Option<Writers>)> {
-    let events = bucket_events(config, env, parts, deadline).await?;
+    let prepared = parts.events(config, env);
+    let events = parts.close_on_error(deadline, prepared).await?;
     let started = mounts::start(config, env, &config.mount, parts).await;
     let (mounts, writers) = parts.close_on_error(deadline, started).await?;
     Ok((events, mounts, writers))
-}
-
-/// Prepares the subscriptions to the events of buckets; closes the engine if they cannot be made.
-async fn bucket_events(
-    config: &Config,
-    env: &Environment,
-    parts: &mut GatewayParts,
-    deadline: Duration,
-) -> anyhow::Result<EventParts> {
-    let receivers = ChangeReceivers {
-        engine: parts.engine.clone(),
-        hooks: parts.hooks.clone(),
-        fleet: parts.fleet.as_ref().map(FleetMember::link),
-        log: parts.event_log.clone(),
-    };
-    let events = Arc::new(BucketEvents::new(receivers, &mut parts.registry));
-    let origins = parts.live_origins.all();
-    let prepared = events.prepare(config, env, (&origins, &parts.proofs));
-    let prepared = parts.close_on_error(deadline, prepared).await?;
-    Ok((events, prepared))
 }
 
 /// Returns the public frontend, and registers the metrics of its clients' memory.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::events::BucketEvents;
 use super::events::fleet::FleetMember;
 use super::parts::{self, GatewayParts};
 use super::process::fetch_runtime::FetchRuntime;
 use super::traces::Traces;
 use super::{hooks, writing};
 use crate::cli::MountArgs;
-use tidegate_config::{CommitName, Config, Environment};
+use tidegate_config::{CommitName, Config, Environment, Events, EventsKind};
 use tidegate_engine::Engine;
 use tidegate_fuse::{Access, AttributeUse, Mounted, NumberTable, Writable};
 use tidegate_hooks::Hooks;
@@ -150,6 +151,32 @@ fn same_folder(one: &Path, other: &Path) -> bool {
     absolute(one) == absolute(other)
 }
 
+/// Returns the configuration with the subscriptions that need no listener. They take no part in a durable consumer, whose
+/// messages would be missing at a gateway of this machine.
+fn with_events_of_mount(config: &Config) -> Config {
+    let (taken, left): (Vec<_>, Vec<_>) = config
+        .events
+        .iter()
+        .cloned()
+        .partition(|events| events.kind == EventsKind::Nats);
+    for events in left {
+        let subscription = events.name;
+        tracing::warn!(
+            subscription,
+            "a webhook needs the listener of tidegate serve: ttl stands"
+        );
+    }
+    let plain = |events| Events {
+        stream: None,
+        consumer: None,
+        ..events
+    };
+    Config {
+        events: taken.into_iter().map(plain).collect(),
+        ..config.clone()
+    }
+}
+
 /// A mount without listeners.
 #[derive(Debug)]
 pub(super) struct SingleMount {
@@ -158,6 +185,7 @@ pub(super) struct SingleMount {
     writers: Option<Writers>,
     hooks: Arc<Hooks>,
     fleet: Option<FleetMember>,
+    events: Arc<BucketEvents>,
     drain: Duration,
     traces: Traces,
     _background: FetchRuntime,
@@ -171,14 +199,18 @@ impl SingleMount {
     ) -> anyhow::Result<Self> {
         let mut parts = parts::assemble(config, env).await?;
         let drain = config.http.drain.into();
+        let prepared = parts.events(&with_events_of_mount(config), env);
+        let (events, prepared) = parts.close_on_error(drain, prepared).await?;
         let started = start(config, env, &[mount], &mut parts).await;
         let (mounted, writers) = parts.close_on_error(drain, started).await?;
+        events.apply(prepared).await;
         Ok(Self {
             engine: parts.engine,
             mounted,
             writers,
             hooks: parts.hooks,
             fleet: parts.fleet,
+            events,
             drain,
             traces: parts.traces,
             _background: parts.background,
@@ -195,6 +227,7 @@ impl SingleMount {
     /// Unmounts, and writes out pending data.
     pub(super) async fn stop(self) {
         self.mounted.stop().await;
+        self.events.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;
         if let Some(fleet) = self.fleet {
             fleet.stop().await;
@@ -202,5 +235,27 @@ impl SingleMount {
         self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.drain).await;
         self.traces.stop().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::parse;
+
+    #[test]
+    fn a_single_mount_takes_the_events_that_need_no_listener() {
+        let text = "[[origin]]\nname = \"a\"\nbucket = \"a\"\n[[route]]\npath = \"/\"\norigin = \"a\"\n\
+            [[events]]\nname = \"hook\"\norigin = \"a\"\ntoken = \"t0ken-of-the-tests\"\n\
+            [[events]]\nname = \"nats\"\norigin = \"a\"\nkind = \"nats\"\nservers = [\"nats://127.0.0.1:4222\"]\n\
+            subject = \"s\"\nstream = \"t\"\nconsumer = \"c\"\n";
+        let loaded = parse("t.toml", text, &Environment::default()).expect("it is right");
+        let taken = with_events_of_mount(&loaded.config).events;
+        let expected = Events {
+            stream: None,
+            consumer: None,
+            ..loaded.config.events[1].clone()
+        };
+        assert_eq!(taken, [expected]);
     }
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
-use super::events::Proofs;
 use super::events::fleet::{self, FleetMember};
+use super::events::{BucketEvents, ChangeReceivers, PreparedEvents, Proofs};
 use super::hooks::WrittenKeys;
 use super::origins::LiveOrigins;
 use super::process::fetch_runtime::FetchRuntime;
@@ -52,7 +52,28 @@ pub(super) struct GatewayParts {
     pub(super) background: FetchRuntime,
 }
 
+/// The subscriptions to events, with those of the start.
+pub(super) type EventParts = (Arc<BucketEvents>, PreparedEvents);
+
 impl GatewayParts {
+    /// Prepares the subscriptions of a configuration to the events of buckets.
+    pub(super) fn events(
+        &mut self,
+        config: &Config,
+        env: &Environment,
+    ) -> anyhow::Result<EventParts> {
+        let receivers = ChangeReceivers {
+            engine: self.engine.clone(),
+            hooks: self.hooks.clone(),
+            fleet: self.fleet.as_ref().map(FleetMember::link),
+            log: self.event_log.clone(),
+        };
+        let events = Arc::new(BucketEvents::new(receivers, &mut self.registry));
+        let origins = self.live_origins.all();
+        let prepared = events.prepare(config, env, (&origins, &self.proofs))?;
+        Ok((events, prepared))
+    }
+
     /// Closes the engine, which has open files, if a part over it has not started.
     pub(super) async fn close_on_error<T>(
         &self,

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::{LONG, Way, World};
+use crate::mount::{Folder, blocking};
+use crate::{LONG, Way, World, configuration};
 
 fn folder(of_test: &Path) -> PathBuf {
     of_test.join("mnt")
@@ -23,24 +25,27 @@ fn section(of_test: &Path) -> String {
 }
 
 impl World {
-    /// Waits until a program sees these bytes in a file, with their number as its size, or that there is none.
     async fn shows(&self, name: &str, bytes: Option<&'static str>) {
-        let path = folder(self.folder.path()).join(name);
-        let since = Instant::now();
-        loop {
-            let path = path.clone();
-            let look = move || {
-                let size = fs::metadata(&path).ok()?.len();
-                Some((size, fs::read_to_string(&path).ok()?))
-            };
-            let seen = tokio::task::spawn_blocking(look).await.expect("no panic");
-            let wanted = bytes.map(|bytes| (bytes.len() as u64, bytes.to_owned()));
-            if seen == wanted {
-                return;
-            }
-            assert!(since.elapsed() < LONG, "{name}: {seen:?}, not {wanted:?}");
-            sleep(Duration::from_millis(5)).await;
+        shows(&folder(self.folder.path()).join(name), bytes).await;
+    }
+}
+
+/// Waits until a program sees these bytes in a file, with their number as its size, or that there is none.
+async fn shows(path: &Path, bytes: Option<&'static str>) {
+    let since = Instant::now();
+    loop {
+        let file = path.to_owned();
+        let look = move || {
+            let size = fs::metadata(&file).ok()?.len();
+            Some((size, fs::read_to_string(&file).ok()?))
+        };
+        let seen = tokio::task::spawn_blocking(look).await.expect("no panic");
+        let wanted = bytes.map(|bytes| (bytes.len() as u64, bytes.to_owned()));
+        if seen == wanted {
+            return;
         }
+        assert!(since.elapsed() < LONG, "{path:?}: {seen:?}, not {wanted:?}");
+        sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -57,4 +62,47 @@ async fn a_mount_shows_what_an_event_reports() {
     world.shows("a.txt", None).await;
     // The mount goes before its folder does.
     world.gateway.take().expect("it runs").stop().await;
+}
+
+/// Its gateway goes on with all events: the mount takes none of those that wait for the gateway's consumer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_by_itself_shows_what_an_event_reports() {
+    let world = World::new(Way::JetStream).await;
+    let (local, folder) = (tempfile::tempdir().expect("a folder"), Folder::new());
+    let (config, log) = (local.path().join("t.toml"), local.path().join("log"));
+    let (minio, nats) = (&world.minio_address, world.nats_address);
+    let text = configuration(world.way, minio, nats, &local, "");
+    fs::write(&config, text).expect("written");
+    let written = fs::File::create(&log).expect("a log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("mount").arg(folder.path()).arg("--config");
+    command.arg(&config).stdin(Stdio::null());
+    command.stderr(written.try_clone().expect("a file"));
+    let mut mount = command.stdout(written).spawn().expect("tidegate");
+    let since = Instant::now();
+    loop {
+        let said = fs::read_to_string(&log).expect("a log");
+        if said.contains("events arrive") {
+            break;
+        }
+        assert!(since.elapsed() < LONG, "{said}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let file = folder.path().join("a.txt");
+    shows(&file, None).await;
+    for body in ["first", "the second one"] {
+        world.bucket.put("a.txt", body).await;
+        shows(&file, Some(body)).await;
+        world.reads("/a.txt", 200, body).await;
+    }
+    world.bucket.delete("a.txt").await;
+    shows(&file, None).await;
+    world.reads("/a.txt", 404, "").await;
+    world.alive(1).await;
+    let gaps = ["tidegate_bucket_events_gaps_total{", "reason=\"sequence\""];
+    assert_eq!(world.gateway().metric(&gaps).await, 0);
+    let pid = rustix::process::Pid::from_child(&mount);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || mount.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
 }

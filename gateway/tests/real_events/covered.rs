@@ -1,0 +1,84 @@
+//! A route with the events of a real MinIO: what has not changed is not asked for, and what has changed is read at once.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::{Instant, sleep};
+
+use crate::gateway::ask;
+use crate::{LONG, Way, World};
+
+/// A lifetime that would have every read confirm its object, but for the events.
+const ROUTE: &str = "[profile.short]\nttl = \"100ms\"\nnegative_ttl = \"100ms\"\n\
+    stale_while_revalidate = \"0s\"\n\
+    [[route]]\npath = \"/\"\norigin = \"media\"\nprofile = \"short\"\nevents = \"bucket\"\n";
+
+const OBJECTS: usize = 100;
+
+impl World {
+    /// Returns the requests that readers have caused.
+    async fn caused_by_readers(&self) -> u64 {
+        let metrics = self.gateway().look("/metrics").await;
+        let of = |cause| metrics.metric(&["tidegate_origin_requests_total{", cause]);
+        of("cause=\"demand\"") + of("cause=\"revalidate\"")
+    }
+
+    /// Waits until so many heartbeats have come back: one a second is written.
+    async fn pass_heartbeats(&self, count: u64) {
+        let seen = [
+            "tidegate_bucket_events_heartbeats_total{",
+            "result=\"seen\"",
+        ];
+        let (since, before) = (Instant::now(), self.gateway().metric(&seen).await);
+        while self.gateway().metric(&seen).await < before + count {
+            assert!(since.elapsed() < LONG, "no heartbeat comes back");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn read_all(&self, body: &str) {
+        for n in 0..OBJECTS {
+            let got = ask(self.gateway().http, Method::GET, &format!("/{n}"), &[]).await;
+            assert_eq!((got.status, got.text().as_str()), (200, body));
+        }
+        let missing = ask(self.gateway().http, Method::GET, "/missing", &[]).await;
+        assert_eq!(missing.status, 404);
+    }
+}
+
+async fn unchanged_objects_are_not_asked_for(way: Way) {
+    let world = World::with(way, |_| ROUTE.to_owned()).await;
+    for n in 0..OBJECTS {
+        world.bucket.put(&n.to_string(), "first").await;
+    }
+    // The events of the writes have come, and the chain of heartbeats is older than what is read from here on.
+    world.pass_heartbeats(2).await;
+    world.read_all("first").await;
+    let before = world.caused_by_readers().await;
+    assert!(before > OBJECTS as u64);
+    for _ in 0..3 {
+        world.pass_heartbeats(2).await;
+        world.read_all("first").await;
+    }
+    assert_eq!(world.caused_by_readers().await, before);
+
+    for n in 0..OBJECTS {
+        world.bucket.put(&n.to_string(), "second").await;
+    }
+    world.bucket.put("missing", "found").await;
+    for n in 0..OBJECTS {
+        world.reads(&format!("/{n}"), 200, "second").await;
+    }
+    world.reads("/missing", 200, "found").await;
+    assert!(world.caused_by_readers().await > before + OBJECTS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_covers_what_has_not_changed() {
+    unchanged_objects_are_not_asked_for(Way::Webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_covers_what_has_not_changed() {
+    unchanged_objects_are_not_asked_for(Way::JetStream).await;
+}
