@@ -277,7 +277,7 @@ async fn a_resolve_during_the_removal_of_a_key_that_was_missing_records_nothing(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_was_missing_is_asked_for_after_a_removal_which_may_be_that_of_a_delete_marker() {
+async fn a_missing_key_is_asked_for_after_a_removal_that_may_be_of_a_delete_marker() {
     let covered = Covered::new(|_| {});
     let world = &covered.world;
     covered.heartbeat(world.engine.now());
