@@ -76,6 +76,17 @@ impl Seen {
     fn hour_ago(&self) -> Flow {
         self.flows.front().copied().unwrap_or_default()
     }
+
+    /// Adds the point of the day that has begun, up to the last look.
+    fn add_to_day(&mut self, time: f64, hour_ago: Flow) {
+        if let (Some(base), Some(last)) = (&self.day_base, self.recent.back()) {
+            Arc::make_mut(&mut self.history).add_to_day(Point {
+                time,
+                figures: Figures::between(base, last, hour_ago),
+                causes: errors(base, last),
+            });
+        }
+    }
 }
 
 impl fmt::Debug for Sampler {
@@ -120,22 +131,12 @@ impl Sampler {
             }
         }
         if !self.look(unix_time()) {
-            self.end_day_point(unix_time());
+            // Before it is complete: a process that lives for minutes would leave none.
+            let mut seen = self.seen();
+            let hour_ago = seen.hour_ago();
+            seen.add_to_day(unix_time(), hour_ago);
         }
         self.keep().await;
-    }
-
-    /// Adds the begun point of the day before it is complete, because the process stops.
-    fn end_day_point(&self, time: f64) {
-        let mut seen = self.seen();
-        let seen = &mut *seen;
-        if let (Some(base), Some(last)) = (&seen.day_base, seen.recent.back()) {
-            Arc::make_mut(&mut seen.history).add_to_day(Point {
-                time,
-                figures: Figures::between(base, last),
-                causes: Vec::new(),
-            });
-        }
     }
 
     /// Writes the history.
@@ -181,17 +182,13 @@ impl Sampler {
         if seen.recent.len() > 3 {
             seen.recent.pop_front();
         }
-        let Some(base) = &seen.day_base else {
+        if seen.day_base.is_none() {
             seen.day_base = Some(snapshot);
             return false;
-        };
+        }
         let is_complete = seen.looks.is_multiple_of(PER_DAY_POINT);
         if is_complete {
-            Arc::make_mut(&mut seen.history).add_to_day(Point {
-                time,
-                figures: Figures::between(base, &snapshot, hour_ago),
-                causes: errors(base, &snapshot),
-            });
+            seen.add_to_day(time, hour_ago);
             seen.day_base = Some(snapshot);
         }
         is_complete

@@ -197,7 +197,9 @@ async fn ten_thousand_hard_purges_reach_all_gateways() {
         a.fleet.publish(purge(vec![extent.clone()], false));
     }
     let after = [purge(vec![extents[0].clone()], true), changed("x")];
-    after.iter().for_each(|change| a.fleet.publish(change.clone()));
+    after
+        .iter()
+        .for_each(|change| a.fleet.publish(change.clone()));
     assert_eq!(a.fleet.metrics.dropped.get(), 0);
     let messages = a.sent();
     assert!(messages.len() < 100, "{}", messages.len());
