@@ -91,6 +91,14 @@ async fn a_refusal_is_a_page_that_leads_on() {
             !cookie.is_empty() && path != "/console/login"
         );
     }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_cannot_be_read_has_a_page_for_a_browser_alone() {
+    let world = World::new().await;
+    let gateway = started(&world).await;
+    let (cookie, _) = log_in(&gateway).await;
     let bad = ask(
         gateway.admin,
         Method::GET,

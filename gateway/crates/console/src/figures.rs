@@ -201,9 +201,17 @@ pub(crate) fn errors(before: &Snapshot, after: &Snapshot) -> Vec<ErrorCount> {
     grown
 }
 
-/// Counters of failures of mounts, hooks, events and the fleet: the metric, the label that names the place, the label and the
-/// value that tell a failure, and the words before and after the place.
-const COUNTED: [(&str, &str, (&str, &str), [&str; 2]); 7] = [
+/// A counter of failures: the metric, the label that names the place, the label and the value that tell a failure, and the
+/// words before and after the place.
+type CountedFailure = (
+    &'static str,
+    &'static str,
+    (&'static str, &'static str),
+    [&'static str; 2],
+);
+
+/// The counters of failures of mounts, hooks, events and the fleet.
+const COUNTED: [CountedFailure; 7] = [
     (
         "fuse_operations_total",
         "operation",

@@ -187,7 +187,7 @@ metrics! {
     EVENTS_LAG = Histogram("bucket_event_lag_seconds", ["subscription"],
         "Time from a change, by the bucket's clock, until its event was applied");
     EVENTS_ALIVE = Gauge("bucket_events_alive", ["subscription"],
-        "1 while heartbeats come back, so that no change can have been missed, 0 while ttl stands");
+        "1 while heartbeats come back, so that no change can have been missed, 0 while ttl stands; none without a heartbeat");
     EVENTS_GAPS = Counter("bucket_events_gaps", ["subscription", "reason"],
         "Times at which a change may have been missed, by reason: heartbeat (did not come back), connection, sequence (skips a message), unreadable, failed (not applied), overflow (too many at once)");
     EVENTS_HEARTBEATS = Counter("bucket_events_heartbeats", ["subscription", "result"],

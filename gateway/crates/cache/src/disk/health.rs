@@ -251,65 +251,71 @@ mod tests {
     use super::*;
     use crate::metrics::StoreMetrics;
 
-    /// What a disk is trusted with in each state, the gauge, and the sentence of the console.
-    #[test]
-    fn each_state_reads_and_writes_as_its_sentence_says() {
-        type Step = fn(&Health);
+    type Step = fn(&Health);
+
+    /// A state, the steps to it, whether the disk is read, is written and counts as up, and words of the sentence.
+    type Row = (DiskState, Vec<Step>, [bool; 3], &'static str);
+
+    fn rows() -> [Row; 8] {
         let error: Step = |health| health.record_write_failure(&"an I/O error");
         let late: Step = |health| health.record_late_read(std::time::Duration::from_millis(80));
         let full: Step = |health| health.set_full(true, 0);
         let (loaded, closed): (Step, Step) = (Health::set_loaded, Health::set_closed);
-        let table: [(DiskState, &[Step], [bool; 3], &str); 8] = [
+        [
             (
                 DiskState::Loading,
-                &[],
+                vec![],
                 [true, false, false],
                 "chunks loaded so far are read, and nothing is written",
             ),
             (
                 DiskState::Up,
-                &[loaded],
+                vec![loaded],
                 [true, true, true],
                 "read and written",
             ),
             (
                 DiskState::Slow,
-                &[loaded, late],
+                vec![loaded, late],
                 [false, true, false],
                 "nothing is read from it until",
             ),
             (
                 DiskState::Demoted,
-                &[loaded, error],
+                vec![loaded, error],
                 [true, false, true],
                 "nothing is written to it until",
             ),
             (
                 DiskState::Demoted,
-                &[loaded, error, late],
+                vec![loaded, error, late],
                 [false, false, false],
                 "unless reads fail too",
             ),
             (
                 DiskState::Full,
-                &[loaded, full],
+                vec![loaded, full],
                 [true, false, true],
                 "it is read, and nothing is written",
             ),
             (
                 DiskState::Slow,
-                &[loaded, full, late],
+                vec![loaded, full, late],
                 [false, false, false],
                 "nothing is read from it until",
             ),
             (
                 DiskState::Closed,
-                &[loaded, closed],
+                vec![loaded, closed],
                 [false, false, false],
                 "neither read nor written",
             ),
-        ];
-        for (state, steps, [is_read, is_written, is_up], sentence) in table {
+        ]
+    }
+
+    #[test]
+    fn each_state_reads_and_writes_as_its_sentence_says() {
+        for (state, steps, [is_read, is_written, is_up], sentence) in rows() {
             let metrics = StoreMetrics::default().disk("/ssd");
             let health = Health::new("/ssd".to_owned(), metrics.clone());
             steps.iter().for_each(|step| step(&health));

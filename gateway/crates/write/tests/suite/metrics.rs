@@ -42,7 +42,10 @@ async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_pu
     tokio::time::advance(secs(40)).await;
     assert_eq!(shown(&desk), (0, [1, 0, 0, 0]), "it is open");
     desk.bucket().set_faults(down());
-    writer.commit(Commit::Close).await.expect("in the spool");
+    writer
+        .commit(Commit::Background)
+        .await
+        .expect("in the spool");
     drop(writer);
     settle().await;
     let (age, stages) = shown(&desk);
@@ -57,7 +60,10 @@ async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_pu
     desk.bucket().set_faults(down());
     put(&writer, 0, &sample(3, PART / 2)).await;
     tokio::time::advance(secs(7)).await;
-    writer.commit(Commit::Close).await.expect("in the spool");
+    writer
+        .commit(Commit::Background)
+        .await
+        .expect("in the spool");
     drop(writer);
     settle().await;
     let (age, _) = shown(&desk);
