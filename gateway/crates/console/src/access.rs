@@ -5,7 +5,7 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::Console;
 use crate::section::LIVE_PATH;
@@ -70,7 +70,15 @@ pub(crate) fn own_page(to: &str) -> Option<&str> {
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let is_own = path.path() == "/" || path.path().starts_with("/console/");
-    (is_plain && is_own).then_some(to)
+    // A browser leaves dot segments out, also encoded ones, and would come to another page.
+    let dots = |segment: &str| {
+        matches!(
+            &*percent_decode_str(segment).decode_utf8_lossy(),
+            "." | ".."
+        )
+    };
+    let stays = !path.path().split('/').any(dots);
+    (is_plain && is_own && stays).then_some(to)
 }
 
 impl Console {
@@ -175,6 +183,10 @@ mod tests {
             "/console/a\r\nset-cookie: a=b",
             "/console/ü",
             "/consolex",
+            "/console/../metrics",
+            "/console/%2e%2E/metrics",
+            "/console/.%2e/metrics",
+            "/console/./streams",
             "console/streams",
             "*",
             "/metrics",

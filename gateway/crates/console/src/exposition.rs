@@ -51,6 +51,30 @@ impl Samples {
         self.series(name, having).map(|(_, value)| value).sum()
     }
 
+    /// Returns the growth of each counter of a name that has these labels since `before`. A counter that was begun anew has
+    /// grown by all that it has; one that is gone has not grown.
+    pub(crate) fn grown<'a>(
+        &'a self,
+        before: &'a Self,
+        name: &str,
+        having: &'a [(&str, &str)],
+    ) -> impl Iterator<Item = (&'a Labels, f64)> {
+        let earlier = before.0.get(name).map_or(&[][..], Vec::as_slice);
+        self.series(name, having).map(move |(labels, value)| {
+            let known = earlier.iter().find(|(other, _)| other == labels);
+            let known = known.map_or(0.0, |(_, value)| *value);
+            let growth = if value < known { value } else { value - known };
+            (labels, growth)
+        })
+    }
+
+    /// Returns the growth of all of these counters together.
+    pub(crate) fn growth(&self, before: &Self, name: &str, having: &[(&str, &str)]) -> f64 {
+        self.grown(before, name, having)
+            .map(|(_, growth)| growth)
+            .sum()
+    }
+
     /// Returns the sum in whole numbers.
     pub(crate) fn count(&self, name: &str, having: &[(&str, &str)]) -> u64 {
         self.sum(name, having).max(0.0) as u64

@@ -1,5 +1,7 @@
 //! The figures of a period, computed from the metrics at its begin and its end.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -37,7 +39,7 @@ pub struct Figures {
     /// Bytes that the buckets sent, a second.
     pub fetched_bytes_per_second: f64,
     /// The share of each tier in the bytes that readers took in the hour before the end of the period, or since the start;
-    /// `null` if they took none. An hour, for read-ahead fetches long before readers take.
+    /// `null` if they took none. It is an hour because read-ahead fetches long before readers take.
     pub hit_share: Option<HitShare>,
     /// Bytes fetched from the buckets over bytes that readers took; `null` if they took none.
     pub amplification: Option<f64>,
@@ -67,7 +69,7 @@ pub struct HitShare {
     pub origin: f64,
 }
 
-/// The bytes that readers took since the start, and those that were brought into memory for them.
+/// The bytes that readers took, and those that were brought into memory for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Flow {
     delivered: f64,
@@ -76,27 +78,35 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Returns the flow at the time of a snapshot. What the bucket sent for an order to warm, or for a write, was for no
-    /// reader.
-    pub(crate) fn at(snapshot: &Snapshot) -> Self {
-        let samples = &snapshot.samples;
-        let received = |cause| samples.sum("origin_received_bytes_total", &[("cause", cause)]);
+    /// Returns the flow between two times. What the bucket sent for an order to warm, or for a write, was for no reader.
+    pub(crate) fn between(before: &Samples, after: &Samples) -> Self {
+        let grown = |name: &str, having: &[(&str, &str)]| after.growth(before, name, having);
+        let received = |cause| grown("origin_received_bytes_total", &[("cause", cause)]);
         Self {
-            delivered: samples.sum("delivered_bytes_total", &[]),
-            disk: samples.sum("store_hit_bytes_total", &[("tier", "disk")]),
+            delivered: grown("delivered_bytes_total", &[]),
+            disk: grown("store_hit_bytes_total", &[("tier", "disk")]),
             origin: READERS.map(received).iter().sum(),
         }
     }
 
-    /// Returns the share of each tier since `before`; `None` if readers took nothing.
-    pub(crate) fn share(self, before: Self) -> Option<HitShare> {
-        let delivered = self.delivered - before.delivered;
+    /// Returns both flows together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            delivered: self.delivered + other.delivered,
+            disk: self.disk + other.disk,
+            origin: self.origin + other.origin,
+        }
+    }
+
+    /// Returns the share of each tier in this flow without its beginning; `None` if readers took nothing.
+    pub(crate) fn share(self, beginning: Self) -> Option<HitShare> {
+        let delivered = self.delivered - beginning.delivered;
         if delivered <= 0.0 {
             return None;
         }
-        let of = |now: f64, then: f64| ((now - then) / delivered).max(0.0);
-        let origin = of(self.origin, before.origin).min(1.0);
-        let disk = of(self.disk, before.disk).min(1.0 - origin);
+        let of = |all: f64, beginning: f64| ((all - beginning) / delivered).max(0.0);
+        let origin = of(self.origin, beginning.origin).min(1.0);
+        let disk = of(self.disk, beginning.disk).min(1.0 - origin);
         let memory = 1.0 - origin - disk;
         Some(HitShare {
             memory,
@@ -154,11 +164,15 @@ impl Quantiles {
 }
 
 impl Figures {
-    /// Returns the figures between two times. The shares are those since `hour_ago`.
-    pub(crate) fn between(before: &Snapshot, after: &Snapshot, hour_ago: Flow) -> Self {
+    /// Returns the figures between two times. The shares are those of the last hour.
+    pub(crate) fn between(
+        before: &Snapshot,
+        after: &Snapshot,
+        hit_share: Option<HitShare>,
+    ) -> Self {
         let time = (after.at - before.at).max(0.001);
         let grown = |name: &str, having: &[(&str, &str)]| {
-            (after.samples.sum(name, having) - before.samples.sum(name, having)).max(0.0)
+            after.samples.growth(&before.samples, name, having)
         };
         let quantiles =
             |name: &str| Quantiles::of(&after.samples, name, &[], Some(&before.samples));
@@ -169,7 +183,7 @@ impl Figures {
             mount_operations_per_second: grown("fuse_operations_total", &[]) / time,
             bytes_per_second: delivered / time,
             fetched_bytes_per_second: fetched / time,
-            hit_share: Flow::at(after).share(hour_ago),
+            hit_share,
             amplification: (delivered > 0.0).then(|| fetched / delivered),
             first_byte: quantiles("http_first_byte_seconds"),
             waits: quantiles("reader_wait_seconds"),
@@ -184,19 +198,13 @@ impl Figures {
 
 /// Returns the failures between two times by cause, the most frequent first.
 pub(crate) fn errors(before: &Snapshot, after: &Snapshot) -> Vec<ErrorCount> {
-    let (earlier, now) = (causes(&before.samples), causes(&after.samples));
-    let of_earlier = |cause: &str| {
-        let found = earlier.iter().find(|(other, _)| other == cause);
-        found.map_or(0.0, |(_, count)| *count)
-    };
-    let mut grown: Vec<_> = now
-        .into_iter()
-        .map(|(cause, count)| ErrorCount {
-            count: (count - of_earlier(&cause)).max(0.0) as u64,
-            cause,
-        })
-        .filter(|one| one.count > 0)
-        .collect();
+    let mut grown = Vec::new();
+    for (cause, growth) in causes(&before.samples, &after.samples) {
+        let count = growth as u64;
+        if count > 0 {
+            grown.push(ErrorCount { cause, count });
+        }
+    }
     grown.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
     grown
 }
@@ -256,43 +264,49 @@ const COUNTED: [CountedFailure; 7] = [
     ),
 ];
 
-/// Returns every cause of failures with its count since the start.
-fn causes(samples: &Samples) -> Vec<(String, f64)> {
-    let mut all = Vec::new();
-    let status = samples.sum("http_requests_total", &[("status", "5xx")]);
-    all.push(("HTTP answers of class 5xx".to_owned(), status));
-    let broken = samples.sum("http_broken_answers_total", &[("reason", "error")]);
-    all.push(("answers cut off".to_owned(), broken));
-    for (labels, count) in samples.series("origin_requests_total", &[]) {
+/// Returns the growth of each cause of failures. Several counters may have one cause.
+fn causes(before: &Samples, after: &Samples) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    let mut add = |cause: String, growth: f64| *all.entry(cause).or_insert(0.0) += growth;
+    let sum = |name: &str, having: &[(&str, &str)]| after.growth(before, name, having);
+    let status = sum("http_requests_total", &[("status", "5xx")]);
+    add("HTTP answers of class 5xx".to_owned(), status);
+    let broken = sum("http_broken_answers_total", &[("reason", "error")]);
+    add("answers cut off".to_owned(), broken);
+    for (labels, growth) in after.grown(before, "origin_requests_total", &[]) {
         let result = label(labels, "result");
         if FAILURES.contains(&result) {
             let (origin, kind) = (label(labels, "origin"), label(labels, "kind"));
             let result = result.replace('_', " ");
-            all.push((format!("bucket {origin}, {kind}: {result}"), count));
+            add(format!("bucket {origin}, {kind}: {result}"), growth);
         }
     }
-    for (labels, count) in samples.series("origin_broken_bodies_total", &[]) {
+    for (labels, growth) in after.grown(before, "origin_broken_bodies_total", &[]) {
         let (origin, reason) = (label(labels, "origin"), label(labels, "reason"));
-        all.push((format!("bucket {origin}, body: {reason}"), count));
+        add(format!("bucket {origin}, body: {reason}"), growth);
     }
-    for (labels, count) in samples.series("store_faults_total", &[]) {
+    for (labels, growth) in after.grown(before, "store_faults_total", &[]) {
         let (disk, reason) = (label(labels, "disk"), label(labels, "reason"));
-        all.push((format!("disk {disk}: {reason}"), count));
+        add(format!("disk {disk}: {reason}"), growth);
     }
-    for (labels, count) in samples.series("write_commits_total", &[]) {
+    for (labels, growth) in after.grown(before, "write_commits_total", &[]) {
         if label(labels, "result") != "committed" {
-            all.push((format!("writes: {}", label(labels, "result")), count));
+            add(format!("writes: {}", label(labels, "result")), growth);
         }
     }
-    for (name, place, failure, [before, after]) in COUNTED {
-        for (labels, count) in samples.series(name, &[failure]) {
-            all.push((format!("{before}{}{after}", label(labels, place)), count));
+    for (name, place, failure, [words, more]) in COUNTED {
+        for (labels, growth) in after.grown(before, name, &[failure]) {
+            add(format!("{words}{}{more}", label(labels, place)), growth);
         }
     }
-    let dropped = samples.sum("fleet_dropped_total", &[]);
-    all.push(("fleet: message dropped".to_owned(), dropped));
-    let meta = samples.sum("meta_errors_total", &[]);
-    all.push(("metadata database".to_owned(), meta));
+    add(
+        "fleet: message dropped".to_owned(),
+        sum("fleet_dropped_total", &[]),
+    );
+    add(
+        "metadata database".to_owned(),
+        sum("meta_errors_total", &[]),
+    );
     all
 }
 
@@ -306,6 +320,40 @@ mod tests {
             stalls: at as u64,
             at,
         }
+    }
+
+    /// Counters of several causes have one name here, and a reload takes some away.
+    #[test]
+    fn a_counter_is_compared_with_itself() {
+        let counts = |ahead: u32, demand: u32, other: &str| {
+            snapshot(
+                0.0,
+                &format!(
+                    "tidegate_origin_requests_total{{origin=\"o\",kind=\"get\",result=\"timeout\",cause=\"ahead\"}} {ahead}\n\
+                     tidegate_origin_requests_total{{origin=\"o\",kind=\"get\",result=\"timeout\",cause=\"demand\"}} {demand}\n\
+                     tidegate_origin_received_bytes_total{{origin=\"o\",cause=\"demand\"}} {demand}\n{other}"
+                ),
+            )
+        };
+        let other = "tidegate_origin_received_bytes_total{origin=\"p\",cause=\"demand\"} 100000\n\
+                     tidegate_origin_requests_total{origin=\"p\",kind=\"get\",result=\"timeout\",cause=\"ahead\"} 7\n";
+        let before = counts(5, 100, other);
+        assert_eq!(errors(&before, &before), []);
+        let after = counts(6, 102, "");
+        let told: Vec<_> = errors(&before, &after)
+            .into_iter()
+            .map(|one| (one.cause, one.count))
+            .collect();
+        assert_eq!(told, [("bucket o, get: timeout".to_owned(), 3)]);
+        let flow = Flow::between(&before.samples, &after.samples);
+        assert_eq!(
+            flow.origin, 2.0,
+            "the origin that is gone takes nothing away"
+        );
+        // The counter of an origin that is there again.
+        let again = counts(6, 102, other);
+        let flow = Flow::between(&after.samples, &again.samples);
+        assert_eq!(flow.origin, 100_000.0);
     }
 
     #[test]
@@ -372,10 +420,10 @@ mod tests {
              tidegate_http_broken_answers_total{reason=\"stopped\"} 4\n\
              tidegate_http_requests_total{method=\"GET\",status=\"gone\"} 2\n",
         );
-        let figures = Figures::between(&before, &after, Flow::at(&before));
+        let figures = Figures::between(&before, &after, None);
         assert_eq!((figures.errors, figures.ended_by_client), (0, 9));
         let broken = "tidegate_http_broken_answers_total{reason=\"error\"} 3\n";
-        let figures = Figures::between(&before, &snapshot(20.0, broken), Flow::default());
+        let figures = Figures::between(&before, &snapshot(20.0, broken), None);
         assert_eq!((figures.errors, figures.ended_by_client), (3, 0));
     }
 
@@ -398,11 +446,12 @@ mod tests {
              tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"timeout\"} 3\n\
              tidegate_origin_requests_total{origin=\"o\",kind=\"get\",result=\"not_found\"} 9\n",
         );
-        let figures = Figures::between(&before, &after, Flow::at(&before));
+        let figures = Figures::between(&before, &after, None);
         assert!((figures.requests_per_second - 5.2).abs() < 1e-9);
         assert!((figures.bytes_per_second - 400.0).abs() < 1e-9);
         assert_eq!(figures.amplification, Some(0.25));
-        let share = figures.hit_share.expect("readers took bytes");
+        let share = Flow::between(&before.samples, &after.samples).share(Flow::default());
+        let share = share.expect("readers took bytes");
         assert_eq!((share.memory, share.disk, share.origin), (0.5, 0.25, 0.25));
         assert_eq!((figures.stalls, figures.errors), (10, 5));
         assert_eq!(figures.first_byte, None);

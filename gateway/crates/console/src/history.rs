@@ -24,9 +24,8 @@ const MAX_BYTES: u64 = 2 << 20;
 const HOUR_POINTS: usize = 360;
 const DAY_POINTS: usize = 288;
 
-/// The most causes of failures that a point of the hour keeps, and one of the day.
+/// The most causes of failures that a point keeps.
 const MAX_CAUSES: usize = 20;
-const MAX_DAY_CAUSES: usize = 5;
 
 /// The figures of a period that ended at `time`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -35,7 +34,7 @@ pub struct Point {
     pub time: f64,
     /// The figures of the period.
     pub figures: Figures,
-    /// The failures of the period by cause, the most frequent first: at most 20, and 5 in a point of the day.
+    /// The failures of the period by cause, the most frequent first: at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<ErrorCount>,
 }
@@ -71,7 +70,7 @@ impl History {
 
     /// Adds a point to the day.
     pub(crate) fn add_to_day(&mut self, mut point: Point) {
-        point.causes.truncate(MAX_DAY_CAUSES);
+        point.causes.truncate(MAX_CAUSES);
         add(&mut self.day, point, DAY_POINTS, 86_400.0);
     }
 
@@ -234,12 +233,12 @@ mod tests {
         );
         assert_eq!(told(3625.0, &[]), [(bucket, 4, 30.0)], "an hour later");
         history.add_to_day(Point {
-            causes: vec![count("disk", 9); 9],
+            causes: vec![count("disk", 9); MAX_CAUSES + 3],
             ..point(25.0)
         });
         let of_day = history.causes_of_day(&latest, 45.0).into_iter();
         let of_day: Vec<_> = of_day.map(|one| (one.cause, one.count)).collect();
-        let expected = [("disk", 9 * MAX_DAY_CAUSES as u64 + 1), ("bucket", 4)];
+        let expected = [("disk", 9 * MAX_CAUSES as u64 + 1), ("bucket", 4)];
         assert_eq!(
             of_day,
             expected.map(|(cause, count)| (cause.to_owned(), count))

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::exposition::Samples;
-use crate::figures::{ErrorCount, Figures, Flow, Snapshot, errors};
+use crate::figures::{ErrorCount, Figures, Flow, HitShare, Snapshot, errors};
 use crate::history::{History, Point};
 use tidegate_admin::Admin;
 use tidegate_plan::DiskState;
@@ -62,7 +62,7 @@ struct Seen {
     looks: u64,
     /// The last looks, the oldest first.
     recent: VecDeque<Arc<Snapshot>>,
-    /// The flows at the looks of the last hour, the oldest first.
+    /// The flow up to each look of the last hour, the oldest first.
     flows: VecDeque<Flow>,
     day_base: Option<Arc<Snapshot>>,
     history: Arc<History>,
@@ -72,17 +72,35 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns the flow at the first look of the last hour.
-    fn hour_ago(&self) -> Flow {
-        self.flows.front().copied().unwrap_or_default()
+    /// Counts the flow up to a look.
+    fn add_flow(&mut self, snapshot: &Snapshot) {
+        let flow = self.flow_up_to(snapshot);
+        self.flows.push_back(flow);
+        if self.flows.len() > PER_HOUR {
+            self.flows.pop_front();
+        }
+    }
+
+    /// Returns the flow from the first look to this one, which may be a later one than the last.
+    fn flow_up_to(&self, snapshot: &Snapshot) -> Flow {
+        let known = self.flows.back().copied().unwrap_or_default();
+        let before = self.recent.back();
+        let since = before.map(|before| Flow::between(&before.samples, &snapshot.samples));
+        known.and(since.unwrap_or_default())
+    }
+
+    /// Returns the shares of the hour before a flow.
+    fn share(&self, flow: Flow) -> Option<HitShare> {
+        flow.share(self.flows.front().copied().unwrap_or_default())
     }
 
     /// Adds the point of the day that has begun, up to the last look.
-    fn add_to_day(&mut self, time: f64, hour_ago: Flow) {
+    fn add_to_day(&mut self, time: f64) {
+        let share = self.flows.back().and_then(|flow| self.share(*flow));
         if let (Some(base), Some(last)) = (&self.day_base, self.recent.back()) {
             Arc::make_mut(&mut self.history).add_to_day(Point {
                 time,
-                figures: Figures::between(base, last, hour_ago),
+                figures: Figures::between(base, last, share),
                 causes: errors(base, last),
             });
         }
@@ -132,9 +150,7 @@ impl Sampler {
         }
         if !self.look(unix_time()) {
             // Before it is complete: a process that lives for minutes would leave none.
-            let mut seen = self.seen();
-            let hour_ago = seen.hour_ago();
-            seen.add_to_day(unix_time(), hour_ago);
+            self.seen().add_to_day(unix_time());
         }
         self.keep().await;
     }
@@ -166,15 +182,12 @@ impl Sampler {
                 *known = (disk.state, time);
             }
         }
-        let hour_ago = seen.hour_ago();
-        seen.flows.push_back(Flow::at(&snapshot));
-        if seen.flows.len() > PER_HOUR {
-            seen.flows.pop_front();
-        }
+        seen.add_flow(&snapshot);
+        let share = seen.flows.back().and_then(|flow| seen.share(*flow));
         if let Some(before) = seen.recent.back() {
             Arc::make_mut(&mut seen.history).add_to_hour(Point {
                 time,
-                figures: Figures::between(before, &snapshot, hour_ago),
+                figures: Figures::between(before, &snapshot, share),
                 causes: errors(before, &snapshot),
             });
         }
@@ -188,7 +201,7 @@ impl Sampler {
         }
         let is_complete = seen.looks.is_multiple_of(PER_DAY_POINT);
         if is_complete {
-            seen.add_to_day(time, hour_ago);
+            seen.add_to_day(time);
             seen.day_base = Some(snapshot);
         }
         is_complete
@@ -222,7 +235,7 @@ impl Sampler {
             latest_errors: errors(last, &after),
             time: unix_time(),
             period: after.at - before.at,
-            figures: Figures::between(&before, &after, seen.hour_ago()),
+            figures: Figures::between(&before, &after, seen.share(seen.flow_up_to(&after))),
             before,
             after,
         });

@@ -197,8 +197,8 @@ impl Check<'_, '_> {
             let url = format!("{}/{rest}", route.path.trim_end_matches('/'));
             let encoded = encode_path(&url).to_string();
             let found = table.find(route.host.as_deref().unwrap_or_default(), &encoded);
-            let governs = found.is_none_or(|(index, _)| config.route[index].access.is_some());
-            if is_same_bucket(config, route, closed) && !governs {
+            let is_own = found.is_some_and(|(index, _)| std::ptr::eq(&config.route[index], route));
+            if is_own && is_same_bucket(config, route, closed) {
                 let message = format!(
                     "opens what `{}` protects: its objects lie below {} as well; give one of them another `key_prefix` or bucket, or this one an `access`",
                     closed.path.escape_debug(),

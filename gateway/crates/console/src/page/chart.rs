@@ -70,14 +70,14 @@ impl Line<'_> {
         }
         close(&mut area, before.map(at));
         let label = format!(
-            "{}: now {}, at most {}",
+            "{}: last {}, at most {}",
             self.name,
             (self.words)(last),
             (self.words)(most)
         );
         html! {
             figure.chart {
-                figcaption { span { (self.name) } span.most { "now " ((self.words)(last)) ", at most " ((self.words)(most)) } }
+                figcaption { span { (self.name) } span.most { "last " ((self.words)(last)) ", at most " ((self.words)(most)) } }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
                     path.area d=(area) {}
                     path.line d=(line) {}
@@ -214,7 +214,7 @@ mod tests {
             4,
             "two pieces of line and area: {drawn}"
         );
-        assert!(drawn.contains("now 0.5, at most 2"), "{drawn}");
+        assert!(drawn.contains("last 0.5, at most 2"), "{drawn}");
         // From 1 of 2 to 2 of 2, and in the second piece from 1 to a half: 94 units are the highest value.
         let path = "d=\"M0.0 53.0l60 -47M360.0 53.0l60 23.5\"";
         assert!(drawn.contains(path), "{drawn}");

@@ -2,7 +2,8 @@
 //!
 //! A frontend registers a stream when a body is not in memory at once, or a file of a mount is read beyond its first
 //! bytes. Short answers from memory are not registered, so that they cost nothing. A stream's own reader updates it with
-//! relaxed atomics. A report copies the list of each shard and reads the figures afterwards; no reader waits for it.
+//! relaxed atomics, and once a chunk under a lock that no other stream takes. A report copies the list of each shard and
+//! reads the figures afterwards; no reader waits for it.
 
 use std::collections::HashMap;
 use std::ops::Range;

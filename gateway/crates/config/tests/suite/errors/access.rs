@@ -229,6 +229,11 @@ fn an_open_route_to_what_another_one_protects_is_a_warning() {
         routes("path = \"/all/\"", closed),
         [warning("6:8", "/all/private/")]
     );
+    // Another route has these URLs.
+    let open = "path = \"/\"\n[[route]]\norigin = \"other\"\npath = \"/private/\"";
+    let other = "[[origin]]\nname = \"other\"\nbucket = \"other\"";
+    let closed_there = format!("host = \"a.example\"\n{closed}\n{other}");
+    assert_eq!(routes(open, &closed_there), [""; 0]);
     let other_host = "host = \"a.example\"\npath = \"/private/\"\nkey_prefix = \"private/\"";
     assert_eq!(
         routes("path = \"/\"", other_host),
