@@ -56,6 +56,26 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
         (0, "{\"known\":1,\"purged\":[\"s/0\"]}\n"),
         "{err}"
     );
+    lists_are_purged(&world, &gateway);
+    let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
+    assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
+    for (body, why) in [
+        (json!({ "tags": vec!["t"; 10_001] }), "10001 paths"),
+        (json!({ "tags": ["a\u{7}"] }), "visible ASCII"),
+        (json!({ "tags": ["x".repeat(1 << 20)] }), "longer than"),
+    ] {
+        let got = purge(&gateway, body).await;
+        assert!(
+            got.status == 400 && got.text().contains(why),
+            "{}",
+            got.text()
+        );
+    }
+    gateway.stop().await;
+}
+
+/// Purges lists of paths, tags and prefixes by the command line.
+fn lists_are_purged(world: &World, gateway: &Whole) {
     let list = world.folder.path().join("list");
     let purge_list = |text: &[u8], more: &[&str]| {
         std::fs::write(&list, text).expect("written");
@@ -82,19 +102,4 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
         let bad = purge_list(text, more);
         assert!(bad.0 != 0 && bad.2.contains(why), "{bad:?}");
     }
-    let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
-    assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
-    for (body, why) in [
-        (json!({ "tags": vec!["t"; 10_001] }), "10001 paths"),
-        (json!({ "tags": ["a\u{7}"] }), "visible ASCII"),
-        (json!({ "tags": ["x".repeat(1 << 20)] }), "longer than"),
-    ] {
-        let got = purge(&gateway, body).await;
-        assert!(
-            got.status == 400 && got.text().contains(why),
-            "{}",
-            got.text()
-        );
-    }
-    gateway.stop().await;
 }

@@ -46,7 +46,7 @@ const picture = url => new Promise((done, fail) => {
 </script>"#;
 
 /// A picture of one dot.
-const DOT: &[u8] = include_bytes!("dot.png");
+pub(super) const DOT: &[u8] = include_bytes!("dot.png");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_others_change_and_read_nothing() {

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::browser::Browser;
+use super::foreign::DOT;
 use super::gateway::send;
+use super::mount::blocking;
 use super::{EVENTS_TOKEN, Stage, a_write_is_refused, pictures};
 
 /// The widths of the pictures: a phone, a tablet, a desktop.
@@ -28,9 +30,19 @@ const PAGES: [(&str, &str); 9] = [
     ("sessions", "/console/sessions"),
 ];
 
+/// Pages of a moment: seen on a phone in light, and on a desktop in dark.
+const MOMENTS: [(&str, &str); 4] = [
+    ("login", "/console/login"),
+    ("preview", "/console/preview?path=/o/dot.png"),
+    ("failure", "/console/objects?path=/o/&page=gone"),
+    ("unknown", "/console/objects?path=nowhere"),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_fit_to_be_seen() {
     let stage = Stage::set().await;
+    let dot = stage.folder.path().join("o/dot.png");
+    blocking(move || std::fs::write(dot, DOT).expect("written")).await;
     for n in 0..3 {
         stage.serving.get(&format!("/o/{n}.bin")).await;
     }
@@ -44,6 +56,12 @@ async fn every_page_is_fit_to_be_seen() {
     a_verdict_is_there(&stage).await;
     for (name, path) in PAGES {
         is_seen(&stage, name, path).await;
+    }
+    for (name, path) in MOMENTS {
+        for (width, scheme) in [(390, "light"), (1440, "dark")] {
+            is_right(&stage, (name, path), (width, scheme)).await;
+            is_accessible(&stage.browser, name).await;
+        }
     }
     stop.cancel();
     for reader in readers {
@@ -89,11 +107,7 @@ async fn is_seen(stage: &Stage, name: &str, path: &str) {
     costs(stage, name, path).await;
     for width in WIDTHS {
         for scheme in ["light", "dark"] {
-            browser.look(width, scheme).await;
-            browser.open(&stage.url(path)).await;
-            fits(browser, name, width).await;
-            let file = format!("{name}-{width}-{scheme}.png");
-            browser.picture(&pictures().join(file)).await;
+            is_right(stage, (name, path), (width, scheme)).await;
             if [(390, "light"), (1440, "dark")].contains(&(width, scheme)) {
                 is_accessible(browser, name).await;
             }
@@ -110,6 +124,16 @@ async fn is_seen(stage: &Stage, name: &str, path: &str) {
             browser.set_text_size(16).await;
         }
     }
+}
+
+/// Opens a page at a width and in a scheme, and keeps a picture of it.
+async fn is_right(stage: &Stage, (name, path): (&str, &str), (width, scheme): (u32, &str)) {
+    let browser = &stage.browser;
+    browser.look(width, scheme).await;
+    browser.open(&stage.url(path)).await;
+    fits(browser, name, width).await;
+    let file = format!("{name}-{width}-{scheme}.png");
+    browser.picture(&pictures().join(file)).await;
 }
 
 /// Nothing is wider than the window, and nothing was refused by the page's own policy.

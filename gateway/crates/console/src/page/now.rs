@@ -223,11 +223,77 @@ fn causes(title: &str, causes: &[RecentCause], now: f64) -> Markup {
     }
 }
 
+/// A chart: its name, the value of a point, and the words of a value.
+type Chart = (&'static str, fn(&Figures) -> Option<f64>, fn(f64) -> String);
+
+/// The charts of a time.
+const CHARTS: [Chart; 11] = [
+    (
+        "Requests",
+        |figures| Some(figures.requests_per_second),
+        per_second,
+    ),
+    (
+        "To readers",
+        |figures| Some(figures.bytes_per_second),
+        format::rate,
+    ),
+    (
+        "From buckets",
+        |figures| Some(figures.fetched_bytes_per_second),
+        format::rate,
+    ),
+    (
+        "From the cache",
+        |figures| figures.hit_share.map(|share| share.memory + share.disk),
+        format::percent,
+    ),
+    (
+        "From memory",
+        |figures| figures.hit_share.map(|share| share.memory),
+        format::percent,
+    ),
+    (
+        "Bytes fetched for each byte read",
+        |figures| figures.amplification,
+        format::number,
+    ),
+    (
+        "First byte (median)",
+        |figures| figures.first_byte.map(|times| times.p50),
+        format::duration,
+    ),
+    (
+        "First byte (9 of 10)",
+        |figures| figures.first_byte.map(|times| times.p90),
+        format::duration,
+    ),
+    (
+        "First byte (99 of 100)",
+        |figures| figures.first_byte.map(|times| times.p99),
+        format::duration,
+    ),
+    (
+        "Stalls",
+        |figures| Some(figures.stalls as f64),
+        format::number,
+    ),
+    (
+        "Failures",
+        |figures| Some(figures.errors as f64),
+        format::number,
+    ),
+];
+
+fn per_second(value: f64) -> String {
+    format!("{}/s", format::number(value))
+}
+
 fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
     if points.is_empty() {
         return html! { p.quiet { "Nothing has been measured yet." } };
     }
-    let line = |name, value: fn(&Figures) -> Option<f64>, words| Line {
+    let lines = CHARTS.map(|(name, value, words)| Line {
         name,
         points: points
             .iter()
@@ -236,64 +302,6 @@ fn lines(points: &VecDeque<Point>, span: f64, gap: f64, end: f64) -> Markup {
         span,
         end,
         words,
-    };
-    let per_second = |value| format!("{}/s", format::number(value));
-    let lines = [
-        line(
-            "Requests",
-            |figures| Some(figures.requests_per_second),
-            per_second,
-        ),
-        line(
-            "To readers",
-            |figures| Some(figures.bytes_per_second),
-            format::rate,
-        ),
-        line(
-            "From buckets",
-            |figures| Some(figures.fetched_bytes_per_second),
-            format::rate,
-        ),
-        line(
-            "From the cache",
-            |figures| figures.hit_share.map(|share| share.memory + share.disk),
-            format::percent,
-        ),
-        line(
-            "From memory",
-            |figures| figures.hit_share.map(|share| share.memory),
-            format::percent,
-        ),
-        line(
-            "Bytes fetched for each byte read",
-            |figures| figures.amplification,
-            format::number,
-        ),
-        line(
-            "First byte (median)",
-            |figures| figures.first_byte.map(|times| times.p50),
-            format::duration,
-        ),
-        line(
-            "First byte (9 of 10)",
-            |figures| figures.first_byte.map(|times| times.p90),
-            format::duration,
-        ),
-        line(
-            "First byte (99 of 100)",
-            |figures| figures.first_byte.map(|times| times.p99),
-            format::duration,
-        ),
-        line(
-            "Stalls",
-            |figures| Some(figures.stalls as f64),
-            format::number,
-        ),
-        line(
-            "Failures",
-            |figures| Some(figures.errors as f64),
-            format::number,
-        ),
-    ];
+    });
     html! { div.charts { @for line in &lines { (line.draw(gap)) } } }
 }

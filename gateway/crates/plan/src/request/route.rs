@@ -1,7 +1,5 @@
 //! The choice of a request's route: the longest matching prefix wins, `host` narrows it.
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 /// The condition of a route.
