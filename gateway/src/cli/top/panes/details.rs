@@ -68,6 +68,7 @@ pub(super) fn write(draft: &Value, now: &Value) -> String {
                 time(&since(now, &theirs["modified"]))
             ),
             Value::Bool(false) => "theirs: removed".to_owned(),
+            _ if draft["asked"] == false => "theirs: the bucket is not asked yet".to_owned(),
             _ => "theirs: the bucket does not say".to_owned(),
         });
         let choices = draft["choices"].as_array().into_iter().flatten();

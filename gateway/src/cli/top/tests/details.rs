@@ -37,15 +37,18 @@ fn a_draft_says_what_it_began_with_and_what_can_be_chosen() {
     draft["stage"] = json!("refused");
     draft["choices"] = json!(["ours", "theirs"]);
     draft["base"] = Value::Null;
-    for (theirs, words) in [
+    for (asked, theirs, words) in [
         (
+            true,
             json!({ "exists": true, "etag": "\"e2\"", "size": 2048, "modified": 1_799_999_700.0 }),
             "theirs: version \"e2\", 2.0 KiB, changed 5 min ago",
         ),
-        (json!({ "exists": false }), "theirs: removed"),
-        (Value::Null, "theirs: the bucket does not say"),
+        (true, json!({ "exists": false }), "theirs: removed"),
+        (true, Value::Null, "theirs: the bucket does not say"),
+        (false, Value::Null, "theirs: the bucket is not asked yet"),
     ] {
-        look["writes"]["drafts"][0]["theirs"] = theirs;
+        let draft = &mut look["writes"]["drafts"][0];
+        (draft["asked"], draft["theirs"]) = (json!(asked), theirs);
         let expected =
             format!("of media; written 60 s ago; began empty; {words}; choices: ours, theirs");
         assert_eq!(detail(&on(Pane::Writes, look.clone())), expected);
