@@ -131,7 +131,7 @@ impl Pane {
             Self::Streams => &["id"],
             Self::Objects => &["host", "path", "name"],
             Self::Origins => &["name"],
-            Self::Writes => &["origin", "key"],
+            Self::Writes => &["id"],
             Self::Settings => &["key"],
             // Disks are in the order of the configuration.
             _ => return number.to_string(),

@@ -45,8 +45,8 @@ pub(super) struct Screen {
     sortings: [Sorting; Pane::ALL.len()],
     /// The selected row, or the first one that is shown where none is selected.
     row: usize,
-    /// Whether the user has moved to that row: the next look does not move it to another one.
-    is_chosen: bool,
+    /// The id of the row that the user has moved to. `None`: the first one that is shown is selected.
+    chosen: Option<String>,
     walk: Walk,
     /// The text that shown rows contain.
     filter: String,
@@ -83,7 +83,7 @@ impl Screen {
             pane: 0,
             sortings,
             row: 0,
-            is_chosen: false,
+            chosen: None,
             walk: Walk::default(),
             filter: String::new(),
             is_filtering: false,
@@ -107,21 +107,23 @@ impl Screen {
             Ok(mut snapshot) => {
                 snapshot.set_folder(self.walk.part());
                 self.trouble = None;
-                self.show(snapshot);
+                self.snapshot = snapshot;
+                self.keep_selected();
             }
             Err(error) => self.trouble = Some(format!("{error:#}")),
         }
     }
 
-    /// Shows another look. A row that the user has chosen stays selected, wherever it is now.
-    fn show(&mut self, snapshot: Snapshot) {
-        let chosen = self.selected().filter(|_| self.is_chosen);
-        let chosen = chosen.map(|number| self.pane().id(&self.snapshot, number));
-        self.snapshot = snapshot;
+    /// Selects the row that the user has chosen, wherever it is now, or another one if it is gone. While no row is shown, as
+    /// before an answer, it stays chosen.
+    fn keep_selected(&mut self) {
+        let Some(chosen) = &self.chosen else { return };
         let shown = self.shown(&self.table());
-        let is_it = |number: &usize| chosen == Some(self.pane().id(&self.snapshot, *number));
-        let now = shown.iter().position(is_it);
-        self.row = now.unwrap_or_else(|| self.row.min(shown.len().saturating_sub(1)));
+        let mut shown = shown.iter();
+        match shown.position(|number| self.pane().id(&self.snapshot, *number) == *chosen) {
+            Some(row) => self.row = row,
+            None => self.move_to(self.row),
+        }
     }
 
     /// Takes a page of a folder that was asked for.
@@ -133,6 +135,7 @@ impl Screen {
     /// Puts the folder of the walk into the look.
     fn show_folder(&mut self) {
         self.snapshot.set_folder(self.walk.part());
+        self.keep_selected();
     }
 
     fn pane(&self) -> Pane {
@@ -153,16 +156,19 @@ impl Screen {
         self.shown(&self.table()).get(self.row).copied()
     }
 
-    /// Selects another row.
+    /// Selects another row, or the last one if there are not so many.
     fn move_to(&mut self, row: usize) {
-        self.row = row;
-        self.is_chosen = true;
+        let shown = self.shown(&self.table());
+        if let Some(last) = shown.len().checked_sub(1) {
+            self.row = row.min(last);
+            self.chosen = Some(self.pane().id(&self.snapshot, shown[self.row]));
+        }
     }
 
     /// Selects the first row.
     fn begin_rows(&mut self) {
         self.row = 0;
-        self.is_chosen = false;
+        self.chosen = None;
     }
 
     /// Takes a key.
@@ -171,7 +177,7 @@ impl Screen {
         if ends {
             return Wish::Leave;
         }
-        let wish = match key.code {
+        match key.code {
             code if self.is_filtering => self.filter_by(code),
             KeyCode::Char('q') => Wish::Leave,
             _ if self.shows_help => {
@@ -182,10 +188,7 @@ impl Screen {
             KeyCode::Esc => Wish::Leave,
             code if self.pane() == Pane::Objects => self.walk_by(code),
             code => self.look_by(code),
-        };
-        let rows = self.shown(&self.table()).len();
-        self.row = self.row.min(rows.saturating_sub(1));
-        wish
+        }
     }
 
     /// Takes a key that changes what is shown of the look.
@@ -202,6 +205,7 @@ impl Screen {
             KeyCode::Char('r') => {
                 let sorting = &mut self.sortings[self.pane];
                 sorting.ascending = !sorting.ascending;
+                self.keep_selected();
             }
             KeyCode::Up => self.move_to(self.row.saturating_sub(1)),
             KeyCode::Down => self.move_to(self.row + 1),
@@ -227,8 +231,11 @@ impl Screen {
                 return Wish::from(below.map(|page| self.walk_down(page)));
             }
             KeyCode::Backspace => {
-                self.row = self.walk.up().unwrap_or(self.row);
                 self.filter.clear();
+                if let Some(row) = self.walk.up() {
+                    self.show_folder();
+                    self.move_to(row);
+                }
                 None
             }
             KeyCode::Char('n') => self.walk.next_page(),
@@ -282,6 +289,7 @@ impl Screen {
         let present = sorting.column.map_or(0, |column| column + 1);
         let next = present.wrapping_add_signed(step + columns as isize + 1) % (columns + 1);
         sorting.column = next.checked_sub(1);
+        self.keep_selected();
     }
 
     /// Draws everything.

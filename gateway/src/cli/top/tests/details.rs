@@ -1,4 +1,4 @@
-//! What a pane says beyond its columns, the row that stays selected, and the order of columns in per cent.
+//! The lines of a pane below its rows, the row that stays selected, and the order of columns in per cent.
 
 use ratatui::crossterm::event::KeyCode;
 use serde_json::{Value, json};
@@ -171,6 +171,34 @@ fn a_chosen_row_stays_selected_where_the_order_changes() {
         (3, 1.0, 2000),
     ]))));
     assert_eq!(selected(screen), "3");
+}
+
+#[test]
+fn drafts_of_one_key_are_told_apart() {
+    let mut look = look();
+    let draft = look["writes"]["drafts"][0].clone();
+    let of_bucket = |bucket: &str| {
+        let mut draft = draft.clone();
+        // Neither bucket is that of a configured origin.
+        draft["origin"] = Value::Null;
+        draft["id"] = json!(format!("{bucket}/docs/a.odt"));
+        draft["base"] = json!(bucket);
+        draft
+    };
+    look["writes"]["drafts"] = json!([of_bucket("one"), of_bucket("two")]);
+    let screen = &mut on(Pane::Writes, look.clone());
+    press(screen, KeyCode::Down);
+    assert!(
+        detail(screen).ends_with("version two"),
+        "{}",
+        detail(screen)
+    );
+    screen.update(Ok(Snapshot::of(look)));
+    assert!(
+        detail(screen).ends_with("version two"),
+        "{}",
+        detail(screen)
+    );
 }
 
 #[test]

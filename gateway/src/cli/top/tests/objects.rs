@@ -100,6 +100,37 @@ fn the_walk_begins_at_the_routes_and_goes_down_and_up() {
 }
 
 #[test]
+fn a_row_stays_selected_while_its_folder_is_asked_for() {
+    let mut screen = in_folder();
+    press(&mut screen, KeyCode::Down);
+    let lines = drawn(&screen, 80);
+    assert!(lines.join("\n").contains("version \"e1\""), "{lines:#?}");
+    let page = asked(&mut screen, KeyCode::Char('u'));
+    screen.update(Ok(Snapshot::of(look())));
+    press(&mut screen, KeyCode::Down);
+    screen.take_folder(&page, &json!({ "error": "the origin is down" }));
+    screen.update(Ok(Snapshot::of(look())));
+    // The object is the third name now.
+    let mut later = folder();
+    let names = later["names"].as_array_mut().expect("names");
+    names.swap(1, 2);
+    screen.take_folder(&page, &later);
+    assert_eq!(drawn(&screen, 80)[19..], lines[19..], "the same object");
+}
+
+#[test]
+fn the_folder_that_was_left_is_selected_again() {
+    let mut screen = on_objects();
+    press(&mut screen, KeyCode::Down);
+    let page = asked(&mut screen, KeyCode::Enter);
+    screen.take_folder(&page, &folder());
+    press(&mut screen, KeyCode::Down);
+    press(&mut screen, KeyCode::Backspace);
+    screen.update(Ok(Snapshot::of(look())));
+    assert_eq!(asked(&mut screen, KeyCode::Enter), page);
+}
+
+#[test]
 fn an_object_is_shown_with_its_tiers_its_freshness_and_its_pin() {
     let mut screen = in_folder();
     press(&mut screen, KeyCode::Down);

@@ -38,16 +38,16 @@ fn the_selected_key_is_explained_and_keys_are_sorted() {
         all.contains("The token of changes; set by TIDEGATE_ADMIN__TOKEN"),
         "{all}"
     );
-    // By KEY: the second row is another key then.
+    // By KEY: the chosen key stays selected, in the first row.
     press(&mut screen, KeyCode::Char('s'));
     let lines = drawn(&screen, 100);
     assert!(line_with(&lines, "SOURCE").contains("KEYv"));
     let at = |key: &str| lines.iter().position(|line| line.contains(key)).expect(key);
     assert!(at("admin.token") < at("cache.memory") && at("cache.memory") < at("http.drain"));
-    assert!(
-        lines.join("\n").contains("Bytes of objects in memory"),
-        "the second row"
-    );
+    assert!(lines.join("\n").contains("The token of changes"));
+    press(&mut screen, KeyCode::Down);
+    let all = drawn(&screen, 100).join("\n");
+    assert!(all.contains("Bytes of objects in memory"), "{all}");
 }
 
 #[test]
