@@ -88,11 +88,12 @@ impl Refused {
     async fn press(&self, choice: &str) -> String {
         let page = self.show("/console/writes").await;
         let id = self.draft().await["id"].as_str().expect("text").to_owned();
+        let id = utf8_percent_encode(&id, NON_ALPHANUMERIC).to_string();
         let button = format!("form=\"act\" name=\"decide\" value=\"{choice} {id}\"");
         assert!(page.contains(&button), "no button {choice}: {page}");
-        let id = utf8_percent_encode(&id, NON_ALPHANUMERIC);
         assert!(page.contains(&format!("id=\"draft-{id}\"")), "{page}");
-        let mut fields = format!("csrf={}&decide={choice}+{id}", self.csrf);
+        let value = utf8_percent_encode(&id, NON_ALPHANUMERIC);
+        let mut fields = format!("csrf={}&decide={choice}+{value}", self.csrf);
         if choice == "theirs" {
             // What would be lost is asked for first.
             let got = post(&self.gateway, "/console/writes", &self.cookie, &fields).await;

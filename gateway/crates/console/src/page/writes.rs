@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Form};
 use maud::{Markup, html};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::chart::shares;
@@ -131,11 +131,13 @@ fn row(draft: &Draft) -> Markup {
 
 fn refused(draft: &Draft) -> Markup {
     let origin = draft.origin.as_deref();
-    let value = |choice: &str| format!("{choice} {}", draft.id);
+    // Encoded, because browsers send each line feed of a value as two characters.
+    let id = utf8_percent_encode(&draft.id, NON_ALPHANUMERIC).to_string();
+    let value = |choice: &str| format!("{choice} {id}");
     let label = |what: &str| format!("{what} of {}", draft.key);
     html! {
         // With an id, so that the script never makes one draft's buttons another's.
-        section.card id={ "draft-" (utf8_percent_encode(&draft.id, NON_ALPHANUMERIC)) } {
+        section.card id={ "draft-" (id) } {
             h3 { (draft.key) span.badge.bad { "refused" } }
             @if origin.is_none() { p.quiet { "Its bucket is that of no configured origin any more." } }
             @if let Some(trouble) = &draft.trouble { p.quiet { (trouble) } }
@@ -198,7 +200,7 @@ fn theirs(draft: &Draft) -> Markup {
 #[derive(Deserialize)]
 pub(crate) struct DecideForm {
     csrf: String,
-    /// The choice and the id of the draft, with a space between.
+    /// The choice and the percent-encoded id of the draft, with a space between.
     decide: String,
     /// Sent by the page that asks whether ours is to be discarded.
     sure: Option<String>,
@@ -207,7 +209,7 @@ pub(crate) struct DecideForm {
 fn read(text: &str) -> Option<Decision> {
     let (named, id) = text.split_once(' ')?;
     let (choice, ..) = BUTTONS.into_iter().find(|(_, name, _)| *name == named)?;
-    let id = id.to_owned();
+    let id = percent_decode_str(id).decode_utf8().ok()?.into_owned();
     Some(Decision { id, choice })
 }
 
@@ -284,16 +286,31 @@ mod tests {
         }
     }
 
+    /// Returns the decision of the first button on a page, as a browser sends it.
+    fn decided(page: &str) -> Option<Decision> {
+        let (_, value) = page.split_once("name=\"decide\" value=\"")?;
+        let (value, _) = value.split_once('"')?;
+        read(&value.replace("\r\n", "\n").replace('\n', "\r\n"))
+    }
+
+    #[test]
+    fn each_name_is_sent_whole() {
+        for key in ["a\nb", "a\r\nb", "a\"b&lt;%41+ä"] {
+            let text = refused(&draft(key)).into_string();
+            let decision = decided(&text).expect("it is known");
+            assert_eq!(decision.id, format!("000000000000002a/{key}"), "{text}");
+        }
+    }
+
     #[test]
     fn a_draft_that_no_configured_origin_has_is_decided_by_its_id() {
         let text = refused(&draft("a b/c d")).into_string();
-        let value = "ours 000000000000002a/a b/c d";
-        assert!(text.contains(&format!("value=\"{value}\"")), "{text}");
         assert!(text.contains("no configured origin"), "{text}");
-        let decision = read(value).expect("it is known");
+        let decision = decided(&text).expect("it is known");
         assert_eq!(decision.choice, Choice::Ours);
         assert_eq!(decision.id, "000000000000002a/a b/c d");
         assert_eq!(read("none 000000000000002a/a"), None);
+        assert_eq!(read("ours 000000000000002a%2F%FF"), None, "no text");
     }
 
     #[test]
