@@ -208,7 +208,7 @@ metrics! {
         "Time from a change at one gateway until it was applied here, by both clocks");
     // Frontends.
     FUSE_OPERATIONS = Counter("fuse_operations", ["operation", "result"],
-        "Requests of the kernel to mounts, by operation and result: ok, error (an answer, such as a name that is missing), failed (by the bucket, a disk or the gateway: EIO, ENOSPC)");
+        "Requests of the kernel to mounts, by operation and result: ok, error (an answer, such as a name that is missing, or a 403 of the bucket), failed (by the bucket, a disk or the gateway: EIO, ENOSPC)");
     FUSE_OPEN_FILES = Gauge("fuse_open_files", [], "Files that programs hold open on mounts");
     HTTP_REQUESTS = Counter("http_requests", ["method", "status"],
         "Requests by method and class of status; gone: the client left before an answer");
