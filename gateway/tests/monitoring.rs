@@ -184,21 +184,56 @@ fn every_metric_of_the_rules_and_the_dashboard_exists() {
     assert!(check(file, &text) > 80, "{file}");
 }
 
+/// Returns the words of a list of the console.
+fn console_words(list: &str) -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/console/src/figures.rs");
+    let code = std::fs::read_to_string(path).expect("the console");
+    let (_, words) = code
+        .split_once(&format!("const {list}:"))
+        .expect("the list");
+    let (words, _) = words.split_once("];").expect("its end");
+    let words = words.split('"').skip(1).step_by(2);
+    words.map(str::to_owned).collect()
+}
+
 /// The console and the rules count the same results of requests to the bucket as failures.
 #[test]
 fn the_rules_and_the_console_mean_the_same_by_a_failure() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/console/src/figures.rs");
-    let code = std::fs::read_to_string(path).expect("the console");
-    let list = code.split_once("const FAILURES:").expect("the list").1;
-    let (list, _) = list.split_once("];").expect("its end");
-    let console: BTreeSet<_> = list.split('"').skip(1).step_by(2).collect();
+    let console = console_words("FAILURES");
     let rules = read("prometheus/rules.yaml");
     let query = rules.split_once("tidegate:origin_errors:").expect("it").1;
     let (_, results) = query.split_once("result=~\"").expect("results");
     let results = results.split('"').next().unwrap_or_default();
-    let recorded: BTreeSet<_> = results.split('|').collect();
+    let recorded: BTreeSet<_> = results.split('|').map(str::to_owned).collect();
     assert_eq!(recorded, console);
     assert!(recorded.len() > 10, "{recorded:?}");
+}
+
+/// The console, the rules, the alerts and the dashboard count the bytes of the same causes as fetched for readers.
+#[test]
+fn all_mean_the_same_by_bytes_that_are_fetched_for_readers() {
+    let console = console_words("READERS");
+    assert!(console.len() > 3, "{console:?}");
+    for (file, uses) in [
+        ("prometheus/rules.yaml", 1),
+        ("prometheus/alerts.yaml", 1),
+        ("grafana/tidegate.json", 2),
+    ] {
+        let text = read(file).replace("\\\"", "\"");
+        let labels = text.split("origin_received_bytes_total{").skip(1);
+        let labels = labels.filter_map(|rest| rest.split('}').next());
+        let causes: Vec<_> = labels
+            .filter_map(|labels| labels.split_once("cause"))
+            .map(|(_, causes)| causes)
+            .collect();
+        assert_eq!(causes.len(), uses, "{file}");
+        for causes in causes {
+            let list = causes.strip_prefix("=~\"").expect("a list of causes");
+            let list = list.split('"').next().unwrap_or_default();
+            let list: BTreeSet<_> = list.split('|').map(str::to_owned).collect();
+            assert_eq!(list, console, "{file}");
+        }
+    }
 }
 
 #[test]
