@@ -7,7 +7,10 @@ use futures_util::stream::FuturesUnordered;
 use http::Method;
 
 use super::document::of_the_code;
-use super::{AUTH, Whole, World, ask, post, post_to, send, started};
+use super::{
+    AUTH, LARGE, SlowReader, Whole, World, ask, one_reads_ahead, post, post_to, sample, send,
+    started,
+};
 
 /// Every request that changes something, but to log in and out.
 const CHANGES: [(&str, &str); 18] = [
@@ -265,6 +268,7 @@ async fn a_session_changes_things_by_its_own_forms_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
     let world = World::new().await;
+    world.put("large.bin", &sample(LARGE, 1)).await;
     for (console, read, change) in [("read", 200, 403), ("off", 404, 404)] {
         let config = super::configuration(&world);
         let config = config.replace("[admin]\n", &format!("[admin]\nconsole = \"{console}\"\n"));
@@ -285,7 +289,10 @@ async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
             );
         }
         if console == "read" {
+            let reader = SlowReader::start(&gateway, "/large.bin").await;
+            one_reads_ahead(&gateway).await;
             nothing_is_offered_to_readers(&gateway).await;
+            drop(reader);
         }
         let preview = status(&gateway, "GET", "/console/preview/bytes?path=/o/1.png", &[]).await;
         assert_eq!(
@@ -296,9 +303,13 @@ async fn the_configuration_may_open_the_console_to_readers_or_switch_it_off() {
     }
 }
 
-/// Looks at each page with and without a session: without one no form is there, nor the one that live buttons belong to.
+/// Looks at each page with and without a session, while a stream is under way. Without a session no form is there, and the
+/// style sheet hides each button, because the form that it belongs to is not there.
 async fn nothing_is_offered_to_readers(gateway: &Whole) {
     let (cookie, _) = log_in(gateway).await;
+    let style = ask(gateway.admin, Method::GET, "/console/console.css", &[]).await;
+    let hides = "body:not(:has(#act)) [form=\"act\"] { display: none; }";
+    assert!(style.text().contains(hides), "{}", style.text());
     let pages = READS.iter().filter(|path| !path.contains("live?"));
     let pages = pages.filter(|path| !path.contains("/preview") && !path.contains("bytes"));
     for path in pages.filter(|path| !path.starts_with("/api/")) {
@@ -312,6 +323,10 @@ async fn nothing_is_offered_to_readers(gateway: &Whole) {
             !text.contains("<form") && !text.contains("name=\"end\""),
             "{path}: {text}"
         );
+        let buttons = text.split("<button").skip(1);
+        let mut buttons = buttons.filter_map(|rest| rest.split('>').next());
+        let is_hidden = |button: &str| button.contains("form=\"act\"");
+        assert!(buttons.all(is_hidden), "{path}: {text}");
         assert!(text.contains("href=\"/console/login"), "{path}: {text}");
         let own = show(&[("cookie", &cookie)]).await;
         let is_live = own.contains("data-live");
@@ -319,6 +334,11 @@ async fn nothing_is_offered_to_readers(gateway: &Whole) {
         assert_eq!(
             own.contains("name=\"end\""),
             *path == "/console/sessions",
+            "{path}"
+        );
+        assert_eq!(
+            own.contains("name=\"stop\""),
+            *path == "/console/streams",
             "{path}"
         );
     }
