@@ -311,13 +311,11 @@ async fn every_query_of_the_dashboard_answers_with_data() {
         sleep(Duration::from_millis(200)).await;
     }
 
-    // Without a heartbeat nothing tells whether events arrive, and no alert says that they do not.
+    // Without a heartbeat nothing tells whether events arrive: there is nothing that an alert could fire for.
     for (subscription, shown) in [("proven", 1), ("bucket", 0)] {
         let alive = format!("tidegate_bucket_events_alive{{subscription=\"{subscription}\"}}");
         assert_eq!(world.query(&alive).await.len(), shown, "{subscription}");
     }
-    let silent = "ALERTS{alertname=\"TidegateEventsSilent\", subscription=\"bucket\"}";
-    assert!(world.query(silent).await.is_empty());
 
     let rules = ask(world.prometheus, Method::GET, "/api/v1/rules", &[]).await;
     let rules: Value = serde_json::from_slice(&rules.body).expect("JSON");
