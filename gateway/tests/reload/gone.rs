@@ -1,4 +1,4 @@
-//! What a reload takes away leaves no metric behind: an alert that it has caused ends.
+//! A reload removes the metrics of the parts that it removes: an alert about them ends.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -17,14 +17,14 @@ async fn the_metrics_of_what_a_reload_takes_away_go_with_it() {
     let key = "c2hhcmVkLXNlY3JldC1vZi10aGUtaXNzdWVyLTAxMjM0NTY3ODk";
     let keys = json!({ "keys": [{ "kty": "oct", "alg": "HS256", "k": key }] });
     std::fs::write(&jwks, keys.to_string()).expect("written");
-    let nobody = free_addr();
+    let closed = free_addr();
     let more = format!(
-        "[[origin]]\nname = \"leaving\"\nbucket = \"leaving\"\nendpoint = \"http://{nobody}\"\n\
+        "[[origin]]\nname = \"leaving\"\nbucket = \"leaving\"\nendpoint = \"http://{closed}\"\n\
          path_style = true\naccess_key_id = \"k\"\nsecret_access_key = \"s\"\n\
          [[route]]\npath = \"/leaving/\"\norigin = \"leaving\"\n\
          [[route]]\npath = \"/private/\"\norigin = \"leaving\"\naccess = \"leaving\"\n\
-         [access.leaving]\njwt.jwks = \"{}\"\nauth_request = \"http://{nobody}/\"\n\
-         [[hook]]\nname = \"leaving\"\norigin = \"leaving\"\nurl = \"http://{nobody}/\"\n",
+         [access.leaving]\njwt.jwks = \"{}\"\nauth_request = \"http://{closed}/\"\n\
+         [[hook]]\nname = \"leaving\"\norigin = \"leaving\"\nurl = \"http://{closed}/\"\n",
         jwks.display(),
     );
     serving.configure(&configuration(&world, &more));

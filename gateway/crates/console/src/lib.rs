@@ -179,7 +179,7 @@ fn pages() -> Router<Console> {
         )
 }
 
-/// Returns what pages ask for, and no reader: its failures are no pages.
+/// Returns the routes of resources that pages load. Their errors stay plain text.
 fn page_parts() -> Router<Console> {
     Router::new()
         .route("/console/preview/bytes", get(page::preview::bytes))

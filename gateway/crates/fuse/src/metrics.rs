@@ -65,7 +65,7 @@ const OPERATION_LABELS: [&str; 19] = [
     "readlink",
 ];
 
-/// What a request ended with: as it should, with an answer that is an error, or with a failure of the gateway or the bucket.
+/// The results of a request: as it should, an answer that is an error, or a failure of the gateway or the bucket.
 const RESULT_LABELS: [&str; 3] = ["ok", "error", "failed"];
 
 type Labels = [(&'static str, &'static str); 2];

@@ -72,7 +72,7 @@ impl Hosts {
         let origin = read(headers, &header::ORIGIN, "://").map_err(|()| ForeignRequest::Origin)?;
         let Some(origin) = origin else { return Ok(()) };
         let same = named.is_some_and(|named| named.as_str().eq_ignore_ascii_case(origin.as_str()));
-        // What listens on another port of a listed host may be anything, such as the objects of the bucket.
+        // Another port of a listed host may serve anything, such as the bucket's objects.
         let is_listed = origin.port().is_none() && self.lists(&host_of(&origin));
         match same || is_listed {
             true => Ok(()),

@@ -13,7 +13,7 @@ use crate::access::Admitted;
 use crate::api::ApiError;
 use crate::api::errors::reason_in;
 
-/// Gives each answer to a browser that is no success and has no page one that tells the reason. The headers stay.
+/// Replaces an error without a page by a page with its reason. Only browsers get it. The headers stay.
 pub(crate) async fn as_page(
     State(console): State<Console>,
     request: Request,
