@@ -203,10 +203,11 @@ impl Gateway {
         }
         self.events.stop().await;
         writing::settle(self.work.writers.as_ref(), deadline).await;
+        // The others of the fleet then know that its hooks are called.
+        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         if let Some(fleet) = self.fleet {
             fleet.stop().await;
         }
-        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(deadline).await;
         self.traces.stop().await;
         self.stop.cancel();

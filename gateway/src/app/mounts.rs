@@ -229,10 +229,11 @@ impl SingleMount {
         self.mounted.stop().await;
         self.events.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;
+        // The others of the fleet then know that its hooks are called.
+        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         if let Some(fleet) = self.fleet {
             fleet.stop().await;
         }
-        self.hooks.stop(hooks::STOP_TIMEOUT).await;
         self.engine.close(self.drain).await;
         self.traces.stop().await;
     }

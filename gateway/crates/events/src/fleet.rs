@@ -15,7 +15,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use tidegate_plan::KeyChange;
+use tidegate_plan::{FolderChange, KeyChange};
 use tidegate_telemetry::locks::Recover as _;
 
 use crate::ApplyError;
@@ -28,7 +28,7 @@ mod outgoing;
 mod peers;
 mod pin_log;
 
-use hook_turns::HookTurns;
+use hook_turns::{Deferred, HookTurns};
 use message::{Content, FleetMessage, Presence};
 use outgoing::OutgoingQueue;
 use peers::{PEER_TIMEOUT, Peers, Seen};
@@ -43,6 +43,10 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// The pause between two doubts of everything: many reasons at once are one.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The time within which a gateway that has a connection hears of a change, or is known to be lost. It may not have heard
+/// of changes that are younger.
+const RECENT: Duration = PEER_TIMEOUT.saturating_mul(2);
 
 /// The pause after which pins that could not be applied are asked for again: the reason may last.
 const PIN_RETRY: Duration = Duration::from_secs(10);
@@ -64,8 +68,11 @@ pub trait FleetSink: Send + Sync + 'static {
     /// Reports a change to this gateway's hooks.
     fn call_hooks(&self, change: &KeyChange);
 
-    /// Returns the longest time for which hooks put off a call for the bucket's changes.
-    fn hook_delay(&self, bucket: &str) -> Duration;
+    /// Reports changes below a folder to this gateway's hooks.
+    fn call_hooks_below(&self, changes: &FolderChange);
+
+    /// Returns the longest time for which hooks put off a call for a change. `None`: no hook is called for it.
+    fn hook_delay(&self, change: &KeyChange) -> Option<Duration>;
 }
 
 /// A change that was received, and has to be applied.
@@ -182,19 +189,15 @@ impl Fleet {
 
     /// Has the hooks called for a change that this gateway knows of: here, or by the gateway whose turn it is.
     pub fn call_hooks(&self, change: KeyChange) {
-        let due = {
-            let mut state = self.state();
-            let is_own = !state.is_connected || state.peers.is_chosen(self.own, &change.bucket);
-            match is_own {
-                true => Some(change),
-                false => {
-                    // Until its gateway has called, or is known to be lost.
-                    let delay = self.sink.hook_delay(&change.bucket) + PEER_TIMEOUT * 2;
-                    state.hooks.defer(change, Instant::now() + delay)
-                }
-            }
-        };
-        due.iter().for_each(|change| self.sink.call_hooks(change));
+        let delay = self.sink.hook_delay(&change);
+        let mut state = self.state();
+        if !state.is_connected || state.peers.chosen(self.own, &change.bucket) == self.own {
+            drop(state);
+            self.sink.call_hooks(&change);
+        } else if let Some(delay) = delay {
+            // As long as its gateway may put the call off, and a loss of that gateway may be unknown.
+            state.hooks.defer(change, Instant::now(), delay + RECENT);
+        }
     }
 
     /// Puts a message into the queue. If there is no room for a change, a number is left out, which the receivers see.
@@ -267,7 +270,7 @@ impl Fleet {
             Content::Heartbeat(presence) => {
                 if state.peers.present(message.from, presence) {
                     // A gateway that has lost a bucket calls its hooks no more.
-                    self.call_due(&mut state);
+                    self.call_due(&mut state, None);
                 }
                 None
             }
@@ -276,8 +279,9 @@ impl Fleet {
                 None
             }
             Content::Bye => {
+                self.forget_called(&mut state, message.from);
                 state.peers.left(message.from);
-                self.call_due(&mut state);
+                self.call_due(&mut state, None);
                 None
             }
             Content::Change(change) => Some(change),
@@ -344,7 +348,7 @@ impl Fleet {
         self.metrics.connected.set(0);
         let mut state = self.state();
         state.is_connected = false;
-        self.call_due(&mut state);
+        self.call_due(&mut state, Instant::now().checked_sub(RECENT));
     }
 
     /// Takes the passing of time, and says that this gateway is there. Call it each [`HEARTBEAT`].
@@ -354,12 +358,12 @@ impl Fleet {
         if !state.is_connected {
             return;
         }
+        state.hooks.expire(now);
         if state.peers.expire(now) > 0 {
             tracing::warn!("a gateway of the fleet is lost");
             self.doubt("lost");
-            self.call_due(&mut state);
+            self.call_due(&mut state, None);
         }
-        state.hooks.expire(now);
         self.metrics.peers.set(count(state.peers.len()));
         if std::mem::take(&mut state.resends_pins) {
             for (at, pin) in state.pins.own() {
@@ -376,22 +380,33 @@ impl Fleet {
         self.enqueue(&mut state, at, content);
     }
 
-    /// Says that this gateway ends in order, after all that it has sent.
+    /// Says that this gateway ends in order, after all that it has sent. Its hooks have been called.
     pub(crate) fn leave(&self) {
         self.enqueue(&mut self.state(), (self.clock)().0, Content::Bye);
     }
 
-    /// Calls the hooks for the remembered changes whose turn is now this gateway's.
-    fn call_due(&self, state: &mut FleetState) {
+    /// Forgets the changes that a gateway has called before it has said that it ends.
+    fn forget_called(&self, state: &mut FleetState, from: u64) {
+        let FleetState { peers, hooks, .. } = state;
+        if let Some(recent) = Instant::now().checked_sub(RECENT) {
+            hooks.settle(recent, |bucket| peers.chosen(self.own, bucket) == from);
+        }
+    }
+
+    /// Calls the hooks for the remembered changes, of those since a time, whose turn is now this gateway's.
+    fn call_due(&self, state: &mut FleetState, since: Option<Instant>) {
         let FleetState {
             peers,
             hooks,
             is_connected,
             ..
         } = state;
-        let is_own = |bucket: &str| !*is_connected || peers.is_chosen(self.own, bucket);
-        for change in hooks.due(is_own) {
-            self.sink.call_hooks(&change);
+        let is_own = |bucket: &str| !*is_connected || peers.chosen(self.own, bucket) == self.own;
+        for due in hooks.take(since, is_own) {
+            match due {
+                Deferred::Key(change) => self.sink.call_hooks(&change),
+                Deferred::Folder(changes) => self.sink.call_hooks_below(&changes),
+            }
         }
     }
 

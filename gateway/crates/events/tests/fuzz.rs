@@ -18,7 +18,7 @@ use tidegate_events::ApplyError;
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetMetrics, FleetSink, MAX_MESSAGE};
 use tidegate_events::record::{MAX_RECORDS, read};
 use tidegate_events::sns::{Fetch, FetchError, SnsError, SnsMessage, SnsVerifier};
-use tidegate_plan::{ChangeKind, KeyChange, Timestamp, key};
+use tidegate_plan::{ChangeKind, FolderChange, KeyChange, Timestamp, key};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The inputs of a target in a plain test run.
@@ -225,8 +225,10 @@ impl FleetSink for Applied {
 
     fn call_hooks(&self, _: &KeyChange) {}
 
-    fn hook_delay(&self, _: &str) -> Duration {
-        Duration::ZERO
+    fn call_hooks_below(&self, _: &FolderChange) {}
+
+    fn hook_delay(&self, _: &KeyChange) -> Option<Duration> {
+        None
     }
 }
 

@@ -33,7 +33,7 @@ pub use settings::HookSettings;
 use client::{HttpClient, Transport};
 use metrics::{DropReason, Metrics};
 use tidegate_outbound::{ClientError, Roots};
-use tidegate_plan::KeyChange;
+use tidegate_plan::{FolderChange, KeyChange};
 use tidegate_telemetry::locks::Recover as _;
 use worker::Hook;
 
@@ -179,13 +179,24 @@ impl Hooks {
         }
     }
 
-    /// Returns the longest time for which a hook puts off a call for an origin's changes.
-    #[must_use]
-    pub fn max_delay(&self, origin: &str) -> Duration {
+    /// Reports changes of an origin's keys of which no more is known than their folder. Returns at once; the calls follow.
+    pub fn changed_below(&self, origin: &str, changes: &FolderChange) {
         let present = self.load();
         let bucket = present.bucket(origin);
-        let delays = present.of(&bucket).map(|(_, settings)| settings.max_delay);
-        delays.max().unwrap_or_default()
+        for (hook, _) in present.of(&bucket) {
+            hook.add_folder(&bucket, changes);
+        }
+    }
+
+    /// Returns the longest time for which a hook puts off a call for a change of an origin's key. `None`: no hook is
+    /// called for it.
+    #[must_use]
+    pub fn max_delay(&self, origin: &str, change: &KeyChange) -> Option<Duration> {
+        let present = self.load();
+        let bucket = present.bucket(origin);
+        let hooks = present.of(&bucket).map(|(_, settings)| settings);
+        let covers = |hook: &Arc<HookSettings>| hook.covers(change.kind, change.key.as_str());
+        hooks.filter(covers).map(|hook| hook.max_delay).max()
     }
 
     /// Sends the changes that wait, each call once, within a time. What is left then is dropped, and logged.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use tidegate_plan::folder::{common_folder, folder_of};
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey};
 
 /// The most keys of one origin that wait. With more, their common folder stands for all: 1 MB of the longest keys.
@@ -72,6 +73,11 @@ impl Event {
     fn and(self, other: Self) -> Self {
         if self == other { self } else { Self::Changed }
     }
+
+    /// Returns the event of changes of these kinds. `None`: there are none.
+    pub(crate) fn of(kinds: impl IntoIterator<Item = ChangeKind>) -> Option<Self> {
+        kinds.into_iter().map(Self::from).reduce(Self::and)
+    }
 }
 
 impl From<ChangeKind> for Event {
@@ -105,14 +111,24 @@ pub(crate) enum Added {
 impl Pending {
     /// Adds a change. It takes the place of one of its key that waits, unless that one has overtaken it.
     pub(crate) fn add(&mut self, origin: &Arc<str>, change: &KeyChange, now: Instant) -> Added {
+        self.changes(origin, &change.bucket, now).add(change)
+    }
+
+    /// Adds changes of which no more is known than their folder.
+    pub(crate) fn add_folder(&mut self, origin: &Arc<str>, call: &Call, now: Instant) {
+        let changes = self.changes(origin, &call.bucket, now);
+        changes.add_folder(&call.key, call.event, call.count);
+    }
+
+    fn changes(&mut self, origin: &Arc<str>, bucket: &str, now: Instant) -> &mut Changes {
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
         let entry = self.origins.entry(origin.clone());
         let origin = entry.or_insert_with(|| OriginChanges {
-            bucket: change.bucket.clone(),
+            bucket: bucket.to_owned(),
             changes: Changes::Keys(BTreeMap::new()),
         });
-        origin.changes.add(change)
+        &mut origin.changes
     }
 
     /// Returns the time at which the call is due: `debounce` after the last change, and at most `max_delay` after the
@@ -160,6 +176,20 @@ impl Changes {
             }
         }
     }
+
+    fn add_folder(&mut self, folder: &str, event: Event, count: u64) {
+        let mut all = match self {
+            Self::Folder(all) => all.clone(),
+            Self::Keys(keys) if keys.is_empty() => FolderChanges {
+                folder: folder.to_owned(),
+                event,
+                count: 0,
+            },
+            Self::Keys(keys) => FolderChanges::of(keys),
+        };
+        all.join(folder, event, count);
+        *self = Self::Folder(all);
+    }
 }
 
 impl FolderChanges {
@@ -187,10 +217,15 @@ impl FolderChanges {
     }
 
     fn add(&mut self, key: &ObjectKey, kind: ChangeKind) {
-        let length = common_folder(&self.folder, key.as_str());
+        self.join(key.as_str(), kind.into(), 1);
+    }
+
+    /// Adds changes of a key, or below a folder.
+    fn join(&mut self, below: &str, event: Event, count: u64) {
+        let length = common_folder(&self.folder, below).len();
         self.folder.truncate(length);
-        self.event = self.event.and(kind.into());
-        self.count += 1;
+        self.event = self.event.and(event);
+        self.count += count;
     }
 
     fn into_call(self, bucket: &str) -> Call {
@@ -237,20 +272,6 @@ impl OriginChanges {
             }
         }
     }
-}
-
-/// Returns the folder of a key: up to its last slash, which is part of it.
-pub(crate) fn folder_of(key: &str) -> &str {
-    &key[..key.rfind('/').map_or(0, |slash| slash + 1)]
-}
-
-/// Returns the length of the longest folder that holds both.
-fn common_folder(folder: &str, key: &str) -> usize {
-    let pairs = folder.bytes().zip(key.bytes());
-    let common = pairs.take_while(|(one, other)| one == other).count();
-    // A slash is never part of another character.
-    let slash = folder.as_bytes()[..common].iter().rposition(|b| *b == b'/');
-    slash.map_or(0, |slash| slash + 1)
 }
 
 #[cfg(test)]
@@ -333,6 +354,24 @@ mod tests {
         assert_eq!(told(&mut pending, Each::Key), ["a/ created 3001"]);
         assert_eq!(pending.count(), 0);
         assert!(pending.due(Duration::ZERO, Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn a_folder_of_changes_takes_in_what_waits() {
+        let folder = Call {
+            bucket: "media".to_owned(),
+            key: "a/b/c/".to_owned(),
+            event: Event::Created,
+            count: 20,
+        };
+        let (origin, now) = (Arc::from("media"), Instant::now());
+        let mut alone = Pending::default();
+        alone.add_folder(&origin, &folder, now);
+        assert_eq!(told(&mut alone, Each::Key), ["a/b/c/ created 20"]);
+        let mut pending = pending(&CHANGES[..2]);
+        pending.add_folder(&origin, &folder, now);
+        pending.add(&origin, &change("a/b/c/d", ChangeKind::Created), now);
+        assert_eq!(told(&mut pending, Each::Key), ["a/b/ changed 23"]);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::Full;
 
-use crate::pending::{Call, Each, folder_of};
+use crate::pending::{Call, Each};
 use tidegate_plan::ChangeKind;
+use tidegate_plan::folder::folder_of;
 use tidegate_plan::template::{Escape, Field, Template};
 
 /// The settings of a hook. `Debug` shows its name only, because URL and headers may have secrets.
@@ -75,6 +76,14 @@ impl HookSettings {
     /// Returns whether it is called for such a change.
     pub(crate) fn covers(&self, kind: ChangeKind, key: &str) -> bool {
         self.on.contains(&kind) && key.starts_with(&self.prefix) && !is_own(key)
+    }
+
+    /// Returns the innermost folder of the keys below `folder` that it may be called for. `None`: it is called for none.
+    pub(crate) fn covered_folder<'s>(&'s self, folder: &'s str) -> Option<&'s str> {
+        match self.prefix.starts_with(folder) {
+            true => Some(folder_of(&self.prefix)),
+            false => folder.starts_with(&self.prefix).then_some(folder),
+        }
     }
 
     /// Returns the request of a call.

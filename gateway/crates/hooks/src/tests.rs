@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{Outcome, Transport};
 use crate::{Each, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
-use tidegate_plan::{ChangeKind, KeyChange, ObjectKey};
+use tidegate_plan::{ChangeKind, FolderChange, KeyChange, ObjectKey};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -195,6 +195,42 @@ async fn only_what_a_hook_covers_is_called_for() {
     hooks.changed("media", &[change("books/c", ChangeKind::Removed)]);
     sleep(LONG).await;
     assert_eq!(receiver.paths(), ["/books/c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_of_changes_is_called_for_as_far_as_the_hook_covers_it() {
+    let receiver = Receiver::new(&[], OK);
+    let mut hook = settings("h");
+    hook.prefix = "books/new".to_owned();
+    hook.on = vec![ChangeKind::Removed];
+    let hooks = hooks(&receiver, vec![hook]);
+    let below = |folder: &str, kinds: &[ChangeKind]| FolderChange {
+        bucket: "media".to_owned(),
+        folder: folder.to_owned(),
+        kinds: kinds.to_vec(),
+        count: 3,
+    };
+    let both = [ChangeKind::Created, ChangeKind::Removed];
+    hooks.changed_below("media", &below("films/", &both));
+    hooks.changed_below("media", &below("", &both[..1]));
+    sleep(LONG).await;
+    assert!(receiver.seen().is_empty());
+    for folder in ["", "books/newer/a/"] {
+        hooks.changed_below("media", &below(folder, &both));
+        sleep(LONG).await;
+    }
+    assert_eq!(receiver.paths(), ["/books/", "/books/newer/a/"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_puts_off_only_calls_for_what_it_covers() {
+    let receiver = Receiver::new(&[], OK);
+    let mut hook = settings("h");
+    hook.prefix = "books/".to_owned();
+    let hooks = hooks(&receiver, vec![hook]);
+    let delay = |key| hooks.max_delay("media", &created(key)[0]);
+    assert_eq!(delay("books/a"), Some(60 * SECOND));
+    assert_eq!([delay("films/a"), delay("books/.tidegate/a")], [None; 2]);
 }
 
 #[tokio::test(start_paused = true)]

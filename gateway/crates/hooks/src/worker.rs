@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Outcome, Transport};
 use crate::metrics::{DropReason, HookMetrics};
-use crate::pending::{Added, Call, Pending};
+use crate::pending::{Added, Call, Event, Pending};
 use crate::settings::HookSettings;
-use tidegate_plan::KeyChange;
 use tidegate_plan::retry::Backoff;
+use tidegate_plan::{FolderChange, KeyChange};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::random::draw;
 
@@ -130,6 +130,28 @@ impl Hook {
                 self.metrics.widened();
             }
         }
+        self.metrics.pending(pending.count());
+        drop(pending);
+        self.wake.notify_one();
+    }
+
+    /// Adds changes below a folder, as far as the hook is called for them. Returns at once.
+    pub(crate) fn add_folder(&self, origin: &Arc<str>, changes: &FolderChange) {
+        let settings = self.settings();
+        let kinds = changes.kinds.iter().copied();
+        let event = Event::of(kinds.filter(|kind| settings.on.contains(kind)));
+        let folder = settings.covered_folder(&changes.folder);
+        let (Some(event), Some(folder)) = (event, folder) else {
+            return;
+        };
+        let call = Call {
+            bucket: changes.bucket.clone(),
+            key: folder.to_owned(),
+            event,
+            count: changes.count,
+        };
+        let mut pending = self.pending.lock().recover();
+        pending.add_folder(origin, &call, Instant::now());
         self.metrics.pending(pending.count());
         drop(pending);
         self.wake.notify_one();

@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::object::folder::folder_of;
 use super::readahead::Limits;
 
 /// The number of files in a row that prove a pass through a folder.
@@ -199,11 +200,6 @@ impl FolderRun {
         }
         files
     }
-}
-
-/// Returns the folder of a path, with a `/` at its end.
-fn folder_of(path: &str) -> &str {
-    &path[..path.rfind('/').map_or(0, |at| at + 1)]
 }
 
 #[cfg(test)]

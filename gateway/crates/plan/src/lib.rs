@@ -22,7 +22,7 @@ pub mod upload;
 pub use disk::{DiskState, admission, meter, placement, tiering};
 pub use generations::Generations;
 pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
-pub use object::{Bucket, ChangeKind, ETag, KeyChange, Sequencer};
+pub use object::{Bucket, ChangeKind, ETag, FolderChange, KeyChange, Sequencer};
 pub use object::{KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
 pub use object::{folder, key, media_type, tags, tree, version};
 pub use profile::Profile;

@@ -11,7 +11,7 @@ pub mod tree;
 pub mod version;
 
 pub use bucket::Bucket;
-pub use change::{ChangeKind, KeyChange, Sequencer};
+pub use change::{ChangeKind, FolderChange, KeyChange, Sequencer};
 pub use etag::ETag;
 pub use key::{KeyError, ObjectKey};
 pub use version::{ObjectId, OriginId, Version, VersionId};

@@ -25,7 +25,7 @@ use tidegate_events::metrics::EventResult;
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
 use tidegate_events::{ApplyError, EventLog};
 use tidegate_hooks::Hooks;
-use tidegate_plan::{Bucket, ChangeKind, KeyChange, ObjectKey, OriginId, Timestamp};
+use tidegate_plan::{Bucket, ChangeKind, FolderChange, KeyChange, ObjectKey, OriginId, Timestamp};
 
 /// The member may take this long to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -364,10 +364,16 @@ impl FleetSink for MemberSink {
         }
     }
 
-    fn hook_delay(&self, bucket: &str) -> Duration {
-        let origins = self.buckets.of(bucket);
-        let delays = origins.iter().map(|(name, ..)| self.hooks.max_delay(name));
-        delays.max().unwrap_or_default()
+    fn call_hooks_below(&self, changes: &FolderChange) {
+        if let Some((origin, ..)) = self.buckets.of(&changes.bucket).first() {
+            self.hooks.changed_below(origin, changes);
+        }
+    }
+
+    fn hook_delay(&self, change: &KeyChange) -> Option<Duration> {
+        let origins = self.buckets.of(&change.bucket);
+        let (origin, ..) = origins.first()?;
+        self.hooks.max_delay(origin, change)
     }
 }
 

@@ -123,22 +123,22 @@ impl Peers {
         self.0.len()
     }
 
-    /// Returns whether `own`, which has a bucket, is the gateway that calls its hooks. A sender without the bucket is no
-    /// choice. All gateways that see the same senders answer alike, and one that leaves moves only the buckets that were
-    /// its own.
-    pub(super) fn is_chosen(&self, own: u64, bucket: &str) -> bool {
-        let weight = |id: u64| {
+    /// Returns the gateway that calls a bucket's hooks: `own`, which has the bucket, or one of the senders. A sender without
+    /// the bucket is no choice. All gateways that see the same senders answer alike, and one that leaves moves only the
+    /// buckets that were its own.
+    pub(super) fn chosen(&self, own: u64, bucket: &str) -> u64 {
+        let weight = |id: &u64| {
             let text = [&id.to_be_bytes()[..], bucket.as_bytes()].concat();
             let digest = digest(&SHA256, &text);
             <[u8; 32]>::try_from(digest.as_ref()).unwrap_or_default()
         };
-        let of_own = weight(own);
         let has_it = |peer: &Peer| match &peer.presence.buckets {
             Some(buckets) => buckets.iter().any(|one| one == bucket),
             None => true,
         };
-        let mut others = self.0.iter().filter(|(_, peer)| has_it(peer));
-        others.all(|(id, _)| weight(*id) <= of_own)
+        let others = self.0.iter().filter(|(_, peer)| has_it(peer));
+        let all = others.map(|(id, _)| *id).chain([own]);
+        all.max_by_key(weight).unwrap_or(own)
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         let mut shares = [0; 3];
         for bucket in (0..300).map(|n| format!("bucket-{n}")) {
             let chosen: Vec<_> = (0..3)
-                .filter(|n| view(ids[*n]).is_chosen(ids[*n], &bucket))
+                .filter(|n| view(ids[*n]).chosen(ids[*n], &bucket) == ids[*n])
                 .collect();
             let [one] = chosen[..] else {
                 panic!("{bucket}: {chosen:?}")
@@ -214,6 +214,6 @@ mod tests {
             shares[one] += 1;
         }
         assert!(shares.iter().all(|share| *share > 50), "{shares:?}");
-        assert!(Peers::default().is_chosen(1, "b"), "it is alone");
+        assert_eq!(Peers::default().chosen(1, "b"), 1, "it is alone");
     }
 }

@@ -6,12 +6,15 @@ use tokio::time::advance;
 
 use super::*;
 
+mod hook_calls;
+
 /// Counts what it is told, and fails on demand.
 #[derive(Default)]
 struct Seen {
     applied: Mutex<Vec<FleetChange>>,
     doubts: AtomicUsize,
     hooks: Mutex<Vec<KeyChange>>,
+    folders: Mutex<Vec<FolderChange>>,
     hook_delay: Mutex<Duration>,
     fails: AtomicBool,
 }
@@ -34,8 +37,12 @@ impl FleetSink for Seen {
         self.hooks.lock().recover().push(change.clone());
     }
 
-    fn hook_delay(&self, _: &str) -> Duration {
-        *self.hook_delay.lock().recover()
+    fn call_hooks_below(&self, changes: &FolderChange) {
+        self.folders.lock().recover().push(changes.clone());
+    }
+
+    fn hook_delay(&self, _: &KeyChange) -> Option<Duration> {
+        Some(*self.hook_delay.lock().recover())
     }
 }
 
@@ -237,85 +244,6 @@ async fn a_gateway_that_falls_silent_is_doubted_and_one_that_leaves_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_gateway_calls_the_hooks_and_another_takes_over_from_a_lost_one() {
-    let (a, b) = (Member::new(), Member::new());
-    b.receive(&a.sent()).await;
-    a.receive(&b.sent()).await;
-    a.fleet.publish(changed("x"));
-    a.fleet.call_hooks(key_change("x"));
-    b.receive(&a.sent()).await;
-    assert_eq!(a.hooks() + b.hooks(), 1);
-    // The other one has heard of nothing for too long.
-    let survivor = match a.hooks() {
-        1 => b,
-        _ => a,
-    };
-    // Within the time for which changes are remembered.
-    advance(peers::PEER_TIMEOUT).await;
-    survivor.fleet.tick();
-    assert_eq!(survivor.hooks(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_takes_over_while_the_hooks_of_a_lost_one_still_wait() {
-    let (a, b) = (Member::new(), Member::new());
-    for member in [&a, &b] {
-        *member.seen.hook_delay.lock().recover() = Duration::from_secs(30);
-    }
-    b.receive(&a.sent()).await;
-    a.receive(&b.sent()).await;
-    let late = KeyChange {
-        is_overtaken: true,
-        ..key_change("x")
-    };
-    a.fleet.call_hooks(late.clone());
-    b.fleet.call_hooks(late.clone());
-    assert_eq!(a.hooks() + b.hooks(), 1);
-    let (chosen, survivor) = match a.hooks() {
-        1 => (a, b),
-        _ => (b, a),
-    };
-    // It lives for 20 s of the 30 s for which its hook waits.
-    for _ in 0..20 {
-        advance(HEARTBEAT).await;
-        chosen.fleet.tick();
-        survivor.fleet.tick();
-        for message in chosen.sent() {
-            assert_eq!(survivor.fleet.take(&message), None);
-        }
-        assert_eq!(survivor.hooks(), 0);
-    }
-    for _ in 0..60 {
-        advance(HEARTBEAT).await;
-        survivor.fleet.tick();
-    }
-    assert_eq!(*survivor.seen.hooks.lock().recover(), [late], "once");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gateway_without_the_bucket_is_not_chosen_for_its_hooks() {
-    let change = key_change("x");
-    // By chance either of two is chosen.
-    for _ in 0..20 {
-        let (a, b) = (Member::new(), Member::new());
-        b.fleet.set_buckets(vec!["other".to_owned()]);
-        b.fleet.connected();
-        a.receive(&b.sent()).await;
-        a.fleet.call_hooks(change.clone());
-        assert_eq!(a.hooks(), 1);
-        // Another that has it until a reload is perhaps chosen, and has perhaps called.
-        b.fleet.set_buckets(vec!["media".to_owned()]);
-        b.fleet.connected();
-        a.receive(&b.sent()).await;
-        a.fleet.call_hooks(change.clone());
-        b.fleet.set_buckets(Vec::new());
-        b.fleet.connected();
-        a.receive(&b.sent()).await;
-        assert_eq!(a.hooks(), 2);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_gateway_whose_bucket_comes_later_is_sent_its_pins_again() {
     let (a, b) = (Member::new(), Member::new());
     b.fleet.set_buckets(Vec::new());
@@ -331,20 +259,6 @@ async fn a_gateway_whose_bucket_comes_later_is_sent_its_pins_again() {
     b.receive(&a.sent()).await;
     let applied = b.seen.applied.lock().recover();
     assert_eq!(*applied, [pin(Some(5)), pin(Some(5))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gateway_without_nats_calls_its_own_hooks() {
-    let (a, b) = (Member::new(), Member::new());
-    b.receive(&a.sent()).await;
-    a.receive(&b.sent()).await;
-    for member in [&a, &b] {
-        for n in 0..3 {
-            member.fleet.call_hooks(key_change(&n.to_string()));
-        }
-        member.fleet.disconnected();
-        assert_eq!(member.hooks(), 3);
-    }
 }
 
 #[tokio::test(start_paused = true)]

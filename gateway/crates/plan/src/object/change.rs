@@ -1,5 +1,6 @@
 //! A change of one key, as the bucket's events report it.
 
+use super::folder::{common_folder, folder_of};
 use super::{ETag, ObjectKey};
 use crate::Timestamp;
 
@@ -48,6 +49,42 @@ impl KeyChange {
             sequencer: None,
             is_overtaken: false,
         }
+    }
+}
+
+/// Several changes of a bucket, of which no more is known than their folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderChange {
+    /// The name of the bucket.
+    pub bucket: String,
+    /// The folder that holds all changed keys, with its slash; it may be empty.
+    pub folder: String,
+    /// The kinds of the changes, each once.
+    pub kinds: Vec<ChangeKind>,
+    /// The number of the changes.
+    pub count: u64,
+}
+
+impl FolderChange {
+    /// Returns a single change.
+    #[must_use]
+    pub fn of(change: &KeyChange) -> Self {
+        Self {
+            bucket: change.bucket.clone(),
+            folder: folder_of(change.key.as_str()).to_owned(),
+            kinds: vec![change.kind],
+            count: 1,
+        }
+    }
+
+    /// Adds a change of the same bucket.
+    pub fn add(&mut self, change: &KeyChange) {
+        let length = common_folder(&self.folder, change.key.as_str()).len();
+        self.folder.truncate(length);
+        if !self.kinds.contains(&change.kind) {
+            self.kinds.push(change.kind);
+        }
+        self.count += 1;
     }
 }
 

@@ -26,6 +26,22 @@ pub fn folders_of(key: &str) -> impl Iterator<Item = &str> {
     key.match_indices('/').map(|(at, _)| &key[..=at])
 }
 
+/// Returns the folder of a key: up to its last slash, which is part of it.
+#[must_use]
+pub fn folder_of(key: &str) -> &str {
+    &key[..key.rfind('/').map_or(0, |slash| slash + 1)]
+}
+
+/// Returns the innermost folder that holds both a folder and a key.
+#[must_use]
+pub fn common_folder<'f>(folder: &'f str, key: &str) -> &'f str {
+    let pairs = folder.bytes().zip(key.bytes());
+    let common = pairs.take_while(|(one, other)| one == other).count();
+    // A slash is never part of another character.
+    let slash = folder.as_bytes()[..common].iter().rposition(|b| *b == b'/');
+    &folder[..slash.map_or(0, |slash| slash + 1)]
+}
+
 /// Returns whether a listing that has reached `reached`, its last key or folder, has no more entries for `name`:
 /// neither an object nor a folder. Both are relative to the listed folder.
 #[must_use]
