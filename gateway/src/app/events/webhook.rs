@@ -22,7 +22,8 @@ use tidegate_telemetry::locks::Recover as _;
 /// The signed messages that are checked at once: their senders have shown no token.
 const MAX_SIGNED_AT_ONCE: usize = 4;
 
-/// The most bytes of signed messages that are checked or wait for it. SNS sends thousands of events in fewer.
+/// The most bytes of signed messages that wait for their check, are checked or applied. SNS sends thousands of events in
+/// fewer.
 const MAX_SIGNED_BYTES: usize = 16 << 20;
 
 /// The longest time that a signed message waits for its check.
@@ -146,6 +147,8 @@ impl Webhook {
             return Err(EventsError::Forbidden("this takes no SNS".to_owned()));
         };
         let name = &*self.subscription.settings().name;
+        // It is held until the changes hold: the bucket's answers may be slow.
+        let _room = self.room(message.len()).ok_or_else(busy)?;
         match self.verify(signed, message).await? {
             SnsMessage::Notification(text) => {
                 let mut verified = VerifiedMessage {
@@ -174,19 +177,16 @@ impl Webhook {
         signed: &SnsVerifier,
         message: &[u8],
     ) -> Result<SnsMessage, EventsError> {
-        let turn = self.turn(message.len()).await;
-        let busy = || EventsError::NotApplied("too many messages at once".to_owned());
-        let _turn = turn.ok_or_else(busy)?;
+        let slot = timeout(SIGNED_WAIT, self.signed_slots.acquire()).await;
+        let _slot = slot.ok().and_then(Result::ok).ok_or_else(busy)?;
         let verified = signed.verify(message).await;
         verified.map_err(|error| self.refusal(&error))
     }
 
-    /// Waits for the turn of a message of `bytes`. `None`: too many messages wait, or it has waited for too long.
-    async fn turn(&self, bytes: usize) -> Option<[SemaphorePermit<'_>; 2]> {
+    /// Reserves room for a message of `bytes`. `None`: there are too many messages.
+    fn room(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
         let bytes = u32::try_from(bytes).ok()?;
-        let bytes = self.signed_bytes.try_acquire_many(bytes).ok()?;
-        let slot = timeout(SIGNED_WAIT, self.signed_slots.acquire()).await;
-        Some([bytes, slot.ok()?.ok()?])
+        self.signed_bytes.try_acquire_many(bytes).ok()
     }
 
     /// Logs why a message does not count, and returns the answer to it.
@@ -201,6 +201,10 @@ impl Webhook {
             _ => EventsError::Forbidden(error.to_string()),
         }
     }
+}
+
+fn busy() -> EventsError {
+    EventsError::NotApplied("too many messages at once".to_owned())
 }
 
 /// A message whose signature fits; a gap unless it was taken: its sender may leave at any time.

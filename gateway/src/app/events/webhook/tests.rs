@@ -129,20 +129,34 @@ async fn a_signed_message_whose_sender_leaves_is_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn messages_whose_changes_do_not_hold_yet_are_bounded() {
+    let bucket = Bucket::new(Certificate, BURST);
+    let sent = bucket.send(Bytes::from_static(NOTIFICATION));
+    bucket.sink.begun.notified().await;
+    let all = vec![b' '; MAX_SIGNED_BYTES];
+    let refused = bucket.webhook.deliver_signed(&all).await;
+    assert_eq!(refused, Err(busy()), "the first one has room of it");
+    sent.abort();
+    assert!(sent.await.expect_err("aborted").is_cancelled());
+    let refused = bucket.webhook.deliver_signed(&all).await;
+    assert!(
+        matches!(refused, Err(EventsError::Forbidden(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_wait_for_a_check_is_bounded_in_time_and_bytes() {
     let bucket = Bucket::new(Hung, 1);
-    let busy = Err(EventsError::NotApplied(
-        "too many messages at once".to_owned(),
-    ));
     let checked = [(); MAX_SIGNED_AT_ONCE].map(|()| bucket.send(Bytes::from_static(NOTIFICATION)));
     tokio::task::yield_now().await;
     let began = Instant::now();
     let large = Bytes::from(vec![b' '; MAX_SIGNED_BYTES - 64 * NOTIFICATION.len()]);
     let waiting = bucket.send(large.clone());
     tokio::task::yield_now().await;
-    assert_eq!(bucket.webhook.deliver_signed(&large).await, busy);
+    assert_eq!(bucket.webhook.deliver_signed(&large).await, Err(busy()));
     assert_eq!(began.elapsed(), Duration::ZERO, "there is no room");
-    assert_eq!(waiting.await.expect("no panic"), busy);
+    assert_eq!(waiting.await.expect("no panic"), Err(busy()));
     assert_eq!(began.elapsed(), SIGNED_WAIT);
     assert!(checked.iter().all(|one| !one.is_finished()));
     assert_eq!(bucket.gaps(), 0, "its signature may not fit");
