@@ -32,7 +32,7 @@ pub(super) struct RouteParts {
 impl RouteParts {
     /// Puts the profiles and events of routes, and the keys of JWTs, in force.
     pub(super) fn apply(&mut self) {
-        self.accesses.apply_keys();
+        self.accesses.apply();
         for (route, (profile, events)) in self.routes.iter().zip(&self.rules) {
             let source = &route.source;
             if **source.profile.load() != *profile {

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use http::header::{ACCEPT, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -120,7 +121,7 @@ impl KeySource {
             client,
             location,
             metrics: metrics.clone(),
-            count: OnceLock::new(),
+            shown: OnceLock::new(),
             state: Arc::default(),
         };
         Ok(Self {
@@ -152,13 +153,19 @@ impl KeySource {
     pub fn apply(&self, prepared: PreparedKeys) {
         let loader = &self.loader;
         loader.keys.replace_fixed(prepared.fixed);
+        loader.shown.get_or_init(|| {
+            let [loaded, failed] = loader.metrics.loads(&loader.access);
+            ShownKeys {
+                keys: loader.metrics.keys(&loader.access),
+                loaded,
+                failed,
+            }
+        });
         // A file that is being read again just now needs not be taken.
         if let (Some(file), Ok(mut state)) = (prepared.file, loader.state.try_lock()) {
             state.seen = file.seen;
             loader.take(&mut state, Ok(file.text));
         }
-        let count = || loader.metrics.keys(&loader.access);
-        loader.count.get_or_init(count);
         loader.show_count();
         self.task.get_or_init(|| tokio::spawn(loader.clone().run()));
     }
@@ -205,10 +212,19 @@ struct Loader {
     client: Option<Client>,
     keys: Arc<JwtKeys>,
     metrics: Metrics,
-    /// The number of its keys, once they are in force.
-    count: OnceLock<Gauge>,
+    /// Its metrics, once its keys are in force. They are made once: a fetch may end after a reload has removed them.
+    shown: OnceLock<ShownKeys>,
     /// Held during a fetch.
     state: Arc<Mutex<State>>,
+}
+
+/// The metrics of a source.
+#[derive(Debug)]
+struct ShownKeys {
+    /// The number of its keys.
+    keys: Gauge,
+    loaded: Counter,
+    failed: Counter,
 }
 
 impl State {
@@ -289,7 +305,12 @@ impl Loader {
             state.text = text;
             Ok(())
         });
-        self.metrics.count_load(&self.access, loaded.is_ok());
+        if let Some(shown) = self.shown.get() {
+            match loaded {
+                Ok(()) => shown.loaded.inc(),
+                Err(_) => shown.failed.inc(),
+            };
+        }
         match loaded {
             Ok(()) => {
                 state.loaded = Some(Instant::now());
@@ -302,8 +323,10 @@ impl Loader {
 
     /// Shows how many keys are in force.
     fn show_count(&self) {
-        if let Some(count) = self.count.get() {
-            count.set(i64::try_from(self.keys.len()).unwrap_or(i64::MAX));
+        if let Some(shown) = self.shown.get() {
+            shown
+                .keys
+                .set(i64::try_from(self.keys.len()).unwrap_or(i64::MAX));
         }
     }
 

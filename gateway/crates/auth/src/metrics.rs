@@ -24,7 +24,7 @@ struct ResultLabel {
 /// The results of attempts to load keys.
 const LOADS: [&str; 2] = ["loaded", "failed"];
 
-/// What becomes of questions to a server.
+/// The results of questions to a server.
 const REQUESTS: [&str; 5] = ["admitted", "refused", "failed", "kept", "shared"];
 
 /// The metrics of all accesses of a process. Clones share them.
@@ -49,13 +49,12 @@ impl Metrics {
         self.keys.get_or_create_owned(&AccessLabel { access })
     }
 
-    /// Counts an attempt to load the keys of an access.
-    pub(crate) fn count_load(&self, access: &Arc<str>, loaded: bool) {
-        let result = LOADS[usize::from(!loaded)];
-        self.loads.get_or_create(&label(access, result)).inc();
+    /// Returns the counters of attempts to load the keys of an access: those that succeeded, and those that failed.
+    pub(crate) fn loads(&self, access: &Arc<str>) -> [Counter; LOADS.len()] {
+        LOADS.map(|result| self.loads.get_or_create_owned(&label(access, result)))
     }
 
-    /// Returns the counters of what became of questions to the server of an access.
+    /// Returns the counters of the results of questions to the server of an access.
     pub(crate) fn requests(&self, access: &Arc<str>) -> [Counter; REQUESTS.len()] {
         REQUESTS.map(|result| self.requests.get_or_create_owned(&label(access, result)))
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -106,7 +106,10 @@ pub struct AuthServer {
     places: Semaphore,
     flights: Mutex<Flights>,
     memo: Memo<Answer>,
-    counters: Counters,
+    access: Arc<str>,
+    metrics: Metrics,
+    /// Its metrics, once it is in force.
+    counters: OnceLock<Counters>,
     /// The time of the last line in the log.
     logged: Mutex<Option<Instant>>,
 }
@@ -124,7 +127,8 @@ struct Counters {
 type Lines = Vec<(HeaderName, HeaderValue)>;
 
 impl AuthServer {
-    /// Returns the server of the access of this name. It is not asked yet.
+    /// Returns the server of the access of this name. It is not asked yet, and counts nothing before
+    /// [`AuthServer::apply`].
     ///
     /// # Errors
     /// It can never be asked.
@@ -133,42 +137,54 @@ impl AuthServer {
         settings: AuthSettings,
         metrics: &Metrics,
     ) -> Result<Self, ClientError> {
-        let access = access.into();
-        let [admitted, refused, failed, kept, shared] = metrics.requests(&access);
         Ok(Self {
             client: client_for(&settings.uri)?,
             places: Semaphore::new(MAX_REQUESTS),
             flights: Mutex::default(),
             memo: Memo::new(settings.entries),
             settings,
-            counters: Counters {
+            access: access.into(),
+            metrics: metrics.clone(),
+            counters: OnceLock::new(),
+            logged: Mutex::default(),
+        })
+    }
+
+    /// Takes that it is in force: its questions are counted from now on.
+    pub fn apply(&self) {
+        self.counters.get_or_init(|| {
+            let [admitted, refused, failed, kept, shared] = self.metrics.requests(&self.access);
+            Counters {
                 admitted,
                 refused,
                 failed,
                 kept,
                 shared,
-            },
-            logged: Mutex::default(),
-        })
+            }
+        });
+    }
+
+    fn count(&self, of: impl Fn(&Counters) -> &Counter) {
+        self.counters.get().map(|counters| of(counters).inc());
     }
 
     /// Returns the server's answer to a question: the one that it has kept, else that of a sub-request. A client that
     /// leaves does not end a sub-request that others wait for.
     pub async fn ask(self: &Arc<Self>, question: &Question<'_>) -> Answer {
         let Some(lines) = lines(question) else {
-            self.counters.failed.inc();
+            self.count(|all| &all.failed);
             return Answer::Failed;
         };
         let digest = digest(&lines);
         if let Some(answer) = self.memo.find(&digest, Instant::now()) {
-            self.counters.kept.inc();
+            self.count(|all| &all.kept);
             return answer;
         }
         let flight = self.flight(digest, lines, Client::from(question.client));
         match flight {
             Some(flight) => flight.await,
             None => {
-                self.counters.failed.inc();
+                self.count(|all| &all.failed);
                 Answer::Failed
             }
         }
@@ -178,7 +194,7 @@ impl AuthServer {
     fn flight(self: &Arc<Self>, digest: Digest, lines: Lines, client: Client) -> Option<Flight> {
         let mut flights = self.flights.lock().recover();
         if let Some((flight, _)) = flights.get(&digest) {
-            self.counters.shared.inc();
+            self.count(|all| &all.shared);
             return Some(flight.clone());
         }
         let of_client = flights.values().filter(|(_, other)| *other == client);
@@ -200,11 +216,11 @@ impl AuthServer {
                 server.log_failure(&reason);
                 (Answer::Failed, None)
             });
-            match answer {
-                Answer::Admitted => server.counters.admitted.inc(),
-                Answer::Failed => server.counters.failed.inc(),
-                _ => server.counters.refused.inc(),
-            };
+            server.count(|all| match answer {
+                Answer::Admitted => &all.admitted,
+                Answer::Failed => &all.failed,
+                _ => &all.refused,
+            });
             if let Some(time) = keep {
                 let until = Instant::now() + time;
                 server.memo.keep(landing.digest, until, answer.clone());

@@ -49,11 +49,13 @@ impl Accesses {
         self.by_name.get(name).cloned()
     }
 
-    /// Puts the keys in force, and removes the metrics of those that have gone.
-    pub(in crate::app) fn apply_keys(&mut self) {
+    /// Puts keys and servers in force, and removes the metrics of those that have gone.
+    pub(in crate::app) fn apply(&mut self) {
         for (source, keys) in self.prepared.drain(..) {
             source.apply(keys);
         }
+        let servers = self.by_name.values().filter_map(|one| one.server.as_ref());
+        servers.for_each(|server| server.apply());
         let Gone { keys, servers } = std::mem::take(&mut self.gone);
         keys.iter().for_each(|name| self.metrics.forget_keys(name));
         servers
@@ -69,7 +71,7 @@ impl Accesses {
         gone.cloned().collect()
     }
 
-    /// Returns the accesses of another configuration, whose keys are not in force before [`Accesses::apply_keys`]. A key set
+    /// Returns the accesses of another configuration, whose keys are not in force before [`Accesses::apply`]. A key set
     /// whose URL and `refresh` stay is not fetched anew; files are read again, and the answers that servers have given are
     /// forgotten.
     pub(in crate::app) fn rebuild(

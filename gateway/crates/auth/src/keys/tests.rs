@@ -112,13 +112,32 @@ async fn keys_that_are_prepared_are_not_in_force_yet() {
     assert_eq!((source.keys().len(), shown()), (0, Vec::new()));
     source.apply(prepared);
     let two = shown();
-    assert_eq!((source.keys().len(), two.len()), (3, 2), "{two:?}");
+    assert_eq!((source.keys().len(), two.len()), (3, 3), "{two:?}");
     // The configuration after it is refused: its keys stay, and so does what is counted.
     fs::write(&path, set(3)).expect("written");
     source.prepare(None).expect("a set");
     fs::write(&path, "{").expect("written");
     source.prepare(None).expect_err("no set");
     assert_eq!((source.keys().len(), shown()), (3, two));
+}
+
+#[tokio::test]
+async fn a_fetch_that_ends_after_its_access_has_gone_shows_nothing() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::default();
+    metrics.register(&mut registry);
+    let samples = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        text.lines().filter(|line| !line.starts_with('#')).count()
+    };
+    let server = FakeServer::start(says_set(2)).await;
+    let source = source(JwksLocation::Url(server.url("/"), REFRESH), &metrics);
+    source.apply(source.prepare(None).expect("no file"));
+    assert_eq!(samples(), 3);
+    metrics.forget_keys("members");
+    source.refresh().await;
+    assert_eq!((source.keys().len(), samples()), (2, 0));
 }
 
 #[tokio::test]

@@ -1,3 +1,6 @@
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
 use super::*;
 use crate::fake_server::{FakeServer, Says};
 
@@ -141,7 +144,52 @@ fn server(fake: &FakeServer) -> Arc<AuthServer> {
         entries: 16,
     };
     let made = AuthServer::new("members", settings, &Metrics::default());
-    Arc::new(made.expect("a client"))
+    let server = Arc::new(made.expect("a client"));
+    server.apply();
+    server
+}
+
+fn counters(server: &AuthServer) -> &Counters {
+    server.counters.get().expect("in force")
+}
+
+#[tokio::test]
+async fn questions_are_counted_from_when_the_server_is_in_force() {
+    let (metrics, mut registry) = (Metrics::default(), Registry::default());
+    metrics.register(&mut registry);
+    let samples = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let fake = FakeServer::start(Says::status("204 No Content")).await;
+    let settings = AuthSettings {
+        uri: fake.url("/"),
+        timeout: Duration::from_secs(5),
+        entries: 16,
+    };
+    let made = AuthServer::new("members", settings, &metrics);
+    let server = Arc::new(made.expect("a client"));
+    assert_eq!(samples(), [""; 0], "its configuration may be refused");
+    server.apply();
+    assert_eq!(samples().len(), 5);
+    assert_eq!(
+        server.ask(&question(&cookie("a=b"))).await,
+        Answer::Admitted
+    );
+    let admitted = r#"auth_requests_total{access="members",result="admitted"} 1"#;
+    assert!(
+        samples().iter().any(|line| line.ends_with(admitted)),
+        "{:?}",
+        samples()
+    );
+    metrics.forget_server("members");
+    assert_eq!(
+        server.ask(&question(&cookie("c=d"))).await,
+        Answer::Admitted
+    );
+    assert_eq!(samples(), [""; 0]);
 }
 
 #[tokio::test]
@@ -192,7 +240,7 @@ async fn requests_at_the_same_time_share_one_sub_request() {
         futures_util::future::join(futures_util::future::join_all(questions), release).await;
     assert!(answers.iter().all(|answer| *answer == Answer::Admitted));
     assert_eq!(fake.seen().len(), 2);
-    assert_eq!(server.counters.shared.get(), 48);
+    assert_eq!(counters(&server).shared.get(), 48);
     // It was not said that they may be kept.
     fake.gate.add_permits(1);
     assert_eq!(server.ask(&one).await, Answer::Admitted);
@@ -245,7 +293,7 @@ async fn an_answer_that_neither_admits_nor_refuses_is_a_failure_and_not_kept() {
             assert_eq!(answer, Answer::Failed, "{says:?}");
             assert_eq!(fake.seen().len(), asked, "{says:?}");
         }
-        assert_eq!(server.counters.failed.get(), 2);
+        assert_eq!(counters(&server).failed.get(), 2);
     }
     assert_eq!(inside.seen().len(), 0, "no redirect is followed");
 }
@@ -307,7 +355,7 @@ async fn one_client_does_not_take_the_places_of_others() {
     // Each guess comes from another address of one network.
     let guesses = (0..MAX_WAITING).map(|nth| ask(nth, format!("2001:db8::{nth:x}")));
     let guesses = tokio::spawn(futures_util::future::join_all(Vec::from_iter(guesses)));
-    while server.counters.failed.get() < (MAX_WAITING - MAX_OF_CLIENT) as u64 {
+    while counters(&server).failed.get() < (MAX_WAITING - MAX_OF_CLIENT) as u64 {
         tokio::task::yield_now().await;
     }
     let member = tokio::spawn(ask(MAX_WAITING, "192.0.2.1".to_owned()));
