@@ -57,8 +57,8 @@ struct PriorityLabel {
     priority: &'static str,
 }
 
-/// The metrics of all origins of a process. Clones share them. Those of an origin are shown while a [`Meter`] of it is held:
-/// what a reload takes away leaves no value behind that an alert waits for.
+/// The metrics of all origins of a process. Clones share them. Those of an origin are shown while a [`Meter`] of it is held.
+/// A reload that removes an origin removes its values, so that no alert waits for them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: Family<RequestLabel, Counter>,
@@ -70,7 +70,25 @@ pub struct Metrics {
     breaker_open: Family<OriginLabel, Gauge>,
     running: Family<PriorityLabel, Gauge>,
     queued: Family<PriorityLabel, Gauge>,
-    meters: Arc<Mutex<HashMap<Arc<str>, Weak<OriginMeters>>>>,
+    origins: Arc<Mutex<OriginMap>>,
+}
+
+/// The shown origins by their names.
+type OriginMap = HashMap<Arc<str>, ShownOrigin>;
+
+/// An origin whose metrics are shown.
+#[derive(Debug)]
+struct ShownOrigin {
+    meters: Weak<OriginMeters>,
+    counted: Arc<Counted>,
+}
+
+/// The labels of an origin that were counted so far. Another origin of its name that begins before it has ended takes them
+/// over.
+#[derive(Debug, Default)]
+struct Counted {
+    requests: Mutex<HashMap<RequestKey, Counter>>,
+    broken: Mutex<HashMap<&'static str, Counter>>,
 }
 
 impl Default for Metrics {
@@ -85,7 +103,7 @@ impl Default for Metrics {
             breaker_open: Family::default(),
             running: Family::default(),
             queued: Family::default(),
-            meters: Arc::default(),
+            origins: Arc::default(),
         }
     }
 }
@@ -107,17 +125,27 @@ impl Metrics {
     /// Returns the metrics of the origin named `name`.
     #[must_use]
     pub fn of(&self, name: &str) -> Meter {
-        let mut meters = self.meters.lock().recover();
-        if let Some(meter) = meters.get(name).and_then(Weak::upgrade) {
-            return Meter(meter);
-        }
-        let origin: Arc<str> = name.into();
-        let meter = Arc::new(self.meters_of(origin.clone()));
-        meters.insert(origin, Arc::downgrade(&meter));
-        Meter(meter)
+        self.meter(&mut self.origins.lock().recover(), name)
     }
 
-    fn meters_of(&self, origin: Arc<str>) -> OriginMeters {
+    fn meter(&self, origins: &mut OriginMap, name: &str) -> Meter {
+        let shown = origins.get(name);
+        if let Some(meters) = shown.and_then(|shown| shown.meters.upgrade()) {
+            return Meter(meters);
+        }
+        let counted = shown.map(|shown| shown.counted.clone());
+        let counted = counted.unwrap_or_default();
+        let origin: Arc<str> = name.into();
+        let meters = Arc::new(self.meters_of(origin.clone(), counted.clone()));
+        let shown = ShownOrigin {
+            meters: Arc::downgrade(&meters),
+            counted,
+        };
+        origins.insert(origin, shown);
+        Meter(meters)
+    }
+
+    fn meters_of(&self, origin: Arc<str>, counted: Arc<Counted>) -> OriginMeters {
         let label = OriginLabel {
             origin: origin.clone(),
         };
@@ -127,6 +155,7 @@ impl Metrics {
             let label = ReasonLabel { origin, reason };
             (reason, self.broken.get_or_create_owned(&label))
         });
+        counted.broken.lock().recover().extend(broken);
         let by_priority = |family: &Family<PriorityLabel, Gauge>| {
             PRIORITIES.map(|priority| {
                 let origin = origin.clone();
@@ -143,8 +172,7 @@ impl Metrics {
             breaker_open: self.breaker_open.get_or_create(&label).clone(),
             running: by_priority(&self.running),
             queued: by_priority(&self.queued),
-            requests: Mutex::default(),
-            broken: Mutex::new(broken.into()),
+            counted,
             all: self.clone(),
             origin,
         }
@@ -184,9 +212,7 @@ struct OriginMeters {
     breaker_open: Gauge,
     running: [Gauge; 2],
     queued: [Gauge; 2],
-    /// Those that were counted so far.
-    requests: Mutex<HashMap<RequestKey, Counter>>,
-    broken: Mutex<HashMap<&'static str, Counter>>,
+    counted: Arc<Counted>,
     all: Metrics,
 }
 
@@ -211,17 +237,17 @@ impl OriginMeters {
 impl Drop for OriginMeters {
     fn drop(&mut self) {
         let all = &self.all;
-        let mut meters = all.meters.lock().recover();
+        let mut origins = all.origins.lock().recover();
         // Another origin of this name may have begun in this moment, and shows them.
-        let present = meters.get(&self.origin);
-        if present.is_none_or(|present| present.strong_count() > 0) {
+        let present = origins.get(&self.origin);
+        if present.is_none_or(|present| present.meters.strong_count() > 0) {
             return;
         }
-        meters.remove(&self.origin);
-        for key in self.requests.lock().recover().keys() {
+        origins.remove(&self.origin);
+        for key in self.counted.requests.lock().recover().keys() {
             all.requests.remove(&self.request_label(*key));
         }
-        for reason in self.broken.lock().recover().keys() {
+        for reason in self.counted.broken.lock().recover().keys() {
             all.broken.remove(&self.reason_label(reason));
         }
         let origin = || self.origin.clone();
@@ -279,7 +305,7 @@ impl Meter {
 
     pub(super) fn count_request(&self, kind: &'static str, result: &'static str, cause: Cause) {
         let (meters, key) = (&self.0, (kind, result, cause.as_str()));
-        let mut requests = meters.requests.lock().recover();
+        let mut requests = meters.counted.requests.lock().recover();
         let new = || {
             let label = meters.request_label(key);
             meters.all.requests.get_or_create_owned(&label)
@@ -289,7 +315,7 @@ impl Meter {
 
     pub(super) fn count_broken_body(&self, error: &OriginError) {
         let (meters, reason) = (&self.0, word(error));
-        let mut broken = meters.broken.lock().recover();
+        let mut broken = meters.counted.broken.lock().recover();
         let new = || {
             let label = meters.reason_label(reason);
             meters.all.broken.get_or_create_owned(&label)
@@ -358,6 +384,36 @@ mod tests {
         drop(again);
         assert!(!text().contains("\"gone\"") && text().contains("\"kept\""));
         drop(kept);
+        assert_eq!(text(), none);
+    }
+
+    #[test]
+    fn an_origin_that_begins_as_another_of_its_name_ends_takes_its_metrics_along() {
+        let metrics = Metrics::default();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let text = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).expect("text");
+            text
+        };
+        let none = text();
+        let old = metrics.of("o");
+        old.count_request("put", "timeout", Cause::Write);
+        old.count_broken_body(&OriginError::Damaged);
+        let ended = Arc::downgrade(&old.0);
+        let mut origins = metrics.origins.lock().recover();
+        let end = std::thread::spawn(move || drop(old));
+        while ended.strong_count() > 0 {
+            std::thread::yield_now();
+        }
+        let new = metrics.meter(&mut origins, "o");
+        drop(origins);
+        end.join().expect("no panic");
+        new.count_request("put", "timeout", Cause::Write);
+        let line = r#"origin="o",kind="put",result="timeout",cause="write"} 2"#;
+        assert!(text().contains(line), "{}", text());
+        drop(new);
         assert_eq!(text(), none);
     }
 }
