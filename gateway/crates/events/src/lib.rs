@@ -46,7 +46,7 @@ pub trait Sink: Send + Sync + 'static {
     /// all the time, and no hook is called for it.
     fn is_heartbeat(&self, key: &ObjectKey) -> bool;
 
-    /// Takes that such an object was written; returns when that holds.
+    /// Applies the event of a heartbeat's object.
     fn renewed(&self, change: KeyChange) -> BoxFuture<'_, ()>;
 
     /// Takes what the subscription proves from now on: since when every change has been applied, and until when that

@@ -173,7 +173,7 @@ enum WireExtent {
     Tag(String),
 }
 
-/// What the bucket's event says of a change.
+/// The details of a change in the bucket's event.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct EventDetail {

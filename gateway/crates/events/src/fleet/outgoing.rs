@@ -13,7 +13,7 @@ const MAX_PURGE_BYTES: usize = 12 << 10;
 /// The bytes of one of several purges beside its key, prefix or tag: `{"prefix":""},`.
 const PURGE_OVERHEAD: usize = 14;
 
-/// See the module documentation.
+/// The queue of messages to the fleet.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingQueue(VecDeque<Waiting>);
 
