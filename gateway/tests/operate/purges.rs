@@ -80,11 +80,8 @@ fn lists_are_purged(world: &World, gateway: &Whole) {
     let purge_list = |text: &[u8], more: &[&str]| {
         std::fs::write(&list, text).expect("written");
         let file = list.to_str().expect("text");
-        tidegate(
-            &world,
-            &gateway,
-            &[&["purge", "--from-list", file], more].concat(),
-        )
+        let line = [&["purge", "--from-list", file], more].concat();
+        tidegate(world, gateway, &line)
     };
     // More than one request takes.
     let many: String = (0..2500).map(|n| format!("/s/{n}\n\n")).collect();

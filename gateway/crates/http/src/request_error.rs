@@ -353,22 +353,16 @@ mod tests {
 
     #[test]
     fn every_cause_has_its_status() {
+        let overloaded = |retry_after: Option<Duration>| Error::Overloaded { retry_after }.into();
         let rows = [
             (Error::NotFound.into(), 404, None),
             (Error::Forbidden.into(), 403, None),
             (Error::NotCached.into(), 504, None),
             (Error::Changed.into(), 503, Some("2")),
             (Error::Unavailable.into(), 503, Some("2")),
+            (overloaded(None), 503, Some("2")),
             (
-                Error::Overloaded { retry_after: None }.into(),
-                503,
-                Some("2"),
-            ),
-            (
-                Error::Overloaded {
-                    retry_after: Some(Duration::from_millis(7001)),
-                }
-                .into(),
+                overloaded(Some(Duration::from_millis(7001))),
                 503,
                 Some("8"),
             ),
