@@ -8,6 +8,8 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use http::Method;
+use loadtest::client::Connection;
+use loadtest::pattern::Pattern;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -55,6 +57,14 @@ use serving::Serving;
 const LONG: Duration = Duration::from_secs(60);
 
 const MIB: usize = 1 << 20;
+
+/// What clients of the load test read at once, and how often each.
+const PATTERN: Pattern = Pattern {
+    seed: 7,
+    len: 3 * MIB as u64,
+};
+const CLIENTS: usize = 8;
+const READS: usize = 4;
 
 fn config() -> PathBuf {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
@@ -132,8 +142,23 @@ impl World {
         }
     }
 
+    /// Reads with clients of the load test at once, which check each byte.
+    async fn read_at_once(&self) {
+        let address = self.gateways[0].http;
+        let reads = (0..CLIENTS).map(|_| async move {
+            let mut client = Connection::open(address).await?;
+            for _ in 0..READS {
+                client.verify("/patterned.bin", PATTERN).await?;
+            }
+            anyhow::Ok(())
+        });
+        let read = futures_util::future::try_join_all(reads).await;
+        read.expect("each byte is right");
+    }
+
     /// Reads and writes in every way that the dashboard shows: a bounded amount.
     async fn load(&self, round: usize) {
+        self.read_at_once().await;
         let gateway = &self.gateways[0];
         let name = |number: usize| format!("films/{}.bin", (round * 4 + number) % 12);
         for number in 0..4 {
@@ -290,6 +315,7 @@ async fn every_query_of_the_dashboard_answers_with_data() {
         let key = format!("films/{number}.bin");
         world.bucket.put(&key, vec![number; 2 * MIB]).await;
     }
+    world.bucket.put("patterned.bin", PATTERN.all()).await;
     let mut silent = queries();
     assert!(silent.len() > 80, "{}", silent.len());
     let waited = "tidegate:reader_wait_seconds:rate5m > 0";
