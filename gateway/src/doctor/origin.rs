@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::Progress;
-use tidegate_origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
+use tidegate_origin::cause::run_for;
+use tidegate_origin::{Answer, Body, Cause, Condition, Get, Origin, OriginError, Priority};
 use tidegate_plan::diagnosis::{self, Rate};
 use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 
@@ -49,7 +50,7 @@ pub(super) async fn measure(
 ) -> anyhow::Result<diagnosis::MeasuredOrigin> {
     let asked = Instant::now();
     progress.begin(format_args!("origin {name:?}: asking for its bucket"));
-    let answered = origin.probe().await;
+    let answered = run_for(Cause::Probe, origin.probe()).await;
     let answered = answered.map(|()| format!("{:.1} ms", millis(asked.elapsed())));
     let answered = progress.end(answered)?;
     if keys.is_empty() {
@@ -114,7 +115,7 @@ impl Object {
     ) -> anyhow::Result<Self> {
         let mut best: Option<Self> = None;
         for key in keys {
-            let version = origin.head(key).await;
+            let version = run_for(Cause::Probe, origin.head(key)).await;
             let version = version.with_context(|| format!("the object {:?}", key.as_str()))?;
             if best.as_ref().is_none_or(|best| version.size > best.size) {
                 best = Some(Self {
@@ -150,7 +151,8 @@ impl Object {
             },
             priority: Priority::Demand,
         };
-        match self.origin.get(request).await? {
+        // No reader takes these bytes.
+        match run_for(Cause::Probe, self.origin.get(request)).await? {
             Answer::Content(content) => Ok(content.body),
             Answer::NotModified { .. } => Err(OriginError::BadAnswer("304 to an If-Match")),
         }

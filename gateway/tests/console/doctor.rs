@@ -92,6 +92,14 @@ async fn it_measures_and_its_suggestions_are_saved() {
     reload_with_another_budget(&serving).await;
     let result = state_with(&serving, |now| now["running"] == json!(false)).await;
     judges(&result);
+    let received = async |cause: &str| {
+        let cause = format!("cause=\"{cause}\"");
+        serving
+            .metric(&["origin_received_bytes_total{", &cause])
+            .await
+    };
+    assert!(received("probe").await > 0, "what no reader takes");
+    assert_eq!(received("demand").await, 0);
     let budget = suggestion(&result, "cache.budget");
     assert_eq!(budget["present"], "4MiB", "as it was measured");
     let text = page(&serving, &cookie).await;

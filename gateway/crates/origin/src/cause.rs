@@ -33,7 +33,7 @@ pub enum Cause {
     Write,
     /// A heartbeat of a subscription to events.
     Heartbeat,
-    /// The check behind `/readyz`.
+    /// The check behind `/readyz`, and the doctor's measurements.
     Probe,
 }
 
