@@ -58,7 +58,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 const MIB: usize = 1 << 20;
 
-/// What clients of the load test read at once, and how often each.
+/// The object that clients of the load test read at once, and the reads of each.
 const PATTERN: Pattern = Pattern {
     seed: 7,
     len: 3 * MIB as u64,

@@ -10,6 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use crate::Console;
 use crate::section::LIVE_PATH;
 use crate::sessions::OwnSession;
+use tidegate_plan::key::has_dot_segment;
 
 /// The header in which a script shows the CSRF token of its session.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
@@ -71,13 +72,8 @@ pub(crate) fn own_page(to: &str) -> Option<&str> {
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let is_own = path.path() == "/" || path.path().starts_with("/console/");
     // A browser leaves dot segments out, also encoded ones, and would come to another page.
-    let dots = |segment: &str| {
-        matches!(
-            &*percent_decode_str(segment).decode_utf8_lossy(),
-            "." | ".."
-        )
-    };
-    let stays = !path.path().split('/').any(dots);
+    let decoded = percent_decode_str(path.path()).decode_utf8_lossy();
+    let stays = !has_dot_segment(&decoded);
     (is_plain && is_own && stays).then_some(to)
 }
 

@@ -353,21 +353,24 @@ pub(super) fn word(error: &OriginError) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
 
+    /// Returns the metrics as they are shown.
+    pub(crate) fn shown(metrics: &Metrics) -> String {
+        let mut registry = Registry::with_prefix("tidegate");
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        text
+    }
+
     #[test]
     fn the_metrics_of_an_origin_go_with_its_last_meter() {
         let metrics = Metrics::default();
-        let mut registry = Registry::default();
-        metrics.register(&mut registry);
-        let text = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).expect("text");
-            text
-        };
+        let text = || shown(&metrics);
         let none = text();
         let (kept, other) = (metrics.of("kept"), metrics.of("gone"));
         // A reload connects anew before the connection of before ends.
@@ -390,13 +393,7 @@ mod tests {
     #[test]
     fn an_origin_that_begins_as_another_of_its_name_ends_takes_its_metrics_along() {
         let metrics = Metrics::default();
-        let mut registry = Registry::default();
-        metrics.register(&mut registry);
-        let text = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).expect("text");
-            text
-        };
+        let text = || shown(&metrics);
         let none = text();
         let old = metrics.of("o");
         old.count_request("put", "timeout", Cause::Write);

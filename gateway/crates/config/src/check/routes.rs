@@ -8,7 +8,7 @@ use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Cors, ListenOn, Origin, Route};
 use super::{Check, profiles};
 use tidegate_plan::ObjectKey;
-use tidegate_plan::key::encode_path;
+use tidegate_plan::key::{encode_path, has_dot_segment};
 use tidegate_plan::route::{RouteRule, RouteTable};
 
 /// Headers that describe an answer; one that is added by a route would make it wrong.
@@ -46,9 +46,9 @@ impl Check<'_, '_> {
             self.answer(&path, route);
             self.writing(&path, route);
             self.unsigned(config, &path, route);
-            self.past_an_access(config, &path, route);
             self.in_the_clear(&path, route, &config.http.listen.0);
         }
+        self.past_accesses(config);
     }
 
     fn names(&mut self, config: &Config, path: &KeyPath, route: &Route) {
@@ -93,7 +93,7 @@ impl Check<'_, '_> {
                 &path.key("path"),
                 format!("`{text}` does not begin with `/`"),
             );
-        } else if !text.chars().all(plain) || text.split('/').any(|s| s == "." || s == "..") {
+        } else if !text.chars().all(plain) || has_dot_segment(text) {
             self.error(
                 &path.key("path"),
                 format!("`{}` is no path", text.escape_debug()),
@@ -180,31 +180,31 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Warns of an open route by which the objects of a closed one can be read.
-    fn past_an_access(&mut self, config: &Config, path: &KeyPath, route: &Route) {
-        if route.access.is_some() {
-            return;
-        }
+    /// Warns of open routes by which the objects of closed ones can be read.
+    fn past_accesses(&mut self, config: &Config) {
         let rule = |route: &Route| RouteRule {
             host: route.host.clone(),
             path: route.path.clone(),
         };
         let table = RouteTable::new(config.route.iter().map(rule));
-        for closed in config.route.iter().filter(|one| one.access.is_some()) {
-            let Some(rest) = closed.key_prefix.strip_prefix(&route.key_prefix) else {
-                continue;
-            };
-            let url = format!("{}/{rest}", route.path.trim_end_matches('/'));
-            let encoded = encode_path(&url).to_string();
-            let found = table.find(route.host.as_deref().unwrap_or_default(), &encoded);
-            let is_own = found.is_some_and(|(index, _)| std::ptr::eq(&config.route[index], route));
-            if is_own && is_same_bucket(config, route, closed) {
-                let message = format!(
-                    "opens what `{}` protects: its objects lie below {} as well; give one of them another `key_prefix` or bucket, or this one an `access`",
-                    closed.path.escape_debug(),
-                    url.escape_debug(),
-                );
-                self.warn(&path.key("path"), message);
+        let all = || config.route.iter().enumerate();
+        for (index, open) in all().filter(|(_, one)| one.access.is_none()) {
+            for (_, closed) in all().filter(|(_, one)| one.access.is_some()) {
+                let Some(rest) = closed.key_prefix.strip_prefix(&open.key_prefix) else {
+                    continue;
+                };
+                let url = format!("{}/{rest}", open.path.trim_end_matches('/'));
+                let encoded = encode_path(&url).to_string();
+                let found = table.find(open.host.as_deref().unwrap_or_default(), &encoded);
+                let is_own = found.is_some_and(|(found, _)| found == index);
+                if is_own && is_same_bucket(config, open, closed) {
+                    let message = format!(
+                        "opens what `{}` protects: its objects lie below {} as well; give one of them another `key_prefix` or bucket, or this one an `access`",
+                        closed.path.escape_debug(),
+                        url.escape_debug(),
+                    );
+                    self.warn(&KeyPath::nth("route", index).key("path"), message);
+                }
             }
         }
     }

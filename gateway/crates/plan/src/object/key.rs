@@ -109,8 +109,9 @@ impl ObjectKey {
     }
 }
 
-/// Returns whether a segment between slashes is `.` or `..`.
-fn has_dot_segment(key: &str) -> bool {
+/// Returns whether a segment between slashes is `.` or `..`, in a text that is not percent-encoded.
+#[must_use]
+pub fn has_dot_segment(key: &str) -> bool {
     // Most keys show at a glance that they have none.
     (key.starts_with('.') || key.contains("/."))
         && key

@@ -12,6 +12,7 @@ use tidegate_plan::digest::Digests;
 use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId, Sequencer};
 use tidegate_write::WritePath;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tokio::task::JoinHandle;
 
 use crate::support::engine::{KEY, World, same, sample, secs, settle, valid};
 use crate::support::spool::{Desk, Terms};
@@ -46,6 +47,15 @@ async fn report(world: &World) {
     world.engine.apply_change(origin, &change).await;
 }
 
+/// Begins a write, whose answer takes 2 s.
+async fn begin_put(world: &World, bytes: &Bytes) -> JoinHandle<ETag> {
+    world.bucket.fail_next([Fault::Latency(secs(2))]);
+    let (world, bytes) = (world.clone(), bytes.clone());
+    let writing = tokio::spawn(async move { put(&world, &bytes).await });
+    settle().await;
+    writing
+}
+
 fn asked(world: &World) -> (u64, u64, u64) {
     let (gets, heads) = world.asked();
     (gets, heads, world.bucket.lists())
@@ -65,12 +75,7 @@ async fn the_event_of_an_own_write_keeps_its_chunks() {
 async fn an_event_before_the_answer_of_an_own_write_keeps_its_chunks() {
     let world = World::plain();
     let bytes = sample(1, 300_000);
-    world.bucket.fail_next([Fault::Latency(secs(2))]);
-    let writing = {
-        let (world, bytes) = (world.clone(), bytes.clone());
-        tokio::spawn(async move { put(&world, &bytes).await })
-    };
-    settle().await;
+    let writing = begin_put(&world, &bytes).await;
     // The delay comes before the write is carried out, in this fake: the event of the version itself comes first.
     let etag = ETag::of_bytes([&bytes[..]]);
     let change = KeyChange {
@@ -89,12 +94,7 @@ async fn an_event_before_the_answer_of_an_own_write_keeps_its_chunks() {
 async fn a_version_that_was_overtaken_while_it_was_written_is_confirmed_first() {
     let world = World::plain();
     let (ours, theirs) = (sample(1, 300_000), sample(2, 1000));
-    world.bucket.fail_next([Fault::Latency(secs(2))]);
-    let writing = {
-        let (world, ours) = (world.clone(), ours.clone());
-        tokio::spawn(async move { put(&world, &ours).await })
-    };
-    settle().await;
+    let writing = begin_put(&world, &ours).await;
     let other = world.bucket.put(KEY, theirs.clone());
     report(&world).await;
     writing.await.expect("no panic");
@@ -176,12 +176,7 @@ async fn the_event_of_an_own_removal_tells_no_frontend_and_that_of_another_does(
 async fn a_write_is_confirmed_if_its_event_comes_while_a_later_one_is_applied() {
     let world = World::plain();
     let (ours, theirs) = (sample(1, 300_000), sample(2, 1000));
-    world.bucket.fail_next([Fault::Latency(secs(2))]);
-    let writing = {
-        let (world, ours) = (world.clone(), ours.clone());
-        tokio::spawn(async move { put(&world, &ours).await })
-    };
-    settle().await;
+    let writing = begin_put(&world, &ours).await;
     let event = |bytes: &Bytes, sequencer| KeyChange {
         etag: Some(ETag::of_bytes([&bytes[..]])),
         size: Some(bytes.len() as u64),

@@ -8,7 +8,7 @@ use tidegate_engine::ReadContext;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, Metrics, OriginError, Settings, stack};
 use tidegate_plan::Profile;
-use tidegate_write::{Commit, FolderRename, OpenMode, WriteError};
+use tidegate_write::{Commit, FolderRename, OpenMode, WriteError, Writer};
 
 use crate::support::engine::{Setup, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, put};
@@ -29,6 +29,14 @@ fn shown(desk: &Desk) -> (u64, [u64; 4]) {
     (value("write_oldest_unsent_seconds"), stages)
 }
 
+/// Closes a file, whose object follows behind.
+async fn close(writer: Writer) {
+    let closed = writer.commit(Commit::Background).await;
+    closed.expect("in the spool");
+    drop(writer);
+    settle().await;
+}
+
 /// A file that a program has open for hours is no write that the bucket has not taken.
 #[tokio::test(start_paused = true)]
 async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_publish() {
@@ -42,12 +50,7 @@ async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_pu
     tokio::time::advance(secs(40)).await;
     assert_eq!(shown(&desk), (0, [1, 0, 0, 0]), "it is open");
     desk.bucket().set_faults(down());
-    writer
-        .commit(Commit::Background)
-        .await
-        .expect("in the spool");
-    drop(writer);
-    settle().await;
+    close(writer).await;
     let (age, stages) = shown(&desk);
     assert!((100..=102).contains(&age), "{age}: the first write counts");
     assert_eq!(stages[0], 0, "{stages:?}");
@@ -60,12 +63,7 @@ async fn the_oldest_unsent_write_of_a_closed_file_is_the_first_since_the_last_pu
     desk.bucket().set_faults(down());
     put(&writer, 0, &sample(3, PART / 2)).await;
     tokio::time::advance(secs(7)).await;
-    writer
-        .commit(Commit::Background)
-        .await
-        .expect("in the spool");
-    drop(writer);
-    settle().await;
+    close(writer).await;
     let (age, _) = shown(&desk);
     assert!((7..=9).contains(&age), "{age}: it was published before");
     desk.bucket().set_faults([]);

@@ -14,17 +14,10 @@ use crate::cause::run_for;
 use crate::client::run_for_client;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
+use crate::metrics::tests::shown;
 use crate::settings::Settings;
 use crate::stack;
 use crate::testing::{bounded, content, drain, get, key, sample};
-
-fn shown(metrics: &Metrics) -> String {
-    let mut registry = Registry::with_prefix("tidegate");
-    metrics.register(&mut registry);
-    let mut text = String::new();
-    encode(&mut text, &registry).expect("text");
-    text
-}
 
 #[tokio::test(start_paused = true)]
 async fn requests_bytes_and_troubles_are_counted() {
