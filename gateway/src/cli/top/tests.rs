@@ -20,9 +20,11 @@ fn look() -> Value {
             "figures": {
                 "requests_per_second": 1234.5, "bytes_per_second": 98_765_432.0, "fetched_bytes_per_second": 1_000_000.0,
                 "hit_share": { "memory": 0.75, "disk": 0.2, "origin": 0.05 }, "amplification": 1.02,
-                "first_byte": { "p50": 0.00021, "p90": 0.004, "p99": 1.5 }, "stalls": 3, "errors": 7, "ended_by_client": 21
+                "first_byte": { "p50": 0.00021, "p90": 0.004, "p99": 1.5 }, "stalls": 3, "errors": 7, "ended_by_client": 21,
+                "mount_operations_per_second": 17.0, "waits": { "p50": 0.02, "p90": 0.05, "p99": 2.5 }
             },
             "errors_of_last_hour": [{ "cause": "the origin is down", "count": 7, "last": 1_799_999_988.0 }],
+            "errors_of_last_day": [{ "cause": "the origin is down", "count": 9, "last": 1_799_999_988.0 }],
             "missing": ["origin media"], "checked": 2.0,
             "requests_in_flight": 12, "connections": 40, "open_files": 2, "streams": 3, "memory": 734_003_200,
             "work": ["sending the spool: 3 of 40"],
@@ -133,6 +135,9 @@ const SHOWN: [&[&str]; 11] = [
         "55 %: 30.8 MB/s of 56.0 MB/s",
         "no: origin media",
         "the origin is down (7 in the last hour, the last 12",
+        "the origin is down (9 in the last day, the last 12",
+        "17.00 operations a second",
+        "20 ms / 50 ms / ",
     ],
     &[
         "2 streams",

@@ -38,6 +38,13 @@ fn figures(now: &Value) -> Vec<(&'static str, String)> {
             "requests",
             format!("{} a second", number(&figures["requests_per_second"])),
         ),
+        (
+            "mounts",
+            format!(
+                "{} operations a second",
+                number(&figures["mount_operations_per_second"])
+            ),
+        ),
         ("to readers", rate(&figures["bytes_per_second"])),
         ("from buckets", rate(&figures["fetched_bytes_per_second"])),
         (
@@ -53,6 +60,10 @@ fn figures(now: &Value) -> Vec<(&'static str, String)> {
         (
             "first byte",
             format!("{} (p50, p90, p99)", quantiles(&figures["first_byte"])),
+        ),
+        (
+            "waits",
+            format!("{} for bytes", quantiles(&figures["waits"])),
         ),
         (
             "stalls, errors",
@@ -179,18 +190,35 @@ fn ready(now: &Value) -> String {
     }
 }
 
-/// Returns a line for each cause of failures in the last hour, for long work under way and for each note of the
-/// gateway.
-fn troubles(now: &Value) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    for cause in now["errors_of_last_hour"].as_array().into_iter().flatten() {
+/// Returns a line for each cause of failures in a time.
+fn failures(now: &Value, key: &str, name: &str) -> Vec<(&'static str, String)> {
+    let causes = now[key].as_array().into_iter().flatten();
+    let line = |cause: &Value| {
         let words = format!(
-            "{} ({} in the last hour, the last {} ago)",
+            "{} ({} in the last {name}, the last {} ago)",
             text(&cause["cause"]),
             number(&cause["count"]),
             time(&since(&now["time"], &cause["last"]))
         );
-        lines.push(("failure", words));
+        ("failure", words)
+    };
+    causes.map(line).collect()
+}
+
+/// Returns a line for each cause of failures in the last hour or day, for long work under way and for each note of the
+/// gateway.
+fn troubles(now: &Value) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let hour = failures(now, "errors_of_last_hour", "hour");
+    let day = failures(now, "errors_of_last_day", "day");
+    // The day's are told where there were others before the hour.
+    let of = |key: &str| {
+        let causes = now[key].as_array().into_iter().flatten();
+        causes.filter_map(|one| one["count"].as_u64()).sum::<u64>()
+    };
+    lines.extend(hour);
+    if of("errors_of_last_day") > of("errors_of_last_hour") {
+        lines.extend(day);
     }
     for work in now["work"].as_array().into_iter().flatten() {
         lines.push(("work", text(work)));
