@@ -25,8 +25,7 @@ fn look() -> Value {
             },
             "errors_of_last_hour": [{ "cause": "the origin is down", "count": 7, "last": 1_799_999_988.0 }],
             "errors_of_last_day": [{ "cause": "the origin is down", "count": 9, "last": 1_799_999_988.0 }],
-            "missing": ["origin media"], "checked": 2.0,
-            "requests_in_flight": 12, "connections": 40, "open_files": 2, "streams": 3, "memory": 734_003_200,
+            "missing": ["origin media"], "checked": 2.0, "requests_in_flight": 12, "connections": 40, "open_files": 2, "streams": 3, "memory": 734_003_200,
             "work": ["sending the spool: 3 of 40"],
             "notes": ["the cache disk /ssd is slow"]
         },

@@ -9,6 +9,7 @@ use super::super::table::{Table, left, word};
 /// Returns the table of the present, of orders to warm objects, and of what the doctor says of the last hour.
 pub(super) fn now(now: &Value, doctor: &Value, warms: &Value) -> Table {
     let mut lines = figures(now);
+    lines.extend(under_way(now));
     lines.extend(diagnosis(doctor));
     lines.push(("ready", ready(now)));
     lines.extend(troubles(now));
@@ -82,6 +83,12 @@ fn figures(now: &Value) -> Vec<(&'static str, String)> {
                 time(&now["period"])
             ),
         ),
+    ]
+}
+
+/// Returns what is under way, and the memory of the process.
+fn under_way(now: &Value) -> [(&'static str, String); 2] {
+    [
         (
             "under way",
             format!(

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use futures_util::poll;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
 
 use tidegate_plan::Client;
 
