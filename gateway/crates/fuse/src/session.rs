@@ -23,9 +23,10 @@ use crate::mount_point::{check_mount_point, is_fuse};
 use crate::settings::{Access, Settings};
 use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 
-/// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
-/// fast the bucket is.
-const KERNEL_READ_AHEAD_KIB: u32 = 1024;
+/// The kernel's read-ahead, in KiB: a chunk, which is handed over without a copy. The engine reads further ahead, for it
+/// knows how fast the bucket is. With 1,024 a program that reads 64 KiB of a file costs 768 KiB and three requests, and
+/// files in memory are read at a third of the rate.
+const KERNEL_READ_AHEAD_KIB: u32 = 256;
 
 /// The name that `mount` and `df` show.
 const FILE_SYSTEM_NAME: &str = "tidegate";

@@ -15,10 +15,6 @@ use crate::open::records;
 use tidegate_origin::{Body, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
-/// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
-/// connection, and these bytes are most likely under way already.
-const NEARLY_DONE: u64 = 64 << 10;
-
 /// Sends one request for the whole part, and a second one if the first began after its head.
 pub(crate) struct FromOrigin;
 
@@ -85,11 +81,16 @@ impl Fetch {
     }
 
     /// Distributes a body to the flights, until the last has landed, and stores the chunks that are complete.
+    ///
+    /// A fetch that no reader wants any more is finished all the same if at most one chunk of it is missing. To stop it
+    /// costs the connection, and those bytes are most likely under way. A mount's reader leaves after each of its reads;
+    /// its next one asks for the same chunk.
     pub(super) async fn receive(&mut self, mut body: Body) -> Result<(), FetchEnd> {
         let core = self.fetches.core.clone();
         let (began, length) = (Instant::now(), self.coming);
+        let nearly_done = core.geometry.chunk();
         while !self.flights.is_empty() {
-            let frame = if self.coming <= NEARLY_DONE {
+            let frame = if self.coming <= nearly_done {
                 body.next().await
             } else {
                 tokio::select! {

@@ -135,6 +135,21 @@ async fn a_question_without_a_waiter_is_dropped() {
     assert_eq!(world.bucket.running(), 0);
 }
 
+/// As a kernel reads: each of its reads is a reader, and leaves before the chunk has arrived.
+#[tokio::test(start_paused = true)]
+async fn a_chunk_is_asked_for_once_however_it_is_read() {
+    let (world, bytes) = slow(CHUNK, 64 * KIB);
+    for start in [0, CHUNK / 4, CHUNK / 2, CHUNK / 4 * 3] {
+        let object = world.get(KEY).await.expect("open");
+        let range = ByteRange::new(start, start + CHUNK / 4);
+        let read = collect(object.read_at(range)).await.expect("read");
+        same(&read, &bytes.slice(start as usize..range.end as usize));
+        drop(object);
+        pass(Duration::from_millis(300)).await;
+    }
+    assert_eq!((world.asked(), world.bucket.bytes()), ((1, 0), CHUNK));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fetch_that_no_reader_wants_is_stopped() {
     let (world, _) = slow(64 * MIB, MIB);
