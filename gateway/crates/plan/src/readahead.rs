@@ -17,7 +17,8 @@
 //!
 //! A part is the window's share of one stream, so all streams work however narrow the window is, and a long read ends
 //! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is
-//! late, the other streams can go on in the other half.
+//! late, the other streams can go on in the other half. The streams are all that the profile allows while the reader takes
+//! its bytes at once, and those that it [needs](ReadAhead::streams) while it keeps a pace of its own.
 
 use std::time::Duration;
 

@@ -41,6 +41,11 @@ impl Cursor {
             return;
         }
         let streams = state.streams(&fetches.rate);
+        // A part is a stream's share. A reader that keeps its pace needs few streams, and so has few requests.
+        let sharing = match state.takes_at_once() {
+            true => state.plan.limits().streams,
+            false => streams,
+        };
         let cap = if state.requests > 1 {
             size
         } else {
@@ -55,6 +60,7 @@ impl Cursor {
         let mut request = ReadAheadRequest {
             chunks: here..end,
             window,
+            sharing,
             until,
             reader: Approach {
                 position,

@@ -206,6 +206,18 @@ async fn a_slow_reader_holds_little_ahead() {
     assert!(most <= 6 * MIB, "{most} bytes held");
 }
 
+/// A film at 8 Mbit/s, whose connections carry twenty times as much.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_keeps_its_pace_needs_few_requests() {
+    let (world, bytes) = far(96 * MIB, 20 * MIB, |_| {});
+    let object = world.get(KEY).await.expect("open");
+    let began = Instant::now();
+    let got = play(object.read_at(all(&object)), MIB).await;
+    same(&got, &bytes);
+    assert!(began.elapsed() < secs(97), "{:?}", began.elapsed());
+    assert!(world.bucket.gets() <= 110, "{}", world.bucket.gets());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_reading_stops_the_fetching() {
     // It may cost a grant, if that is more than it has earned (ADR 0036).

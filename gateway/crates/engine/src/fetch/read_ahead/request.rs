@@ -17,8 +17,9 @@ use tidegate_plan::tiering::ChunkSource;
 pub(super) struct ReadAheadRequest {
     /// The chunks from the first one not provided for to the end of the window.
     pub(super) chunks: Range<u32>,
-    /// The window's size in bytes, and the end of the chunks that will be needed.
+    /// The window's size in bytes, the number of streams that share it, and the end of the chunks that will be needed.
     pub(super) window: u64,
+    pub(super) sharing: u32,
     pub(super) until: u32,
     /// The reader for which it is.
     pub(super) reader: Approach,
@@ -136,7 +137,6 @@ impl VersionFetches {
     /// Returns the number of chunks of the next read-ahead request.
     fn next_part(&self, request: &ReadAheadRequest) -> u32 {
         let left = u64::from(request.until - request.chunks.start) * self.core.geometry.chunk();
-        let streams = request.reader.streams;
-        self.count_in(ReadAhead::part(request.window, left, streams))
+        self.count_in(ReadAhead::part(request.window, left, request.sharing))
     }
 }
