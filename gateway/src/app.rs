@@ -189,10 +189,14 @@ async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::
         single = start => single?,
         () = signals.recv() => return Ok(()),
     };
+    supervisor::tell_ready();
+    // What it told at the start is over.
+    supervisor::tell_of_work(Vec::new);
     tokio::select! {
         () = signals.recv() => tracing::info!("unmounting"),
         () = single.wait_ended() => tracing::info!("the folder was unmounted"),
     }
+    supervisor::tell_stopping();
     stop_in_order(single.stop(), &mut signals).await
 }
 

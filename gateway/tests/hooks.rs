@@ -210,7 +210,7 @@ async fn the_recipes_call_what_their_programs_know() {
         "plex-token",
         "wordpress-purge",
     ] {
-        let file = format!("{{ file = \"/etc/tidegate/{name}\" }}");
+        let file = format!("{{ file = \"$CREDENTIALS_DIRECTORY/{name}\" }}");
         assert!(hooks.contains(&file), "{name}");
         hooks = hooks.replace(&file, &format!("\"{name}\""));
     }

@@ -96,7 +96,7 @@ impl World {
         let mut config = std::fs::read_to_string(path).expect("the recipe");
         let address = |address: String| format!("http://{address}");
         for (recipe, here) in [
-            (file("admin-token"), quoted(TOKEN)),
+            (file("token"), quoted(TOKEN)),
             (file("write-token"), quoted(TOKEN)),
             (file("nats-password"), quoted("s3cret-of-nats")),
             (file("library-key"), quoted("a key")),
@@ -218,7 +218,7 @@ impl World {
 
 /// Returns a secret of the recipe, as it is written there.
 fn file(name: &str) -> String {
-    format!("{{ file = \"/etc/tidegate/{name}\" }}")
+    format!("{{ file = \"$CREDENTIALS_DIRECTORY/{name}\" }}")
 }
 
 fn quoted(text: &str) -> String {

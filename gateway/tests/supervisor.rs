@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -170,6 +171,34 @@ async fn a_supervisor_is_shown_how_much_of_the_spool_is_sent() {
     world.door.open();
     supervisor.shows("serving").await;
     serving.end().await;
+}
+
+/// `tidegate mount` alone: told ready is mounted. This test needs root and /dev/fuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_is_told_when_a_single_mount_stands_and_when_it_ends() {
+    let world = World::new().await;
+    world.put("one.txt", b"bytes").await;
+    let (folder, supervisor) = (Folder::new(), Supervisor::new());
+    let serving = Serving::configured(&world.config(""));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("mount").arg(folder.path());
+    command.arg("--config").arg(serving.config());
+    command.env("NOTIFY_SOCKET", &supervisor.path);
+    command.env("WATCHDOG_USEC", "40000");
+    let mut child = command.stdin(Stdio::null()).spawn().expect("it starts");
+    let file = folder.path().join("one.txt");
+    let (supervisor, read) = blocking(move || {
+        assert_eq!(next(&supervisor), "READY=1");
+        let read = std::fs::read(file).expect("it is mounted");
+        while supervisor.receive() != "WATCHDOG=1" {}
+        (supervisor, read)
+    })
+    .await;
+    assert_eq!(read, b"bytes");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("told");
+    blocking(move || assert_eq!(next(&supervisor), "STOPPING=1")).await;
+    let ended = blocking(move || child.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
 }
 
 /// A disk that hangs keeps a reload waiting for the configuration; here a pipe without a writer does.

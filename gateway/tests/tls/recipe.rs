@@ -35,7 +35,7 @@ fn recipe(secured: &Secured) -> String {
             "/etc/letsencrypt/live/media.example.org/privkey.pem",
             to("b.key"),
         ),
-        ("/etc/tidegate", to("")),
+        ("$CREDENTIALS_DIRECTORY", to("")),
         ("/var/cache/tidegate", to("cache")),
         ("/var/lib/tidegate", to("state")),
         (

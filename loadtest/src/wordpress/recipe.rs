@@ -100,18 +100,18 @@ pub fn closing(toml: &str) -> Result<String> {
 /// As [`replaced`].
 pub fn gateway(name: &str, home: &Home, root: &Path, origin: &Origin) -> Result<String> {
     let text = read(name)?;
-    let (secrets, unit) = match text.contains("[[mount]]") {
-        true => ("$CREDENTIALS_DIRECTORY", "tidegate-mount"),
-        false => ("/etc/tidegate", "tidegate"),
+    let unit = match text.contains("[[mount]]") {
+        true => "tidegate-mount",
+        false => "tidegate",
     };
     let own = [
-        (format!("{secrets}/token"), home.path("token")),
-        (format!("{secrets}/s3-secret"), home.path("s3-secret")),
+        (format!("/run/{unit}/http.sock"), home.path("http.sock")),
         (format!("/var/cache/{unit}"), home.path("cache")),
         (format!("/var/lib/{unit}"), home.path("state")),
     ];
     let mut names = vec![
-        ("/run/tidegate/http.sock", home.path("http.sock")),
+        ("$CREDENTIALS_DIRECTORY/token", home.path("token")),
+        ("$CREDENTIALS_DIRECTORY/s3-secret", home.path("s3-secret")),
         ("127.0.0.1:8081", home.admin.to_string()),
         (
             "bucket = \"wordpress\"",
@@ -131,8 +131,13 @@ pub fn gateway(name: &str, home: &Home, root: &Path, origin: &Origin) -> Result<
 /// # Errors
 /// As [`replaced`].
 pub fn nginx(name: &str, home: &Home, places: &Places) -> Result<String> {
+    let text = read(&format!("nginx/{name}"))?;
+    let socket = match text.contains("/run/tidegate-mount/") {
+        true => "/run/tidegate-mount/http.sock",
+        false => "/run/tidegate/http.sock",
+    };
     let names = [
-        ("/run/tidegate/http.sock", home.path("http.sock")),
+        (socket, home.path("http.sock")),
         ("listen 80;", format!("listen {};", places.addr)),
         ("/var/www/wordpress", places.root.display().to_string()),
         (
@@ -144,5 +149,5 @@ pub fn nginx(name: &str, home: &Home, places: &Places) -> Result<String> {
             "include /etc/nginx/fastcgi_params;".to_owned(),
         ),
     ];
-    replaced(&read(&format!("nginx/{name}"))?, &names)
+    replaced(&text, &names)
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::fs::IFlags;
+use rustix::process::Uid;
 
 /// Names that a warning lists.
 const MAX_LISTED_NAMES: usize = 3;
@@ -32,6 +33,18 @@ pub fn check_mount_point(path: &Path, writer: Option<(u32, u32)>) -> Vec<MountPo
     };
     let writable = writer.and_then(|writer| writable(path, &folder, writer));
     files(path).into_iter().chain(writable).collect()
+}
+
+/// Checks the folder at the moment of mounting. A gateway that is not root's mounts by fusermount3, which refuses a
+/// folder that is immutable: what such a folder then lacks is no problem.
+pub(crate) fn check_at_mount(
+    path: &Path,
+    writer: Option<(u32, u32)>,
+    gateway: Uid,
+) -> Vec<MountPointProblem> {
+    let mut found = check_mount_point(path, writer);
+    found.retain(|one| gateway.is_root() || !one.root_only);
+    found
 }
 
 fn files(path: &Path) -> Option<MountPointProblem> {
@@ -83,17 +96,18 @@ fn writable(
         return None;
     }
     let shown = path.display();
-    let (who, cure) = match root_only {
-        true => ("root's programs".to_owned(), format!("`chattr +i {shown}`")),
-        false => (
-            format!("programs of the user {uid}"),
-            format!("`chown root {shown}`, `chmod 0555 {shown}` and `chattr +i {shown}`"),
-        ),
+    let who = match root_only {
+        true => "root's programs".to_owned(),
+        false => format!("programs of the user {uid}"),
+    };
+    let owner = match root_only {
+        true => String::new(),
+        false => format!("`chown` it to the gateway's own user, `chmod 0755 {shown}`, and "),
     };
     Some(MountPointProblem {
         text: format!(
-            "while {shown} is not mounted, {who} could write beneath it, onto the local disk: {cure} \
-             keep them from it"
+            "while {shown} is not mounted, {who} could write beneath it, onto the local disk: {owner}\
+             `chattr +i {shown}`, which a gateway that is not root's must have taken away to mount"
         ),
         root_only,
     })
@@ -144,7 +158,9 @@ mod tests {
         let [one] = &found[..] else {
             panic!("{found:?}")
         };
-        assert!(!one.root_only && one.text.contains("chmod 0555"), "{one:?}");
+        assert!(!one.root_only && one.text.contains("chmod 0755"), "{one:?}");
+        // fusermount3 mounts for a user only where that user may write.
+        assert!(!one.text.contains("0555") && !one.text.contains("chown root"));
         for (bits, who) in [(0o757, stranger), (0o775, (uid + 1, gid))] {
             mode(bits);
             let found = check_mount_point(folder.path(), Some(who));
@@ -153,6 +169,11 @@ mod tests {
         mode(0o755);
         let found = check_mount_point(folder.path(), Some(stranger));
         assert!(found.iter().all(|one| one.root_only), "{found:?}");
+        let at_mount = |gateway| {
+            let gateway = Uid::from_raw(gateway);
+            check_at_mount(folder.path(), Some(stranger), gateway)
+        };
+        assert_eq!((at_mount(0), at_mount(1000)), (found, vec![]));
         assert_eq!(check_mount_point(folder.path(), None), []);
         assert_eq!(
             check_mount_point(&folder.path().join("none"), Some(stranger)),

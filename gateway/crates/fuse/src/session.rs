@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::files::Files;
 use crate::kernel::{Adapter, KernelNotifier};
 use crate::metrics::Metrics;
-use crate::mount_point::{check_mount_point, is_fuse};
+use crate::mount_point::{check_at_mount, is_fuse};
 use crate::settings::{Access, Settings};
 use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 
@@ -138,7 +138,8 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
 
 fn warn_of_mount_point(path: &Path, files: &Files) {
     let writer = (files.settings.uid, files.settings.gid);
-    for found in check_mount_point(path, files.is_writable().then_some(writer)) {
+    let writer = files.is_writable().then_some(writer);
+    for found in check_at_mount(path, writer, rustix::process::geteuid()) {
         match found.root_only {
             true => tracing::info!("{}", found.text),
             false => tracing::warn!("{}", found.text),

@@ -1,0 +1,159 @@
+//! Recipes and the units of systemd that run them: what a recipe names, its unit provides.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::{read, root, values};
+
+const PUBLIC: &str = "config/systemd/tidegate.service";
+const MOUNT: &str = "config/systemd/tidegate-mount.service";
+const WORDPRESS: &str = "config/systemd/wordpress/tidegate-mount.service.d/wordpress.conf";
+
+/// Returns the name and text of each recipe. `tidegate.toml` is the reference.
+fn recipes() -> Vec<(String, String)> {
+    let names = fs::read_dir(root().join("config")).expect("a folder");
+    let names = names.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("text"));
+    let is_recipe = |name: &String| name.ends_with(".toml") && name != "tidegate.toml";
+    let found: Vec<_> = names
+        .filter(is_recipe)
+        .map(|name| (format!("config/{name}"), read(&format!("config/{name}"))))
+        .collect();
+    assert!(found.len() > 10, "{}", found.len());
+    found
+}
+
+/// Returns the unit of a recipe, and the unit's name.
+fn unit(recipe: &str) -> (String, &'static str) {
+    match recipe.contains("\n[[mount]]") {
+        true => (read(MOUNT), "tidegate-mount"),
+        false => (read(PUBLIC), "tidegate"),
+    }
+}
+
+/// Returns the names of the credentials that systemd hands over: those of the unit, and those that the recipe says to add.
+fn credentials(recipe: &str, unit: &str) -> BTreeSet<String> {
+    let added: String = recipe
+        .lines()
+        .filter_map(|line| line.strip_prefix("#   LoadCredential="))
+        .map(|value| format!("LoadCredential={value}\n"))
+        .collect();
+    let all = format!("{unit}{added}");
+    let name = |value: &str| {
+        let (name, path) = value.split_once(':').expect("a name and a path");
+        assert_eq!(path, format!("/etc/tidegate/{name}"));
+        name.to_owned()
+    };
+    values(&all, "LoadCredential").map(name).collect()
+}
+
+/// Runs `tidegate check` on a file as in a unit that was handed these credentials.
+fn check(file: &Path, credentials: &BTreeSet<String>) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in credentials {
+        let path = folder.path().join(name);
+        fs::write(&path, "a-secret-that-is-long-enough-for-all").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("ours");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("check").arg("--config").arg(file).env_clear();
+    command.env("CREDENTIALS_DIRECTORY", folder.path());
+    command.output().expect("it runs")
+}
+
+#[test]
+fn each_recipe_finds_its_secrets_under_its_unit() {
+    for (name, recipe) in recipes() {
+        let (unit, _) = unit(&recipe);
+        let output = check(&root().join(&name), &credentials(&recipe, &unit));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {output:?}");
+        // Certificates are certbot's.
+        let wrong = |line: &&str| line.starts_with("warning: ") && !line.contains("`tls");
+        let wrong: Vec<_> = said.lines().filter(wrong).collect();
+        assert_eq!(wrong, [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn each_recipe_keeps_to_the_folders_of_its_unit() {
+    for (name, recipe) in recipes() {
+        let (mut unit, own) = unit(&recipe);
+        if name.contains("wordpress") && own == "tidegate-mount" {
+            unit += &read(WORDPRESS);
+        }
+        for (folder, key) in [
+            ("\"/var/cache/", "CacheDirectory"),
+            ("\"/var/lib/", "StateDirectory"),
+            ("unix:/run/", "RuntimeDirectory"),
+        ] {
+            let provided: Vec<_> = values(&unit, key).collect();
+            for part in recipe.split(folder).skip(1) {
+                let used = part.split(['/', '"']).next().unwrap_or_default();
+                assert_eq!(provided, [used], "{name}: {folder}{used}");
+            }
+        }
+    }
+}
+
+/// Returns the paths of Unix sockets in a text, each once.
+fn sockets(text: &str) -> BTreeSet<String> {
+    let uncommented = text.lines().filter(|line| !line.trim().starts_with('#'));
+    let words = uncommented.flat_map(|line| line.split([' ', '"', ';', '=']));
+    let paths = words.map(|word| word.trim_start_matches("unix:"));
+    let ours = paths.filter(|word| word.starts_with("/run/tidegate"));
+    ours.map(str::to_owned).collect()
+}
+
+/// Two units that share a folder of `/run` fight over its owner, and over the socket in it.
+#[test]
+fn the_sockets_of_both_units_are_apart_and_nginx_finds_them() {
+    for (socket, files) in [
+        (
+            "/run/tidegate/http.sock",
+            &[
+                "config/systemd/tidegate.socket",
+                "config/nginx/wordpress-offload.conf",
+                "config/wordpress-offload.toml",
+            ][..],
+        ),
+        (
+            "/run/tidegate-mount/http.sock",
+            &[
+                "config/systemd/wordpress/tidegate-mount.socket",
+                "config/nginx/wordpress-mount.conf",
+                "config/wordpress-mount.toml",
+                "config/wordpress-servers.toml",
+            ],
+        ),
+    ] {
+        for file in files {
+            let found = sockets(&read(file));
+            assert_eq!(found, BTreeSet::from([socket.to_owned()]), "{file}");
+        }
+    }
+}
+
+/// A unit that is started has mounted and listens, because the gateway says so itself.
+#[test]
+fn the_units_wait_for_the_gateways_own_word() {
+    for file in [PUBLIC, MOUNT] {
+        let text = read(file);
+        assert_eq!(values(&text, "Type").collect::<Vec<_>>(), ["notify"]);
+        assert_eq!(values(&text, "WatchdogSec").count(), 1, "{file}");
+    }
+    let added = read(WORDPRESS);
+    for text in [read(MOUNT), added.clone()] {
+        assert_eq!(values(&text, "ExecStartPost").count(), 0);
+        assert_eq!(values(&text, "Type").count(), usize::from(text != added));
+    }
+    // SIGHUP ends `tidegate mount`, and has `tidegate serve` read its file again: not a copy of systemd's.
+    assert_eq!(values(&read(MOUNT), "ExecReload").count(), 0);
+    let reload: Vec<_> = values(&added, "ExecReload").collect();
+    assert_eq!(reload, ["/bin/kill -HUP $MAINPID"]);
+    let start = values(&added, "ExecStart").last().expect("a command");
+    assert!(start.ends_with("serve --config /etc/tidegate/mount.toml"));
+}
