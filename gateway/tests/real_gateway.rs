@@ -260,6 +260,18 @@ async fn the_shipped_site_sends_on_the_path_that_it_judged() {
     world.gateway.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_nginx_passes_objects_ranges_and_failures_on() {
+    let world = World::new().await;
+    let (_nginx, nginx) = shipped("tidegate.conf", world.gateway.http);
+    is_right(nginx, &OBJECTS).await;
+    assert_eq!(get(nginx, "missing", None).await.status, 404);
+    let part = get(nginx, "large.bin", Some("bytes=0-9")).await;
+    assert_eq!((part.status, part.body.len()), (206, 10));
+    world.gateway.stop().await;
+    assert_eq!(get(nginx, "large.bin", None).await.status, 502);
+}
+
 /// Nginx Helper of WordPress sends `GET /purge/PATH`, which the shipped file turns into a PURGE.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_purges_of_nginx_helper_reach_the_gateway() {

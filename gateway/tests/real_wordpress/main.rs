@@ -9,12 +9,15 @@ mod door;
 mod ports;
 
 mod balanced;
+mod beneath;
 mod composed;
 mod down;
 mod films;
+mod guarded;
 mod mounted;
 mod offloaded;
 mod plugins;
+mod prepared;
 mod purged;
 mod regenerated;
 mod restarted;

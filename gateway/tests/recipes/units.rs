@@ -157,3 +157,28 @@ fn the_units_wait_for_the_gateways_own_word() {
     let start = values(&added, "ExecStart").last().expect("a command");
     assert!(start.ends_with("serve --config /etc/tidegate/mount.toml"));
 }
+
+/// PHP waits for the mount, and the mount is ordered before PHP, by the name of one Debian.
+#[test]
+fn php_starts_after_the_mount_and_the_months_are_made_in_time() {
+    let php = read("config/systemd/wordpress/php-fpm.service.d/uploads.conf");
+    let folder = "/var/www/wordpress/wp-content/uploads";
+    assert_eq!(
+        values(&php, "RequiresMountsFor").collect::<Vec<_>>(),
+        [folder]
+    );
+    for key in ["Wants", "After"] {
+        assert_eq!(
+            values(&php, key).collect::<Vec<_>>(),
+            ["tidegate-mount.service"]
+        );
+    }
+    let before = read(WORDPRESS);
+    let before: Vec<_> = values(&before, "Before").collect();
+    assert!(php.contains(&format!("/{}.d/", before[0])), "{before:?}");
+    // At the latest three days before the next month, and at its first day.
+    let timer = read("config/systemd/wordpress/wordpress-month.timer");
+    let calendar: Vec<_> = values(&timer, "OnCalendar").collect();
+    assert_eq!(calendar, ["*-*-01,15,28 03:00"]);
+    assert_eq!(values(&timer, "Persistent").collect::<Vec<_>>(), ["yes"]);
+}
