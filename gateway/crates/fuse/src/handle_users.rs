@@ -4,6 +4,7 @@
 //! its parent has open until it runs another program. Only a close by a process that opened the file, or wrote to it
 //! through this handle, says that the written bytes are complete.
 
+use std::io::ErrorKind;
 use std::sync::Mutex;
 
 use rustix::fs::OFlags;
@@ -53,26 +54,32 @@ fn process_of(thread: u32) -> Option<u32> {
     number.trim().parse().ok()
 }
 
-/// Returns whether the process of a thread is seen to have a descriptor that writes to the file of this number; one that
-/// it is closing does not count (proc_pid_fdinfo(5)). Another user's descriptors are seen with `CAP_SYS_PTRACE` alone.
-pub(crate) fn writes_elsewhere(thread: u32, ino: u64) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{thread}/fdinfo")) else {
-        return false;
+/// Returns whether the process of a thread has a descriptor that writes to the file of this number; one that it is
+/// closing does not count (proc_pid_fdinfo(5)). `None`: that cannot be seen. Of another user's process it is seen with
+/// `CAP_SYS_PTRACE` alone, of one in another PID namespace never.
+pub(crate) fn writes_elsewhere(thread: u32, ino: u64) -> Option<bool> {
+    for entry in std::fs::read_dir(format!("/proc/{thread}/fdinfo")).ok()? {
+        match std::fs::read_to_string(entry.ok()?.path()) {
+            Ok(info) if writes_to(&info, ino) => return Some(true),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            // Another file's, or closed meanwhile.
+            _ => {}
+        }
+    }
+    Some(false)
+}
+
+/// Returns whether a descriptor with this `fdinfo` writes to the file of this number.
+fn writes_to(info: &str, ino: u64) -> bool {
+    let field = |name| {
+        let mut lines = info.lines();
+        lines.find_map(|line| line.strip_prefix(name).map(str::trim))
     };
-    entries.flatten().any(|entry| {
-        let Ok(info) = std::fs::read_to_string(entry.path()) else {
-            return false;
-        };
-        let field = |name| {
-            let mut lines = info.lines();
-            lines.find_map(|line| line.strip_prefix(name).map(str::trim))
-        };
-        let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
-        let access = flags.map(|flags| OFlags::from_bits_retain(flags) & OFlags::ACCMODE);
-        // Linux before 5.14 tells no number.
-        let is_it = field("ino:").is_none_or(|it| it.parse() == Ok(ino));
-        is_it && access != Some(OFlags::RDONLY)
-    })
+    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    let access = flags.map(|flags| OFlags::from_bits_retain(flags) & OFlags::ACCMODE);
+    // Linux before 5.14 tells no number.
+    let is_it = field("ino:").is_none_or(|it| it.parse() == Ok(ino));
+    is_it && access != Some(OFlags::RDONLY)
 }
 
 #[cfg(test)]
@@ -88,10 +95,12 @@ mod tests {
         let file = file.expect("a file");
         let reader = File::open(file.path()).expect("opened");
         let ino = reader.metadata().expect("there").ino();
-        assert!(writes_elsewhere(process, ino));
+        assert_eq!(writes_elsewhere(process, ino), Some(true));
         drop(file);
-        assert!(!writes_elsewhere(process, ino), "another one reads");
-        assert!(!writes_elsewhere(0, ino), "no process has this number");
+        assert_eq!(writes_elsewhere(process, ino), Some(false), "it is read");
+        for unseen in [0, u32::MAX] {
+            assert_eq!(writes_elsewhere(unseen, ino), None, "no such process");
+        }
     }
 
     #[test]

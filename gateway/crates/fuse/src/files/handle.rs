@@ -134,11 +134,12 @@ impl WriteHandle {
     }
 
     /// Returns whether a thread that closes a descriptor of it calls the file `ino` complete. A shell closes one before any
-    /// write, and has another. So an empty file is complete only if it was to be emptied, and nothing else of the process
-    /// is seen to write to it.
+    /// write, and has another. So an empty file is complete only if it was to be emptied, and the process is seen to have
+    /// no other way to write to it.
     pub(super) fn is_complete(&self, thread: u32, ino: u64) -> bool {
         let is_empty = self.writer.snapshot().blank;
-        self.users.have(thread) && (!is_empty || self.empties && !writes_elsewhere(thread, ino))
+        let is_left_empty = || self.empties && writes_elsewhere(thread, ino) == Some(false);
+        self.users.have(thread) && (!is_empty || is_left_empty())
     }
 
     /// Returns whether it has bytes of its own to publish.
