@@ -51,6 +51,8 @@ pub struct Places {
     pub root: PathBuf,
     /// The address that nginx listens on.
     pub addr: SocketAddr,
+    /// The group of nginx's workers, which may use the gateway's socket: the gateway's own.
+    pub gateway_group: String,
     _shared: Option<Arc<Shared>>,
 }
 
@@ -90,6 +92,7 @@ impl Places {
             dir: dir.to_owned(),
             root: dir.join("www"),
             addr: free_addr()?,
+            gateway_group: "root".to_owned(),
             _shared: match is_root() {
                 true => Some(Arc::new(Shared::new(dir)?)),
                 false => None,
@@ -147,7 +150,7 @@ impl Web {
         let dir = places.dir.join("nginx");
         fs::create_dir_all(&dir)?;
         let file = dir.join("nginx.conf");
-        fs::write(&file, texts::nginx(&dir, http))?;
+        fs::write(&file, texts::nginx(&dir, &places.gateway_group, http))?;
         let mut command = Command::new(program);
         command.arg("-p").arg(&dir).arg("-c").arg(&file);
         Ok(Self {
@@ -169,7 +172,8 @@ pub struct Site {
     web: Web,
     // Dropped in this order: PHP uses the database.
     _php: Server,
-    _database: Server,
+    /// `None`: it is another site's.
+    _database: Option<Server>,
     /// The paths and address.
     pub places: Places,
 }
@@ -187,7 +191,7 @@ impl Site {
             web: Web::start(&places, http)?,
             places,
             _php: php,
-            _database: database,
+            _database: Some(database),
         };
         let port = site.places.addr.port().to_string();
         let fields = [
@@ -210,6 +214,22 @@ impl Site {
             installed.text()
         );
         Ok(site)
+    }
+
+    /// Starts another web server of this site, with its own PHP, on the same database.
+    ///
+    /// # Errors
+    /// If a part does not start.
+    pub fn beside(&self, places: Places, http: &str) -> Result<Self> {
+        let config = texts::wp_config(&self.places);
+        fs::write(places.root.join("wp-config.php"), config)?;
+        let php = php(&places)?;
+        Ok(Self {
+            web: Web::start(&places, http)?,
+            places,
+            _php: php,
+            _database: None,
+        })
     }
 
     /// Starts a site whose uploads are a folder of the local disk, served by nginx.

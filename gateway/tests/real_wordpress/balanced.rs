@@ -12,13 +12,13 @@ use loadtest::wordpress::recipe;
 use crate::servers::Server;
 use crate::world::{Store, World};
 
-const RECIPE: &str = "wordpress-servers.toml";
+pub(crate) const RECIPE: &str = "wordpress-servers.toml";
 
 /// Every body that visitors of a server got, by path.
 type Seen = HashMap<String, Vec<Vec<u8>>>;
 
 /// Returns a time from the recipe plus a tenth of it: later visitors see the change.
-fn bound(key: &str) -> Result<Duration> {
+pub(crate) fn bound(key: &str) -> Result<Duration> {
     let text = recipe::read(RECIPE)?;
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));

@@ -1,17 +1,24 @@
 //! Recipe 1: the work of plugins in the folder of uploads, run by PHP with WordPress loaded.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use loadtest::wordpress::Media;
 
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::too_many_lines, reason = "one story")]
 async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
     let world = World::start().await;
     let editor = world.site.log_in()?;
     let media = editor.upload(&world.photo("photo.jpg", 1))?;
+    work(&world, &media).await
+}
+
+/// Does the work of plugins around an upload of `photo.jpg`.
+#[expect(clippy::too_many_lines, reason = "one story")]
+pub(crate) async fn work(world: &World, media: &Media) -> Result<()> {
     let said = world.site.php(
         r#"
         $up = wp_upload_dir();
@@ -29,18 +36,26 @@ async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
         chmod($up['basedir'] . '/forms/index.php', 0640) or die('chmod');
         touch($photo, 1700000000) or die('touch');
         clearstatcache();
-        filemtime($photo) >= 1700000000 or die('mtime');
-        // A cache's: a file that is locked, read, and written anew.
+        (fileperms($up['basedir'] . '/forms/index.php') & 07777) === 0640 or die('mode');
+        filemtime($photo) === 1700000000 or die('mtime');
+        // A cache's: a file that is locked, read, and written anew. Another PHP meanwhile does not get the lock.
         $file = $up['basedir'] . '/counter.txt';
+        $other = function () use ($file) {
+            $code = '$handle = fopen($argv[1], "c+") or die("open");'
+                . 'echo flock($handle, LOCK_EX | LOCK_NB, $held) ? "got" : ($held ? "held" : "failed");';
+            return exec(PHP_BINARY . ' -r ' . escapeshellarg($code) . ' ' . escapeshellarg($file));
+        };
         for ($n = 0; $n < 5; $n++) {
             $handle = fopen($file, 'c+') or die('open');
             flock($handle, LOCK_EX) or die('flock');
+            $other() === 'held' or die('two have the lock');
             $count = (int) stream_get_contents($handle);
             ftruncate($handle, 0);
             rewind($handle);
             fwrite($handle, (string) ($count + 1));
             fflush($handle);
             flock($handle, LOCK_UN);
+            $other() === 'got' or die('it stays locked');
             fclose($handle);
         }
         // A log's: lines at the end.
@@ -84,7 +99,19 @@ async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
         assert!(world.file(&format!("{uploads}/{hidden}")).is_file());
         assert_eq!(text(hidden).0, 404, "{hidden}");
     }
-    world.arrives(&[format!("{uploads}/forms/.htaccess")]).await
+    world
+        .arrives(&[format!("{uploads}/forms/.htaccess")])
+        .await?;
+    // What was set stays when the gateway has sent it.
+    world.asked().await;
+    let photo = media.paths.iter().find(|path| path.ends_with("/photo.jpg"));
+    let photo = fs::metadata(world.file(photo.context("the original")?))?;
+    let closed = fs::metadata(world.file(&format!("{uploads}/forms/index.php")))?;
+    assert_eq!(
+        (photo.mtime(), closed.mode() & 0o7777),
+        (1_700_000_000, 0o640)
+    );
+    Ok(())
 }
 
 /// PHP's `rename` does not copy: if it fails, WordPress copies file by file.

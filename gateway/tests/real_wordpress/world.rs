@@ -1,8 +1,9 @@
 //! A site on recipe 1: its uploads are a mount of a gateway, which also answers nginx.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use loadtest::bucket::Bucket;
 use loadtest::peers::Origin;
 use loadtest::peers::cloud::Cloud;
 use loadtest::peers::minio::Minio;
+use loadtest::tally::{Asked, Tally};
 use loadtest::wordpress::gateway::{Gateway, Listens};
 use loadtest::wordpress::photos::{self, SMALL};
 use loadtest::wordpress::recipe::{self, Home};
@@ -18,6 +20,7 @@ use loadtest::wordpress::{Answer, Media, Places, Site, must};
 use tempfile::TempDir;
 
 use crate::door::Door;
+use crate::rights;
 
 /// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
@@ -68,30 +71,63 @@ impl Store {
 }
 
 const BUCKET: &str = "wordpress";
+/// The recipe of most worlds.
+const RECIPE: &str = "wordpress-mount.toml";
 
-/// A site, its gateway, and its bucket behind a door. Fields are dropped in this order.
+/// The time without requests after which the gateway counts as done: longer than it waits before it sends changed
+/// attributes.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// A site, its gateway, and its bucket behind a door and a count of requests. Fields are dropped in this order.
 pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) gateway: Gateway,
     pub(crate) home: Home,
     pub(crate) bucket: Bucket,
     pub(crate) door: Door,
+    pub(crate) tally: Tally,
     _beneath: Beneath,
     _cloud: Cloud,
     _minio: Minio,
     dir: TempDir,
 }
 
-/// The folder below the mount, as the recipe makes it: no program can write to it, not even root's.
+/// The way in which a world's gateway runs.
+struct Run {
+    recipe: &'static str,
+    listens: fn(&Home) -> Result<Listens>,
+    /// Whether it has the rights of its unit, in place of root's.
+    is_service: bool,
+}
+
+impl Run {
+    /// Returns a run of that recipe, by root.
+    fn of(recipe: &'static str) -> Self {
+        Self {
+            recipe,
+            listens: |home| Ok(Listens::Unix(home.socket())),
+            is_service: false,
+        }
+    }
+}
+
+/// The folder below the mount, as the recipe makes it: no program can write to it, not even root's. The unit lets its user
+/// write to it while it runs.
 struct Beneath(Places);
 
 impl Beneath {
-    fn made(places: Places) -> Result<Self> {
+    fn made(places: Places, is_service: bool) -> Result<Self> {
         let folder = places.uploads();
-        must(Command::new("chmod").arg("0555").arg(&folder))?;
-        must(Command::new("chown").arg("root:root").arg(&folder))?;
-        // If the file system has no such flag, root's programs are trusted.
-        let _ = Command::new("chattr").arg("+i").arg(&folder).output();
+        let (mode, owner) = match is_service {
+            true => ("0755", rights::USER),
+            false => ("0555", "root"),
+        };
+        must(Command::new("chmod").arg(mode).arg(&folder))?;
+        must(Command::new("chown").arg(owner).arg(&folder))?;
+        if !is_service {
+            // If the file system has no such flag, root's programs are trusted.
+            let _ = Command::new("chattr").arg("+i").arg(&folder).output();
+        }
         Ok(Self(places))
     }
 }
@@ -113,55 +149,74 @@ impl World {
     /// Starts a world; `change` replaces options of the recipe.
     pub(crate) async fn with(change: impl FnOnce(String) -> String) -> Self {
         let store = Store::start().await.expect("MinIO and toxiproxy");
-        Self::on(store, "wordpress-mount.toml", change).await
+        Self::on(store, RECIPE, change).await
     }
 
     /// Starts a world on that store, by that recipe.
     pub(crate) async fn on(
         store: Store,
-        recipe: &str,
+        recipe: &'static str,
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let listens = |home: &Home| Ok(Listens::Unix(home.socket()));
-        let made = Self::make(store, recipe, change, listens).await;
-        made.unwrap_or_else(|error| panic!("{error:#}"))
+        Self::run(store, Run::of(recipe), change).await
     }
 
     /// Starts a world with the recipe's socket unit: the public socket exists whether the gateway runs or not.
     pub(crate) async fn with_socket_unit() -> Self {
         let listens = |home: &Home| {
             let listener = UnixListener::bind(home.socket())?;
+            // SocketMode=
+            fs::set_permissions(home.socket(), fs::Permissions::from_mode(0o660))?;
             Ok(Listens::Passed(listener))
         };
+        let run = Run {
+            listens,
+            ..Run::of(RECIPE)
+        };
         let store = Store::start().await.expect("MinIO and toxiproxy");
-        let made = Self::make(store, "wordpress-mount.toml", |toml| toml, listens).await;
+        Self::run(store, run, |toml| toml).await
+    }
+
+    /// Starts a world with the users and capabilities of the recipe's units.
+    pub(crate) async fn with_the_units_rights() -> Self {
+        let run = Run {
+            is_service: true,
+            ..Run::of(RECIPE)
+        };
+        let store = Store::start().await.expect("MinIO and toxiproxy");
+        Self::run(store, run, |toml| toml).await
+    }
+
+    async fn run(store: Store, run: Run, change: impl FnOnce(String) -> String) -> Self {
+        let made = Self::make(store, run, change).await;
         made.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    async fn make(
-        store: Store,
-        recipe: &str,
-        change: impl FnOnce(String) -> String,
-        listens: impl FnOnce(&Home) -> Result<Listens>,
-    ) -> Result<Self> {
+    async fn make(store: Store, run: Run, change: impl FnOnce(String) -> String) -> Result<Self> {
         let Store {
             bucket,
             cloud,
             minio,
             dir,
         } = store;
-        let door = Door::to(cloud.addr()).await;
+        let tally = Tally::start(cloud.addr()).await?;
+        let door = Door::to(tally.addr()).await;
         let origin = Origin {
             addr: door.address(),
             bucket: BUCKET.into(),
         };
-        let places = Places::lay_out(&dir.path().join("site"))?;
-        let beneath = Beneath::made(places.clone())?;
+        let mut places = Places::lay_out(&dir.path().join("site"))?;
+        let beneath = Beneath::made(places.clone(), run.is_service)?;
         let home = Home::make(dir.path().join("gateway"))?;
-        let toml = change(recipe::gateway(recipe, &home, &places.root, &origin)?);
+        let toml = change(recipe::gateway(run.recipe, &home, &places.root, &origin)?);
         let mount = Some(places.uploads());
-        let listens = listens(&home)?;
-        let gateway = Gateway::start_on(Path::new(PROGRAM), &home, &toml, mount, listens)?;
+        let mut program = PathBuf::from(PROGRAM);
+        if run.is_service {
+            program = rights::program(&home, &program)?;
+            rights::USER.clone_into(&mut places.gateway_group);
+        }
+        let listens = (run.listens)(&home)?;
+        let gateway = Gateway::start_on(&program, &home, &toml, mount, listens)?;
         let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
         Ok(Self {
             site: Site::start(places, &http)?,
@@ -169,6 +224,7 @@ impl World {
             home,
             bucket,
             door,
+            tally,
             _beneath: beneath,
             _cloud: cloud,
             _minio: minio,
@@ -193,6 +249,11 @@ impl World {
         let file = self.source(name);
         photos::photo(&file, SMALL, seed).expect("ffmpeg");
         file
+    }
+
+    /// Returns the gateway's requests to the bucket so far, after they have ceased.
+    pub(crate) async fn asked(&self) -> Asked {
+        self.tally.quiet_for(QUIET).await
     }
 
     /// Returns a visitor's answer, through nginx.

@@ -51,6 +51,17 @@ impl Bucket {
         Ok(())
     }
 
+    /// Returns the number of multipart uploads to a key that were begun, and neither completed nor aborted. MinIO tells
+    /// them for a whole key alone.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn unfinished(&self, key: &str) -> Result<usize> {
+        let list = self.client.list_multipart_uploads().bucket(&self.name);
+        let listed = list.prefix(key).send().await.map_err(plainly)?;
+        Ok(listed.uploads().len())
+    }
+
     async fn upload_part(
         &self,
         key: &str,

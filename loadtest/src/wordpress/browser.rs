@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::USER;
 use super::curl::{Answer, Curl};
+use super::{Site, USER};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
@@ -75,6 +75,15 @@ impl Browser {
             upload_nonce,
             rest_nonce,
         })
+    }
+
+    /// Returns the same user on another web server of the site, as a balancer sends it there.
+    #[must_use]
+    pub fn at(&self, site: &Site) -> Self {
+        Self {
+            curl: self.curl.at(site.places.addr),
+            ..self.clone()
+        }
     }
 
     /// Returns the client with its cookies.

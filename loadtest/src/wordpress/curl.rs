@@ -71,6 +71,14 @@ impl Curl {
         }
     }
 
+    /// Returns the same client of another server of the site. Cookies do not depend on the port (RFC 6265, 8.5).
+    pub(super) fn at(&self, addr: SocketAddr) -> Self {
+        Self {
+            addr,
+            ..self.clone()
+        }
+    }
+
     /// Sends a GET.
     ///
     /// # Errors

@@ -51,12 +51,12 @@ pub(super) fn php_fpm(places: &Places, root: bool) -> String {
     )
 }
 
-/// Returns a whole configuration of nginx around an `http` block.
-pub(super) fn nginx(dir: &Path, http: &str) -> String {
+/// Returns a whole configuration of nginx around an `http` block. Its workers are of `group`.
+pub(super) fn nginx(dir: &Path, group: &str, http: &str) -> String {
     let dir = dir.display();
     let user = match super::is_root() {
-        true => "user root;\n",
-        false => "",
+        true => format!("user {PHP_USER} {group};\n"),
+        false => String::new(),
     };
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
