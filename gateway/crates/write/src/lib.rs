@@ -141,6 +141,8 @@ pub enum OpenMode {
     Create,
     /// The same, if there is no object yet, neither now nor at the commit.
     CreateNew,
+    /// The caller knows of no object. It begins empty, and the commit replaces none; a draft that is there goes on.
+    CreateMissing,
     /// It begins as the current version.
     Change,
 }

@@ -41,9 +41,12 @@ impl Files {
         let how = match meaning.entry {
             NameKind::Folder => return Err(Errno::EISDIR),
             NameKind::File(_) if exclusive => return Err(Errno::EEXIST),
-            NameKind::File(_) if !has_flag(flags, OFlags::TRUNC) => OpenMode::Change,
             NameKind::Missing if exclusive => OpenMode::CreateNew,
-            NameKind::File(_) | NameKind::Missing => OpenMode::Create,
+            NameKind::File(_) | NameKind::Missing if has_flag(flags, OFlags::TRUNC) => {
+                OpenMode::Create
+            }
+            NameKind::File(_) => OpenMode::Change,
+            NameKind::Missing => OpenMode::CreateMissing,
         };
         let is_new = meaning.entry == NameKind::Missing;
         let attributes = match is_new {
@@ -55,7 +58,8 @@ impl Files {
             }
         };
         let node = self.nodes.tell(folder, &path, false);
-        let idle = how == OpenMode::Change && self.is_unfinished(&node);
+        let joins = matches!(how, OpenMode::Change | OpenMode::CreateMissing);
+        let idle = joins && self.is_unfinished(&node);
         let entered = self.enter(&node, (how, attributes), self.may_pass(flags));
         match entered.await {
             Ok(writing) => {

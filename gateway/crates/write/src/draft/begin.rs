@@ -67,11 +67,16 @@ async fn join(
             Ok(None)
         }
         OpenMode::Create => {
-            writer.truncate(0).await?;
-            writer.replace_all(headers.clone());
-            Ok(Some(writer))
+            let emptied = writing.empty(Some((id, headers.clone()))).await;
+            Ok(emptied.map(|_| writer))
         }
-        OpenMode::Change => Ok(Some(writer)),
+        // What is known to be missing is not the version that the draft has.
+        OpenMode::CreateMissing
+            if inner.engine.is_known_missing(source, &id.key) && unlist_if_gone(&writer, id) =>
+        {
+            Ok(None)
+        }
+        OpenMode::CreateMissing | OpenMode::Change => Ok(Some(writer)),
     }
 }
 
@@ -102,6 +107,7 @@ async fn begin(
             }
             Guard::Absent
         }
+        OpenMode::CreateMissing => Guard::Absent,
         OpenMode::Change => return change(inner, source, id).await,
     };
     let mut state = DraftState::new(inner, id.clone(), None, headers, guard);

@@ -2,32 +2,113 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedMutexGuard;
+
 use crate::draft::edition::ReplacedEdition;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
-use tidegate_plan::ByteRange;
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::Record;
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
+use tidegate_plan::{ByteRange, ObjectId};
+
+/// The work of the disk for a draft that is empty already. It decides nothing: records that cannot be appended go with the
+/// next ones, and bytes that cannot be cut off are gone before they are read.
+enum DiskWork {
+    /// The draft has an edition with another file. This one gets its last records, or goes if its bytes are lost.
+    EndEdition {
+        file: Arc<SpoolFile>,
+        records: Vec<Record>,
+        is_lost: bool,
+    },
+    /// The bytes go, and their room is free then.
+    Cut {
+        file: Arc<SpoolFile>,
+        records: Vec<Record>,
+        freed: u64,
+    },
+}
 
 impl SharedDraft {
-    /// Begins an empty edition if this one was promised and is not empty; returns whether it did.
-    /// The caller holds the gate and the page alone.
-    pub(crate) async fn begin_edition(self: &Arc<Self>) -> bool {
-        let _journal = self.journal.lock().await;
+    /// Truncates the draft to nothing and returns the length before; `anew`: for a writer that replaces the object of this
+    /// name, with these headers and whatever version the bucket has. `None`: a rename has given the draft another name, and
+    /// nothing was changed.
+    ///
+    /// Waits for a publish under way, and for a sync. A caller that gives up then has changed nothing. The rest needs no
+    /// wait, so it neither fails nor comes later.
+    pub(crate) async fn empty(self: &Arc<Self>, anew: Option<(&ObjectId, Headers)>) -> Option<u64> {
+        let gate = self.gate.clone().write_owned().await;
+        let page = self.page.clone().write_owned().await;
+        let journal = self.journal.clone().lock_owned().await;
+        let before = {
+            let state = self.state();
+            if anew.as_ref().is_some_and(|(id, _)| **id != state.id) {
+                return None;
+            }
+            state.draft.size()
+        };
+        let work = self.begin_edition().or_else(|| self.empty_in_place());
+        if let Some((_, headers)) = anew {
+            self.replace_all(headers);
+        }
+        if let Some(work) = work {
+            let writing = self.clone();
+            self.inner.core.spawn(async move {
+                let _held = (gate, page);
+                writing.carry_out(work, journal).await;
+            });
+        }
+        Some(before)
+    }
+
+    /// Drops the condition on the version before: the last commit wins.
+    fn replace_all(&self, headers: Headers) {
+        let mut state = self.state();
+        state.guard = Guard::None;
+        state.phase.replace_all();
+        state.headers = headers;
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.note_change(self.inner.core.now());
+    }
+
+    fn empty_in_place(&self) -> Option<DiskWork> {
+        let mut state = self.state();
+        if state.draft.size() == 0 {
+            return None;
+        }
+        state.note_written();
+        // A cut to nothing goes through no part that has left the spool.
+        let freed = state.draft.truncate(0).unwrap_or_default();
+        state.records.push(Record::Cut { size: 0 });
+        state.note_change(self.inner.core.now());
+        state.phase.replace_all();
+        state.restore_if_whole();
+        // Without a file no byte is in the spool, and the records go into the file that the first one makes.
+        let (file, records) = state.take_records()?;
+        Some(DiskWork::Cut {
+            file,
+            records,
+            freed,
+        })
+    }
+
+    /// Begins an empty edition if this one was promised and is not empty. The caller holds the gate, the page and the
+    /// journal alone.
+    fn begin_edition(self: &Arc<Self>) -> Option<DiskWork> {
         let promised = self.state().phase.is_promised();
         if promised {
             // The edition before that one is superseded.
             self.discard_replaced_edition();
         }
-        let (file, records, is_lost) = {
+        let work = {
             let mut state = self.state();
             let is_something = promised && state.draft.size() > 0;
-            let Some(file) = state.file.clone().filter(|_| is_something) else {
-                return false;
-            };
+            let file = state.file.clone().filter(|_| is_something)?;
             let closed = state.closed_edition(&file);
-            let Ok(freed) = state.draft.truncate(0) else {
-                return false;
-            };
+            let freed = state.draft.truncate(0).ok()?;
             let room = freed + state.take_room() + FILES_BYTES;
             let is_lost = state.phase.is_lost();
             let records = std::mem::take(&mut state.records);
@@ -44,23 +125,61 @@ impl SharedDraft {
             spool.space.take(FILES_BYTES);
             state.file = Some(spool.create(state.beginning(), Some(file.clone())));
             state.note_change(self.inner.core.now());
-            (file, records, is_lost)
+            DiskWork::EndEdition {
+                file,
+                records,
+                is_lost,
+            }
         };
         self.chunks.clear();
-        if is_lost {
-            // A crash cannot restore that edition.
-            let _ = file.removed().await;
-            self.discard_replaced_edition();
-            return true;
+        Some(work)
+    }
+
+    async fn carry_out(self: &Arc<Self>, work: DiskWork, journal: OwnedMutexGuard<()>) {
+        let done = match work {
+            DiskWork::EndEdition {
+                file,
+                is_lost: true,
+                ..
+            } => {
+                // A crash cannot restore that edition.
+                let removed = file.removed().await;
+                self.discard_replaced_edition();
+                drop(journal);
+                removed
+            }
+            DiskWork::EndEdition { file, records, .. } => {
+                // Records of the edition before, queued since it was promised. If its journal does not get them, only
+                // requests are lost.
+                let noted = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note(&records)
+                });
+                let noted = noted.await;
+                file.let_go(ByteRange::new(0, u64::MAX));
+                noted
+            }
+            DiskWork::Cut {
+                file,
+                records,
+                freed,
+            } => {
+                // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they would reappear when
+                // the draft grows.
+                let noted = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note_durably(&records)
+                });
+                let noted = noted.await;
+                let cut = file.blocking(|file| file.cut(0)).await;
+                self.inner.spool.space.give(freed);
+                noted.and(cut)
+            }
+        };
+        if let Err(error) = done {
+            let key = self.id().key;
+            tracing::warn!(%error, key = key.as_str(), "the spool disk does not know yet that an object was truncated to nothing");
         }
-        // Records of the edition before, queued since it was promised. If its journal does not get
-        // them, only requests are lost.
-        let appended = file.blocking(move |file| file.note(&records)).await;
-        if let Err(error) = appended {
-            tracing::debug!(%error, "cannot note in the journal of a replaced object which parts were sent");
-        }
-        file.let_go(ByteRange::new(0, u64::MAX));
-        true
     }
 
     /// Makes an edition that replaces a promised one durable before it is published. Otherwise a

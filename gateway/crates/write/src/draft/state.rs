@@ -302,6 +302,17 @@ impl DraftState {
         })
     }
 
+    /// Has the rest sent anew if the lost bytes are truncated, and the rest is here.
+    pub(crate) fn restore_if_whole(&mut self) {
+        if !self.draft.has_gone_bytes()
+            && let Some(unsent) = self.phase.restore()
+        {
+            self.draft.forget_sent();
+            self.records.push(unsent);
+            self.upload = None;
+        }
+    }
+
     /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an
     /// object in the bucket may still be ours.
     pub(crate) fn begin_anew(&mut self) {

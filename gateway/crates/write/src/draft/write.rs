@@ -217,6 +217,9 @@ impl SharedDraft {
     /// Changes the length or the end, and returns the length before. Waits for a publish under way; a caller that gives
     /// up then has changed nothing.
     pub(crate) async fn resize(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
+        if let Resize::To(0) = change {
+            return Ok(self.empty(None).await.unwrap_or_default());
+        }
         let gate = self.gate.clone().write_owned().await;
         let page = self.page.clone().write_owned().await;
         let writing = self.clone();
@@ -230,9 +233,6 @@ impl SharedDraft {
     async fn resize_now(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
         let before = self.state().draft.size();
         let (kept, size) = change.of(before);
-        if size == 0 && self.begin_edition().await {
-            return Ok(before);
-        }
         let freed = {
             let mut state = self.state();
             if (kept, size) == (before, before) {
@@ -248,17 +248,7 @@ impl SharedDraft {
                 }
             }
             state.note_change(self.inner.core.now());
-            if size == 0 {
-                state.phase.replace_all();
-            }
-            if !state.draft.has_gone_bytes()
-                && let Some(unsent) = state.phase.restore()
-            {
-                // The lost bytes are truncated; the rest is here, and is sent anew.
-                state.draft.forget_sent();
-                state.records.push(unsent);
-                state.upload = None;
-            }
+            state.restore_if_whole();
             freed
         };
         let file = self.file();

@@ -9,8 +9,6 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::write::{GateGuard, Resize, WritePlace};
 use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
-use tidegate_origin::Guard;
-use tidegate_origin::write::Headers;
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectKey};
@@ -264,17 +262,6 @@ impl Writer {
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
         state.note_headers(self.writing.inner.core.now());
-    }
-
-    /// Drops the condition on the version before: the last commit wins.
-    pub(crate) fn replace_all(&self, headers: Headers) {
-        let mut state = self.writing.state();
-        state.guard = Guard::None;
-        state.phase.replace_all();
-        state.headers = headers;
-        let headers = state.beginning().headers;
-        state.records.push(Record::Headers(headers));
-        state.note_change(self.writing.inner.core.now());
     }
 }
 

@@ -6,6 +6,7 @@ use tidegate_plan::attributes::{MTIME_HEADER, UnixTime};
 mod closes;
 mod meetings;
 mod nameless;
+mod others;
 mod times;
 
 const WRITE: OpenFlags = OpenFlags(1);

@@ -9,7 +9,7 @@ impl World {
     }
 
     /// Waits until no draft waits for the bucket any more.
-    async fn settled(&self) {
+    pub(super) async fn settled(&self) {
         let writable = self.files.writable.as_ref().expect("writable");
         writable.writers.settled().await;
     }
