@@ -127,7 +127,8 @@ impl Report {
         self.check(figure.into(), found, target, Weight::Speed);
     }
 
-    fn check(&mut self, figure: String, found: f64, target: Target, weight: Weight) {
+    /// Adds a figure of this weight.
+    pub fn check(&mut self, figure: String, found: f64, target: Target, weight: Weight) {
         self.checks.push(Check {
             figure,
             found,

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::files::Folder;
 use super::places::Recipe;
-use super::{Play, Step, most, step};
+use super::{Play, Step, aim, most, step};
 use crate::pattern::Pattern;
 
 const MIB: u64 = 1 << 20;
@@ -84,8 +84,8 @@ pub(super) const COLD: Play = Play {
     steps: &[SCANNED, COVERED, PLAYED, SCANNED_AGAIN],
     after: |_| all(),
     targets: &[
-        most("GET", |run| run.asked.get as f64, 40.0),
-        most(
+        aim("GET", |run| run.asked.get as f64, 40.0),
+        aim(
             "GET of the scan and the covers",
             |run| (run.of("scan").get + run.of("covers").get) as f64,
             40.0,

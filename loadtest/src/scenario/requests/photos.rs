@@ -38,7 +38,7 @@ pub(super) const UPLOAD: Play = Play {
     ],
     after: |count| there(count).into_iter().chain(made(count)).collect(),
     targets: &[
-        most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0),
+        most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0).in_the_background(),
         most("GET", |run| run.of(UPLOADING).get as f64, 0.0),
         most(
             "MB fetched",
@@ -49,7 +49,8 @@ pub(super) const UPLOAD: Play = Play {
             "LIST a photo",
             |run| run.of(UPLOADING).list as f64 / run.count as f64,
             1.0,
-        ),
+        )
+        .in_the_background(),
         most("COPY", |run| run.of(UPLOADING).copy as f64, 0.0),
         most(
             "PUT a file",

@@ -53,7 +53,7 @@ impl Kind {
 /// The shipped recipe of Tidegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recipe {
-    /// `wordpress-mount.toml`; its mount shows the keys below `uploads/`.
+    /// `wordpress-mount.toml`, or `wordpress-servers.toml` for `close`; its mount shows the keys below `uploads/`.
     Uploads,
     /// `audiobookshelf-mount.toml`.
     Library,
@@ -110,14 +110,21 @@ impl Place {
         std::fs::create_dir_all(&path)?;
         let (toml, listens) = match recipe {
             Recipe::Uploads => {
-                let toml = recipe::gateway("wordpress-mount.toml", &home, &root, &origin)?;
+                let name = match kind {
+                    Kind::Close => "wordpress-servers.toml",
+                    _ => "wordpress-mount.toml",
+                };
+                let toml = recipe::gateway(name, &home, &root, &origin)?;
                 (toml, Listens::Unix(home.socket()))
             }
-            Recipe::Library => library(&home, &path, &origin)?,
-        };
-        let toml = match kind {
-            Kind::Close => recipe::closing(&toml)?,
-            _ => toml,
+            Recipe::Library => {
+                let (toml, listens) = library(&home, &path, &origin)?;
+                let toml = match kind {
+                    Kind::Close => recipe::closing(&toml)?,
+                    _ => toml,
+                };
+                (toml, listens)
+            }
         };
         let program = tidegate::binary()?;
         let gateway = Gateway::start_on(&program, &home, &toml, Some(path.clone()), listens)?;

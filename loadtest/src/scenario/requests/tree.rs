@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::files::Folder;
 use super::places::Recipe;
-use super::{Play, most, step};
+use super::{Play, aim, most, step};
 use crate::pattern::Pattern;
 
 /// The file length: more than comes whole with the request that opens it.
@@ -19,7 +19,8 @@ pub(super) const SCAN: Play = Play {
     steps: &[step("find, stat, head", scan), step("once more", scan)],
     after: files,
     targets: &[
-        most(
+        // How far the gateway reads ahead depends on the time that reads take.
+        aim(
             "GET a file",
             |run| run.asked.get as f64 / (run.count * 20) as f64,
             1.0,

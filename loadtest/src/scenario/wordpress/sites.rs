@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Local,
     /// Recipe 1.
     Background,
-    /// Recipe 1 with `commit = "close"`.
+    /// Recipe 3, with `commit = "close"`.
     Close,
     /// An rclone mount; nginx serves them from it.
     Rclone,
@@ -91,10 +91,11 @@ impl Stage {
             Site::local(places)?
         } else {
             let home = Home::make(dir.join("gateway"))?;
-            let mut toml = recipe::gateway("wordpress-mount.toml", &home, &places.root, &origin)?;
-            if kind == Kind::Close {
-                toml = recipe::closing(&toml)?;
-            }
+            let recipe = match kind {
+                Kind::Close => "wordpress-servers.toml",
+                _ => "wordpress-mount.toml",
+            };
+            let toml = recipe::gateway(recipe, &home, &places.root, &origin)?;
             let program = tidegate::binary()?;
             let mount = Some(places.uploads());
             behind.gateway = Some(Gateway::start(&program, &home, &toml, mount)?);
