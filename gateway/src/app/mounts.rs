@@ -1,7 +1,7 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,10 +30,17 @@ pub(super) async fn start(
     mounts: &[tidegate_config::Mount],
     parts: &mut GatewayParts,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
-    let writers = writing::start(config, env, mounts, parts).await?;
+    let numbers = Arc::new(OnceLock::new());
+    let (opened, engine) = (numbers.clone(), parts.engine.clone());
+    // Before a cut rename goes on, whose files keep their numbers.
+    let open_numbers = move |spool: &Path| {
+        let table = opened.get_or_init(|| Arc::new(NumberTable::open(spool)));
+        table.subscribe_to(&engine);
+    };
+    let writers = writing::start(config, env, mounts, parts, open_numbers).await?;
     let metrics = tidegate_fuse::Metrics::default();
     metrics.register(&mut parts.registry);
-    let numbers = Arc::new(numbers(config, env, writers.is_some()).await?);
+    let numbers = numbers.get_or_init(Arc::default).clone();
     let mut all = Mounts(Vec::new());
     for mount in mounts {
         let route = config
@@ -83,18 +90,6 @@ impl Mounts {
     /// Answers waiting requests, and unmounts.
     pub(super) async fn stop(self) {
         futures_util::future::join_all(self.0.into_iter().map(Mounted::stop)).await;
-    }
-}
-
-/// Returns the inode numbers of renamed files: if a mount is writable, those that lie beside its spool.
-async fn numbers(
-    config: &Config,
-    env: &Environment,
-    is_writable: bool,
-) -> anyhow::Result<NumberTable> {
-    match config.spool_path(env).filter(|_| is_writable) {
-        Some(spool) => Ok(tokio::task::spawn_blocking(move || NumberTable::open(&spool)).await?),
-        None => Ok(NumberTable::default()),
     }
 }
 

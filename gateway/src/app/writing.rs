@@ -12,12 +12,14 @@ use tidegate_plan::upload::kept_end;
 use tidegate_telemetry::progress::told_of;
 use tidegate_write::{Progress, Settings, Writers, left_in_spool};
 
-/// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable.
+/// Opens the spool, calls `on_open` with its folder, and takes up what an earlier process left in it; `None` if no mount
+/// is writable.
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[tidegate_config::Mount],
     parts: &mut GatewayParts,
+    on_open: impl FnOnce(&Path) + Send + 'static,
 ) -> anyhow::Result<Option<Writers>> {
     let writable = mounts.iter().filter(|mount| mount.writable);
     let Some(patience) = writable.clone().map(|mount| mount.deadline).min() else {
@@ -45,7 +47,9 @@ pub(super) async fn start(
     };
     let path = parts.write_path.clone();
     let reading = settings.reading.clone();
-    let opened = tokio::task::spawn_blocking(move || Writers::start(&path, settings, &sources));
+    let opened = tokio::task::spawn_blocking(move || {
+        Writers::start_with(&path, settings, &sources, on_open)
+    });
     let opened = supervisor::tell_of_start(opened, || {
         let Progress { done, of } = reading.progress();
         format!("reading the spool: {done} of {of} files")

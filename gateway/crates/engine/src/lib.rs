@@ -58,7 +58,9 @@ pub use budget::Budget;
 pub use error::Error;
 pub use fetch::Assists;
 pub use invalidate::change_observer::ChangeObserver;
-pub use invalidate::subscribers::{InvalidationSubscriber, PurgeKind, Scope};
+pub use invalidate::subscribers::{
+    InvalidationSubscriber, PurgeKind, RenamedFolder, RenamedObject, Scope,
+};
 pub use object::Object;
 pub use object::coverage::Coverage;
 pub use object::reader::Reader;

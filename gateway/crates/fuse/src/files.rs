@@ -18,7 +18,9 @@ use crate::metrics::Metrics;
 use crate::nodes::{Node, Nodes, ROOT_INO};
 use crate::settings::{Access, Settings, Writable};
 use tidegate_engine::names::{Answer, Facts, NameKind};
-use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
+use tidegate_engine::{
+    Engine, InvalidationSubscriber, Object, Open, ReadContext, RenamedFolder, Scope,
+};
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
 
@@ -155,9 +157,10 @@ impl Files {
         }
     }
 
+    /// Looks a name up. Waits for a rename of its folder as long as that gets on, and for the origin within the deadline.
     pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
         let path = self.shown_path(&(folder, name), Errno::ENOENT).await?;
-        let answer = self.resolve(&path).await?;
+        let answer = self.bounded(self.resolve(&path)).await?;
         let shown = self.tell(folder, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
     }
@@ -382,6 +385,15 @@ impl InvalidationSubscriber for Files {
     /// of another one.
     fn softened<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
         Box::pin(self.drop_covered(origin, scope, false))
+    }
+
+    /// Gives the renamed folder's nodes their new keys.
+    fn renamed<'a>(&'a self, origin: OriginId, folder: &'a RenamedFolder) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if origin == self.source.origin.id() {
+                self.folder_renamed(folder).await;
+            }
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::nodes::Node;
-use tidegate_engine::names::{self, NameKind, PagePosition};
+use tidegate_engine::names::{NameKind, PagePosition};
 use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
@@ -25,13 +25,28 @@ pub(crate) struct Folder {
 #[derive(Debug, Default)]
 struct ListingState {
     /// The number of each page's first name, and where the page begins.
-    begun: Vec<(u64, Option<PagePosition>)>,
+    begun: Vec<(u64, Option<Position>)>,
     /// The drafts in the folder when the reading began.
     drafts: Vec<(String, NameKind)>,
     page: Option<Arc<FolderPage>>,
-    ahead: Option<AbortOnDropHandle<Result<names::NamePage, Error>>>,
+    ahead: Option<AbortOnDropHandle<Result<Option<ListedPage>, Error>>>,
     /// Names of drafts that the pages already had.
     met: HashSet<String>,
+}
+
+/// The start of a page.
+#[derive(Debug, Clone)]
+struct Position {
+    /// The prefix under which the page before it was listed.
+    prefix: Arc<str>,
+    place: PagePosition,
+}
+
+/// Names as they were listed, and the start of the next ones.
+#[derive(Debug)]
+struct ListedPage {
+    names: Vec<(String, NameKind)>,
+    next: Option<Position>,
 }
 
 /// Consecutive names of a folder.
@@ -40,7 +55,7 @@ pub(crate) struct FolderPage {
     /// The number of the first.
     pub(crate) first: u64,
     pub(crate) names: Vec<(String, NameKind)>,
-    next: Option<PagePosition>,
+    next: Option<Position>,
     /// Filled once the types of its names were asked for.
     pub(crate) types: OnceCell<()>,
 }
@@ -77,30 +92,41 @@ impl Folder {
         };
     }
 
-    /// Returns names that include the one of this number, unless the folder ends before it.
-    pub(crate) async fn at(&self, number: u64) -> Result<Arc<FolderPage>, Error> {
+    /// Returns names that include the one of this number, unless the folder ends before it. `None`: a rename has hidden
+    /// the folder, or given it another key, as it was listed; the names that were returned before stay right.
+    pub(crate) async fn listed_at(&self, number: u64) -> Result<Option<Arc<FolderPage>>, Error> {
         let mut stream = self.stream.lock().await;
         loop {
             let place = match &stream.page {
                 Some(page) if number < page.first => stream.back_to(number),
                 Some(page) if number < page.end() || page.next.is_none() => {
-                    return Ok(page.clone());
+                    return Ok(Some(page.clone()));
                 }
                 Some(page) => (page.end(), page.next.clone()),
                 None => (0, None),
             };
-            self.fetch_page(&mut stream, place).await?;
+            if !self.fetch_page(&mut stream, place).await? {
+                return Ok(None);
+            }
         }
     }
 
+    /// Fetches the page of a position. Returns whether the folder was there to be listed.
     async fn fetch_page(
         &self,
         stream: &mut ListingState,
-        (first, place): (u64, Option<PagePosition>),
-    ) -> Result<(), Error> {
-        let mut page = match stream.ahead.take() {
+        (first, place): (u64, Option<Position>),
+    ) -> Result<bool, Error> {
+        let ahead = match stream.ahead.take() {
             Some(ahead) => ahead.await.unwrap_or(Err(Error::Unavailable))?,
+            None => None,
+        };
+        let listed = match ahead {
+            Some(page) => Some(page),
             None => self.list(place.clone()).await?,
+        };
+        let Some(mut page) = listed else {
+            return Ok(false);
         };
         if stream.begun.last().is_none_or(|(last, _)| *last < first) {
             stream.begun.push((first, place));
@@ -116,21 +142,37 @@ impl Folder {
             next: page.next,
             types: OnceCell::new(),
         }));
-        Ok(())
+        Ok(true)
     }
 
+    /// Lists the names from a position on. `None`: a rename has hidden them, or given them other keys meanwhile.
     fn list(
         &self,
-        from: Option<PagePosition>,
-    ) -> impl Future<Output = Result<names::NamePage, Error>> + Send + 'static {
+        from: Option<Position>,
+    ) -> impl Future<Output = Result<Option<ListedPage>, Error>> + Send + 'static {
         let (engine, source, node) = (self.engine.clone(), self.source.clone(), self.node.clone());
-        async move { engine.list(&source, &node.key(), from).await }
+        async move {
+            let prefix = node.key();
+            let from = from.map(|from| match from.prefix == prefix {
+                true => from.place,
+                false => from.place.under_another_prefix(),
+            });
+            let page = engine.list(&source, &prefix, from).await?;
+            let is_hidden = engine.is_hidden(&source, prefix.trim_end_matches('/'));
+            let names = page.names;
+            let next = page.next.map(|place| Position {
+                prefix: prefix.clone(),
+                place,
+            });
+            let is_there = !is_hidden && node.key() == prefix;
+            Ok(is_there.then_some(ListedPage { names, next }))
+        }
     }
 }
 
 impl ListingState {
     /// Adds the drafts that no page had, behind the last page.
-    fn add_drafts(&mut self, page: &mut names::NamePage) {
+    fn add_drafts(&mut self, page: &mut ListedPage) {
         for (name, _) in &page.names {
             if self.drafts.iter().any(|(draft, _)| draft == name) {
                 self.met.insert(name.clone());
@@ -143,7 +185,7 @@ impl ListingState {
     }
 
     /// Returns the beginning of the page that had this name.
-    fn back_to(&mut self, number: u64) -> (u64, Option<PagePosition>) {
+    fn back_to(&mut self, number: u64) -> (u64, Option<Position>) {
         self.ahead = None;
         let behind = self.begun.partition_point(|(first, _)| *first <= number);
         self.begun.truncate(behind);

@@ -27,7 +27,8 @@ mod reply;
 mod writing;
 
 pub(crate) use adapter::Adapter;
-use listing::{fill, fill_plus, names};
+pub(crate) use listing::names;
+use listing::{fill, fill_plus};
 pub(crate) use notifier::KernelNotifier;
 use reply::{creator, send};
 
@@ -72,7 +73,7 @@ impl Filesystem for Adapter {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.look_up(parent.0, name).await };
-        self.answer(Operation::LookUp, work, |done| match done {
+        self.answer_long(Operation::LookUp, work, |done| match done {
             Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
             Err(errno) => reply.error(errno),
         });
@@ -328,7 +329,7 @@ impl Filesystem for Adapter {
         let files = self.files.clone();
         let work = async move { names(&files, handle.0, offset).await };
         let files = self.files.clone();
-        self.answer(Operation::ReadDir, work, move |done| match done {
+        self.answer_long(Operation::ReadDir, work, move |done| match done {
             Ok(names) => fill(&files, handle.0, offset, &names, reply),
             Err(errno) => reply.error(errno),
         });
@@ -345,7 +346,7 @@ impl Filesystem for Adapter {
         let files = self.files.clone();
         let work = async move { names(&files, handle.0, offset).await };
         let files = self.files.clone();
-        self.answer(Operation::ReadDir, work, move |done| match done {
+        self.answer_long(Operation::ReadDir, work, move |done| match done {
             Ok(names) => fill_plus(&files, handle.0, offset, &names, reply),
             Err(errno) => reply.error(errno),
         });

@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::file_draft::FileDraft;
-use self::numbers::NumberTable;
+use self::numbers::{NumberTable, hashed_number, next};
 use self::pages::Pages;
+use tidegate_engine::RenamedFolder;
 use tidegate_plan::OriginId;
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::Writer;
@@ -317,24 +317,23 @@ impl Nodes {
     }
 
     /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them. All that is in it keeps its
-    /// number: nodes, and the objects with the old `keys` that the kernel does not know.
-    pub(crate) fn rename_folder<'a>(
-        &self,
-        (from, to): (&str, &str),
-        parent: u64,
-        keys: impl Iterator<Item = &'a str>,
-    ) {
+    /// number: nodes, and the objects that the kernel does not know.
+    pub(crate) fn rename_folder(&self, folder: &RenamedFolder, parent: u64) {
         let mut known = self.known();
-        for (old, number) in self.numbers_below(&known, from, keys) {
-            let new = format!("{to}{}", &old[from.len()..]);
-            known.unlink(&new, self.number(&new));
-            self.renumber(&old, &new, number);
+        self.numbers.move_folder(self.origin, folder);
+        let (from, to) = (folder.from.as_str(), folder.to.as_str());
+        // When a rename is reported again, these are the folder's own.
+        let replaced = known.covered(|key| !folder.is_resumed && key.starts_with(to));
+        for node in replaced {
+            known.unlink(&node.key(), self.number(&node.key()));
         }
         for node in known.covered(|key| key.starts_with(from)) {
             let old = node.key();
             let new = format!("{to}{}", &old[from.len()..]);
             known.unlink(&new, self.number(&new));
-            self.renumber(&old, &new, node.ino);
+            if self.numbers.get(self.origin, &new) != Some(node.ino) {
+                self.renumber(&old, &new, node.ino);
+            }
             if known.elsewhere.get(&old) == Some(&node.ino) {
                 known.elsewhere.remove(&old);
             }
@@ -345,29 +344,6 @@ impl Nodes {
             }
             location.key = key;
         }
-    }
-
-    /// Returns the numbers of a folder, of these keys below it and of all folders between, as far as they have no node.
-    fn numbers_below<'a>(
-        &self,
-        known: &NodeTable,
-        folder: &str,
-        keys: impl Iterator<Item = &'a str>,
-    ) -> BTreeMap<String, u64> {
-        let mut found = BTreeMap::new();
-        let mut note = |path: &str| {
-            if !found.contains_key(path) && known.at(path, self.number(path)).is_none() {
-                found.insert(path.to_owned(), self.vacant(known, path));
-            }
-        };
-        note(folder);
-        for key in keys.filter(|key| key.starts_with(folder)) {
-            for (at, _) in key[folder.len()..].match_indices('/') {
-                note(&key[..=folder.len() + at]);
-            }
-            note(key);
-        }
-        found
     }
 
     /// Moves a number from one key to another.
@@ -399,17 +375,8 @@ impl Nodes {
     }
 
     fn number(&self, key: &str) -> u64 {
-        free(xxh3_64_with_seed(key.as_bytes(), self.origin.0))
+        hashed_number(self.origin, key)
     }
-}
-
-fn next(ino: u64) -> u64 {
-    free(ino.wrapping_add(1))
-}
-
-/// Replaces the numbers 0 (none) and 1 (the root).
-fn free(ino: u64) -> u64 {
-    if ino > ROOT_INO { ino } else { ROOT_INO + 1 }
 }
 
 #[cfg(test)]

@@ -237,9 +237,24 @@ impl Writers {
         settings: Settings,
         sources: &[Arc<ReadContext>],
     ) -> Result<Self, SpoolError> {
+        Self::start_with(path, settings, sources, |_| {})
+    }
+
+    /// Does the same, and calls `opened` with the spool's folder as soon as no other process can use that: before anything
+    /// in it goes on.
+    ///
+    /// # Errors
+    /// Those of [`Writers::start`].
+    pub fn start_with(
+        path: &Arc<WritePath>,
+        settings: Settings,
+        sources: &[Arc<ReadContext>],
+        opened: impl FnOnce(&Path),
+    ) -> Result<Self, SpoolError> {
         let core = &path.core;
         let memory = Memory::new(path.received.clone(), core.budget.clone());
         let spool = Spool::open(&settings.spool, settings.size, memory)?;
+        opened(&settings.spool);
         let writers = Self(Arc::new(Drafts {
             path: path.clone(),
             engine: path.engine.clone(),

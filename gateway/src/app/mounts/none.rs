@@ -27,7 +27,10 @@ pub(super) async fn start(
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     match mounts {
         // Without mounts there are no writers of a spool.
-        [] => Ok((Mounts, writing::start(config, env, mounts, parts).await?)),
+        [] => Ok((
+            Mounts,
+            writing::start(config, env, mounts, parts, |_| {}).await?,
+        )),
         _ => bail!("`mount`: {NO_MOUNTS_MESSAGE}"),
     }
 }

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use crate::{Core, Engine};
 use tidegate_plan::tags::Tag;
-use tidegate_plan::{ObjectKey, OriginId};
+use tidegate_plan::{ETag, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The objects of a bucket that a purge or a change covers.
@@ -45,6 +45,30 @@ pub enum PurgeKind {
     Soft,
 }
 
+/// A folder of which every object has been copied to a new key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenamedFolder {
+    /// The name of this rename: each has another one.
+    pub id: String,
+    /// The prefix of its old keys, which ends in `/`.
+    pub from: String,
+    /// The prefix of its new keys, which ends in `/`.
+    pub to: String,
+    /// Its objects.
+    pub objects: Vec<RenamedObject>,
+    /// Whether an earlier process began the rename: its subscribers may have had this report.
+    pub is_resumed: bool,
+}
+
+/// An object of a renamed folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenamedObject {
+    /// Its keys without the folder's prefixes.
+    pub rest: String,
+    /// The tag of the copied version under the old key, if that is known.
+    pub etag: Option<ETag>,
+}
+
 /// A subscriber to purges. A purge returns when all subscribers are done, so a slow one delays it.
 pub trait InvalidationSubscriber: Send + Sync + fmt::Debug {
     /// Reports a purge of the bucket's keys in `scope`.
@@ -53,6 +77,12 @@ pub trait InvalidationSubscriber: Send + Sync + fmt::Debug {
     /// Reports a soft purge: what the subscriber caches must be confirmed before its next use.
     fn softened<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
         self.purged(origin, scope)
+    }
+
+    /// Reports that a folder has another name. The copies are not shown until this returns, so it must not wait for a
+    /// kernel, which may hold the folder until the rename is answered.
+    fn renamed<'a>(&'a self, _origin: OriginId, _folder: &'a RenamedFolder) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -95,6 +125,17 @@ impl Core {
     pub async fn report_purge(&self, origin: OriginId, scope: &Scope) {
         let subscribers = self.subscribers.all_live();
         join_all(subscribers.iter().map(|one| one.purged(origin, scope))).await;
+    }
+
+    /// Tells all subscribers of a renamed folder, under every identity of its bucket: one after the other, the latest
+    /// first, so that a table which mounts share comes after them.
+    pub async fn report_rename(&self, origin: OriginId, folder: &RenamedFolder) {
+        let subscribers = self.subscribers.all_live();
+        for origin in self.identities_of(origin) {
+            for one in subscribers.iter().rev() {
+                one.renamed(origin, folder).await;
+            }
+        }
     }
 
     /// Tells all subscribers of a purge of a kind under one identity.

@@ -29,6 +29,18 @@ pub(super) enum ReaderPosition {
     Known(NamesHad),
 }
 
+impl PagePosition {
+    /// Returns the position after the same names in a folder that was renamed since.
+    #[must_use]
+    pub fn under_another_prefix(self) -> Self {
+        let had = match self.0 {
+            ReaderPosition::Page(cursor, had) => had.unwrap_or_default().add(cursor.reached),
+            ReaderPosition::Known(had) => had,
+        };
+        Self(ReaderPosition::Known(had))
+    }
+}
+
 impl Engine {
     /// Returns a page of names in the folder of this prefix (empty, or with a `/` at its end), without those of hidden
     /// folders. Sends one request, or none if all the names are known and fresh.

@@ -8,10 +8,11 @@ use fuser::Errno;
 use super::change::run_to_end;
 use super::{Files, key_of, path_of};
 use crate::errno;
-use crate::nodes::Node;
+use crate::nodes::{Node, ROOT_INO};
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{InvalidationSubscriber as _, Object, Scope};
-use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
+use tidegate_engine::{Object, RenamedFolder, Scope};
+use tidegate_plan::ObjectKey;
+use tidegate_write::{FolderLock, FolderRename, PathLock};
 
 /// A name in a folder.
 pub(crate) type Name = (u64, OsString);
@@ -35,6 +36,17 @@ impl Files {
             return Ok(path);
         }
         Ok(path)
+    }
+
+    /// Waits while a rename hides a folder, so that it is listed whole.
+    pub(crate) async fn wait_until_shown(&self, folder: &Node) -> Result<(), Errno> {
+        let path = folder.key();
+        let path = path.trim_end_matches('/');
+        if self.is_writable() && self.engine.is_hidden(&self.source, path) {
+            // Boxed, as in `shown_path`.
+            drop(Box::pin(self.use_node(folder)).await?);
+        }
+        Ok(())
     }
 
     /// Does what [`Files::use_name`] does for several names.
@@ -106,7 +118,7 @@ impl Files {
         for (key, _) in drafts.into_iter().filter(|_| most > 0) {
             self.publish_draft(&key).await?;
         }
-        let (parent, [old, new], lock) = self.lock_folders(&from, &to).await?;
+        let ([old, new], lock) = self.lock_folders(&from, &to).await?;
         if new.starts_with(&old) {
             return Err(Errno::EINVAL);
         }
@@ -124,7 +136,6 @@ impl Files {
         }
         let named = async { Ok(self.nodes.hold_folder(&old).await) };
         let named = self.bounded(named).await?;
-        let open = self.open_below(&old).await;
         let files = self.clone();
         let work = async move {
             let (_named, lock) = (named, lock);
@@ -137,9 +148,11 @@ impl Files {
                 FolderRename::NotEmpty => return Err(Errno::ENOTEMPTY),
                 FolderRename::Copied(copied) => copied,
             };
-            files
-                .folder_moved(&old, (parent, &new), open, &copied)
-                .await;
+            let origin = files.source.origin.id();
+            for folder in [old.as_str(), &new] {
+                let scope = Scope::Prefix(folder.into());
+                files.engine.report_change(&*files, origin, scope);
+            }
             match copied.left {
                 Some(error) => Err(errno::written(&error, &old)),
                 None => Ok(()),
@@ -148,23 +161,22 @@ impl Files {
         run_to_end(work).await
     }
 
-    /// Waits until no name in both folders is used. Returns the parent of the new folder, and the key prefixes of both.
+    /// Waits until no name in both folders is used. Returns the key prefixes of both.
     async fn lock_folders(
         &self,
         from: &Name,
         to: &Name,
-    ) -> Result<(u64, [String; 2], FolderLock), Errno> {
+    ) -> Result<([String; 2], FolderLock), Errno> {
         let writers = &self.writers()?;
         let find = || {
-            let [(_, old), (parent, new)] = self.paths([from, to])?;
-            Ok((parent, [old + "/", new + "/"]))
+            let [(_, old), (_, new)] = self.paths([from, to])?;
+            Ok([old + "/", new + "/"])
         };
-        let lock = |(_, folders): (u64, [String; 2])| async move {
+        let lock = |folders: [String; 2]| async move {
             let folders = folders.each_ref().map(String::as_str);
             writers.lock_folders(&self.source, folders).await
         };
-        let ((parent, folders), lock) = self.locked(find, lock).await?;
-        Ok((parent, folders, lock))
+        self.locked(find, lock).await
     }
 
     /// Returns the open files below a folder, each with the version that it is on.
@@ -181,25 +193,26 @@ impl Files {
         open
     }
 
-    /// Gives the nodes below a renamed folder their new keys, and open files the identities of their copies.
-    async fn folder_moved(
-        self: &Arc<Self>,
-        from: &str,
-        (parent, to): (u64, &str),
-        open: Vec<(Arc<Node>, Object)>,
-        copied: &CopiedFolder,
-    ) {
-        let origin = self.source.origin.id();
-        let old = Scope::Prefix(from.into());
-        self.engine.report_change(&**self, origin, old.clone());
-        self.engine
-            .report_change(&**self, origin, Scope::Prefix(to.into()));
+    /// Gives the nodes below a renamed folder their new keys, and open files the identities of their copies. Does not wait
+    /// for the kernel, which may hold the folder until the rename is answered.
+    pub(super) async fn folder_renamed(&self, folder: &RenamedFolder) {
+        let (from, to) = (folder.from.as_str(), folder.to.as_str());
+        let root = self.nodes.root().key();
+        if !from.starts_with(&*root) || !to.starts_with(&*root) {
+            // The mount has only one of both names, which `report_change` covers.
+            return;
+        }
         let mut successors = Vec::new();
-        for (node, before) in open {
+        for (node, before) in self.open_below(from).await {
             let key = node.key();
-            let moved = copied.moved.iter().find(|it| it.from.as_str() == &*key);
-            if let Some(moved) = moved.filter(|it| it.etag == before.version().etag)
-                && let Some(after) = self.current_version(&moved.to, true).await
+            let moved = folder
+                .objects
+                .iter()
+                .find(|it| key[from.len()..] == it.rest);
+            let etag = moved.and_then(|moved| moved.etag.as_ref());
+            if let (Some(moved), Some(true)) = (moved, etag.map(|it| *it == before.version().etag))
+                && let Ok(new) = ObjectKey::new(&format!("{to}{}", moved.rest))
+                && let Some(after) = self.current_version(&new, true).await
             {
                 successors.push((node, before, after));
             }
@@ -209,21 +222,27 @@ impl Files {
         for node in nodes.values() {
             turns.push(node.turn.lock().await);
         }
-        if copied.left.is_none() {
-            let keys = copied.moved.iter().map(|moved| moved.from.as_str());
-            self.nodes.rename_folder((from, to), parent, keys);
-        } else {
-            for moved in &copied.moved {
-                self.nodes.unlink(moved.from.as_str());
-            }
-            // Later: the kernel holds the folder until it is answered.
-            let files = self.clone();
-            tokio::spawn(async move { files.purged(origin, &old).await });
+        let top = nodes.values().find(|node| *node.key() == *from);
+        let name = top.map(|top| (top.parent(), top.name()));
+        self.nodes.rename_folder(folder, self.parent_of(to));
+        if let (Some((parent, name)), Some(kernel)) = (name, self.kernel.get().cloned()) {
+            // Programs that find the rename failed, because an old object is left, look the old name up again.
+            tokio::task::spawn_blocking(move || kernel.drop_name(parent, &name));
         }
         for (node, before, after) in successors {
             node.pages().moved(before.id(), after.id());
             node.file_draft().moved(before.id(), after);
         }
         self.settings.numbers.write_out().await;
+    }
+
+    /// Returns the number of the folder that contains the folder of a prefix.
+    fn parent_of(&self, prefix: &str) -> u64 {
+        let path = prefix.trim_end_matches('/');
+        let parent = &path[..path.rfind('/').map_or(0, |at| at + 1)];
+        match *parent == *self.nodes.root().key() {
+            true => ROOT_INO,
+            false => self.nodes.number_of(parent),
+        }
     }
 }

@@ -9,7 +9,9 @@ use prometheus_client::registry::Registry;
 
 use super::read::ReadData;
 use super::*;
+use crate::folder::FolderPage;
 use crate::settings::AttributeUse;
+use crate::{NumberTable, kernel};
 use tidegate_engine::{Assists, Budget, Parts};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
@@ -60,6 +62,14 @@ impl Kernel for Ear {
     fn drop_name(&self, folder: u64, name: &str) {
         let mut heard = self.heard.lock().expect("unpoisoned");
         heard.push(format!("name {folder} {name}"));
+    }
+}
+
+impl Folder {
+    /// Returns names of a folder that keeps its name.
+    async fn at(&self, number: u64) -> Result<Arc<FolderPage>, tidegate_engine::Error> {
+        let page = self.listed_at(number).await?;
+        Ok(page.expect("it was not renamed"))
     }
 }
 
@@ -154,6 +164,7 @@ impl World {
             tracer: None,
         };
         change(&mut settings);
+        settings.numbers.subscribe_to(&engine);
         let write_path = WritePath::new(&engine);
         let access = access(&write_path, &source, folder.path());
         let files = Files::new(

@@ -14,19 +14,32 @@ use tidegate_engine::names::NameKind;
 /// `.` and `..` come before the names.
 const DOT_ENTRIES: u64 = 2;
 
-/// Returns the names from an offset on; none as long as only the dots are wanted.
+/// Returns the names from an offset on; none as long as only the dots are wanted. Bounds itself: waits for a rename of the
+/// folder as long as that gets on.
 pub(crate) async fn names(
     files: &Files,
     handle: u64,
     offset: u64,
 ) -> Result<Arc<FolderPage>, Errno> {
     let folder = files.folder(handle)?;
-    if offset == 0 {
-        folder.begin(files.drafts_in(&folder.node.key())).await;
-    }
-    let names = folder.at(offset.saturating_sub(DOT_ENTRIES)).await;
+    let page = loop {
+        files.wait_until_shown(&folder.node).await?;
+        let listed = async {
+            if offset == 0 {
+                folder.begin(files.drafts_in(&folder.node.key())).await;
+            }
+            let names = folder.listed_at(offset.saturating_sub(DOT_ENTRIES)).await;
+            names.map_err(|error| errno::logged(&error, &folder.node.key()))
+        };
+        if let Some(page) = files.bounded(listed).await? {
+            break page;
+        }
+        if !files.is_writable() {
+            // Another mount has renamed it.
+            return Err(Errno::ESTALE);
+        }
+    };
     let key = folder.node.key();
-    let page = names.map_err(|error| errno::logged(&error, &key))?;
     let learn = async {
         if offset == 0 {
             files.read_marker(&folder.node).await;

@@ -1,4 +1,20 @@
 use super::*;
+use tidegate_engine::RenamedObject;
+
+/// Returns a renamed folder with these objects.
+fn renamed(id: &str, (from, to): (&str, &str), objects: &[&str]) -> RenamedFolder {
+    let objects = objects.iter().map(|rest| RenamedObject {
+        rest: (*rest).to_owned(),
+        etag: None,
+    });
+    RenamedFolder {
+        id: id.to_owned(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        objects: objects.collect(),
+        is_resumed: false,
+    }
+}
 
 fn nodes() -> Nodes {
     Nodes::new(OriginId(7), "p/", Arc::default())
@@ -26,7 +42,7 @@ fn two_keys_never_share_a_number() {
     nodes.known().nodes.insert(number, (other, 1));
     assert_eq!(nodes.number_of("p/a"), number + 1);
     assert_eq!(nodes.tell(ROOT_INO, "p/a", false).ino, number + 1);
-    assert_eq!((free(0), free(1), next(u64::MAX)), (2, 2, 2));
+    assert_eq!((next(0), next(u64::MAX)), (2, 2));
 }
 
 #[test]
@@ -73,7 +89,7 @@ fn nodes_keep_their_numbers_when_their_folder_is_renamed() {
     let beside = nodes.tell(ROOT_INO, "p/old-file", false);
     let over = nodes.tell(ROOT_INO, "p/new/", true);
     assert_eq!(nodes.within("p/old/").len(), 3);
-    nodes.rename_folder(("p/old/", "p/new/"), 9, std::iter::empty());
+    nodes.rename_folder(&renamed("1", ("p/old/", "p/new/"), &[]), 9);
     assert_eq!((&*old.key(), old.parent()), ("p/new/", 9));
     assert_eq!((&*file.key(), file.parent()), ("p/new/file", old.ino));
     assert_eq!(&*beside.key(), "p/old-file");
@@ -86,7 +102,7 @@ fn nodes_keep_their_numbers_when_their_folder_is_renamed() {
         assert_eq!(nodes.number_of(key), node.ino, "{key}");
     }
     // And once more, back.
-    nodes.rename_folder(("p/new/", "p/old/"), ROOT_INO, std::iter::empty());
+    nodes.rename_folder(&renamed("2", ("p/new/", "p/old/"), &[]), ROOT_INO);
     assert_eq!(nodes.number_of("p/old/file"), file.ino);
     for (node, told) in [(&old, 1), (&file, 1), (&deep, 1), (&over, 1)] {
         nodes.forget(node.ino, told);
@@ -181,8 +197,9 @@ fn what_lies_in_a_renamed_folder_keeps_its_numbers_known_or_not() {
     }
     // It was removed elsewhere, and the kernel still knows it.
     let stale = nodes.tell(ROOT_INO, "p/new/cover.jpg", false);
-    let objects = ["p/old/book/1.mp3", "p/old/cover.jpg"];
-    nodes.rename_folder(("p/old/", "p/new/"), ROOT_INO, objects.into_iter());
+    let objects = ["empty/", "book/1.mp3", "cover.jpg"];
+    let folder = renamed("1", ("p/old/", "p/new/"), &objects);
+    nodes.rename_folder(&folder, ROOT_INO);
     let after = keys.map(|key| nodes.number_of(&key.replace("old", "new")));
     assert_eq!(after, before);
     assert!(!stale.is_linked());

@@ -204,8 +204,11 @@ impl Drafts {
         self.drop_marker(source, from, prepared.marker, items).await;
         self.note_copies(source, items, &outcomes).await;
         self.move_folder_changes(source, (from, to)).await;
+        self.move_writings(items, &prepared.holds, &outcomes);
+        let renamed = recorded.renamed(false);
+        core.report_rename(origin, &renamed).await;
         hidden.hide_instead(from);
-        let copied = self.delete_sources(source, items, &prepared.holds, &outcomes);
+        let copied = self.delete_sources(source, items);
         let copied = copied.await;
         match &copied.left {
             None => self.forget_folders(source, items, from),
@@ -313,6 +316,26 @@ impl Drafts {
         let (etag, modified) = (listed.etag.as_ref(), listed.last_modified?);
         let version = core.confirmed_by(&record, etag, listed.size, modified)?;
         Some(Version::clone(&version))
+    }
+
+    /// Moves the handles of held drafts to the new keys.
+    fn move_writings(&self, items: &[Item], holds: &[PublishHold], outcomes: &[CopyOutcome]) {
+        for (number, item) in items.iter().enumerate() {
+            let Some(hold) = holds.iter().find(|hold| hold.writing.id() == item.old) else {
+                continue;
+            };
+            let made = outcomes.iter().find(|(copied, _)| *copied == number);
+            let Some(made) = made.and_then(|(_, made)| made.as_ref().ok()) else {
+                continue;
+            };
+            let base = hold.writing.state().base.clone();
+            let version = base.map_or_else(
+                || item.version.clone(),
+                |base| Version::clone(&base.version),
+            );
+            let etag = made.written.etag.clone();
+            self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
+        }
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.

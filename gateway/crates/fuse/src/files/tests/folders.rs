@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod moving;
+
 const DOWN: Fault = Fault::Refuse(OriginError::Unavailable("down"));
 const FILES: [&str; 5] = ["a", "b", "deep/c", "deep/er/d", "e"];
 const WRITE: OpenFlags = OpenFlags(1);

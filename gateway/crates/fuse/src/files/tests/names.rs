@@ -48,11 +48,12 @@ impl World {
 
     pub(crate) async fn scan(&self, folder: u64) -> Vec<String> {
         let handle = self.files.open_folder(folder).expect("a folder");
-        let read = self.files.folder(handle).expect("open");
-        read.begin(self.files.drafts_in(&read.node.key())).await;
         let (mut names, mut at) = (Vec::new(), 0);
         loop {
-            let page = read.at(at).await.expect("names");
+            // The dots come before the names.
+            let offset = if at == 0 { 0 } else { at + 2 };
+            let page = kernel::names(&self.files, handle, offset).await;
+            let page = page.expect("names");
             let some = page.from(at);
             if some.is_empty() {
                 break;

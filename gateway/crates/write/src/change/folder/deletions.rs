@@ -5,23 +5,19 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{CopiedFolder, CopyOutcome, Item, MovedObject};
+use super::{CopiedFolder, Item, MovedObject};
 use crate::change::delete_moved;
-use crate::locks::publish_hold::PublishHold;
 use crate::{Drafts, MAX_DRAFT_STREAMS};
 use tidegate_engine::ReadContext;
-use tidegate_plan::{Version, folder};
+use tidegate_plan::folder;
 use tidegate_telemetry::progress::ProgressLines;
 
 impl Drafts {
-    /// Deletes the objects under their old keys, and moves the handles to the new ones. Leaves an object that another
-    /// program has overwritten since the listing.
+    /// Deletes the objects under their old keys. Leaves an object that another program has overwritten since the listing.
     pub(super) async fn delete_sources(
         &self,
         source: &ReadContext,
         items: &[Item],
-        holds: &[PublishHold],
-        outcomes: &[CopyOutcome],
     ) -> CopiedFolder {
         let mut lines = ProgressLines::begin(Instant::now());
         let deletions = (0..items.len()).map(|number| async move {
@@ -48,17 +44,6 @@ impl Drafts {
             if let Err(error) = deleted {
                 copied.left.get_or_insert(error);
                 continue;
-            }
-            let made = outcomes.iter().find(|(item, _)| *item == number);
-            let etag = made.and_then(|(_, made)| Some(made.as_ref().ok()?.written.etag.clone()));
-            let hold = holds.iter().find(|hold| hold.writing.id() == item.old);
-            if let (Some(hold), Some(etag)) = (hold, etag) {
-                let base = hold.writing.state().base.clone();
-                let version = base.map_or_else(
-                    || item.version.clone(),
-                    |base| Version::clone(&base.version),
-                );
-                self.move_writing(&hold.writing, &item.old, &item.new, etag, version);
             }
             copied.moved.push(MovedObject {
                 from: item.old.key.clone(),

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use crate::WriteError;
 use crate::attributes::log;
 use serde::{Deserialize, Serialize};
-use tidegate_engine::{Core, ReadContext, table_log};
+use tidegate_engine::{Core, ReadContext, RenamedFolder, RenamedObject, table_log};
 use tidegate_origin::Listed;
-use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
 
 /// The beginning of the file's name. Its number is the version of the format.
 const FILE_NAME: &str = "rename-1-";
@@ -145,6 +145,22 @@ impl RecordedRename {
             record,
             core: core.clone(),
             has_ended: false,
+        }
+    }
+
+    /// Returns the rename as the subscribers are told of it.
+    pub(super) fn renamed(&self, is_resumed: bool) -> RenamedFolder {
+        let record = &self.record;
+        let objects = record.objects.iter().map(|object| RenamedObject {
+            rest: object.rest.clone(),
+            etag: object.etag.as_deref().and_then(ETag::parse),
+        });
+        RenamedFolder {
+            id: self.name.clone(),
+            from: record.from.clone(),
+            to: record.to.clone(),
+            objects: objects.collect(),
+            is_resumed,
         }
     }
 

@@ -58,6 +58,12 @@ impl Writers {
             tracing::info!(from, to, objects, "going on with the rename of a folder");
             let hides = if record.is_copied { &from } else { &to };
             let hidden = inner.core.hide_folder(record.origin(), hides, false);
+            if record.is_copied {
+                // The new folder is shown from now on. What subscribers write of it, they write when it is reported again.
+                let renamed = recorded.renamed(true);
+                let told = inner.core.report_rename(record.origin(), &renamed);
+                let _ = told.now_or_never();
+            }
             let (inner, source) = (inner.clone(), source.clone());
             self.0.core.spawn(async move {
                 inner
@@ -158,9 +164,11 @@ impl Drafts {
         }
         self.note_copies(source, &items, &outcomes).await;
         self.move_folder_changes(source, (&from, &to)).await;
+        let renamed = recorded.renamed(true);
+        self.core.report_rename(source.origin.id(), &renamed).await;
         hidden.hide_instead(&from);
         self.tell_renamed(source, [&from, &to]);
-        let copied = self.delete_sources(source, &items, &[], &outcomes).await;
+        let copied = self.delete_sources(source, &items).await;
         if let Some(error) = copied.left {
             return Err(error);
         }

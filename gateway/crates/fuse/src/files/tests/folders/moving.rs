@@ -1,0 +1,254 @@
+//! A folder while it is renamed, and after a rename that was cut or failed: its names, and their inode numbers.
+
+use super::*;
+
+/// The keys of the folder, without its name.
+const KEYS: [&str; 8] = [
+    "",
+    "a",
+    "b",
+    "deep/",
+    "deep/c",
+    "deep/er/",
+    "deep/er/d",
+    "e",
+];
+
+impl World {
+    /// Returns a world with a table of numbers beside the spool, over what an earlier one has left.
+    fn numbered(bucket: FakeOrigin, folder: tempfile::TempDir) -> Self {
+        let numbers = Arc::new(NumberTable::open(folder.path()));
+        let change = |settings: &mut Settings| settings.numbers = numbers;
+        Self::over((bucket, folder), Profile::web(), change, Self::write_access)
+    }
+
+    /// Returns what a process finds after a crash of this one.
+    fn crashed(&self) -> (FakeOrigin, tempfile::TempDir) {
+        let left = tempfile::tempdir().expect("a folder");
+        for entry in std::fs::read_dir(self.folder.path()).expect("readable") {
+            let entry = entry.expect("readable");
+            let to = left.path().join(entry.file_name());
+            std::fs::copy(entry.path(), to).expect("copied");
+        }
+        (self.bucket.copied(), left)
+    }
+
+    fn put_folder(&self) {
+        self.bucket.put("p/old/", "");
+        for file in FILES {
+            self.bucket.put(&format!("p/old/{file}"), file);
+        }
+    }
+
+    /// Returns the number of each key of a folder, as a listing tells it.
+    fn numbers(&self, folder: &str) -> [u64; 8] {
+        KEYS.map(|key| {
+            let path = format!("p/{folder}/{key}");
+            let is_folder = path.ends_with('/');
+            self.files.number_of(path.trim_end_matches('/'), is_folder)
+        })
+    }
+
+    /// Looks every name of a folder up, and returns their numbers.
+    async fn walked(&self, folder: &str) -> [u64; 8] {
+        let mut numbers = [0; 8];
+        for (number, key) in numbers.iter_mut().zip(KEYS) {
+            let path = format!("{folder}/{key}");
+            *number = self.walk(path.trim_end_matches('/')).await.ino.0;
+        }
+        numbers
+    }
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+/// A scanner that is in a folder finds all names in it, whatever a rename is doing just then.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_renamed_never_lists_as_empty() {
+    const NAMES: [&str; 4] = ["a", "b", "deep", "e"];
+    for delays in [[1, 1, 1], [1, 2, 3], [3, 1, 4]] {
+        for second in 0..30 {
+            let world = World::with_a_folder();
+            let old = world.walk("old").await.ino.0;
+            let deep = world.walk("old/deep").await.ino.0;
+            for n in 0..100 {
+                let late = Duration::from_secs(delays[n % 3]);
+                world.bucket.fail_next([Fault::Latency(late)]);
+            }
+            let scan = async {
+                tokio::time::sleep(Duration::from_millis(1000 * second + 500)).await;
+                assert_eq!(sorted(world.scan(old).await), NAMES, "{second}");
+                assert_eq!(sorted(world.scan(deep).await), ["c", "er"], "{second}");
+            };
+            let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), scan);
+            assert_eq!(renamed, Ok(()));
+        }
+    }
+}
+
+/// A page that was listed before the rename continues after it, without a name twice and without a gap.
+#[tokio::test]
+async fn a_listing_goes_on_in_a_folder_that_was_renamed() {
+    let access =
+        |path: &_, source: &_, folder: &Path| match World::write_access(path, source, folder) {
+            Access::Write(writable) => Access::Write(Writable {
+                rename_limit: 10_000,
+                ..writable
+            }),
+            read => read,
+        };
+    for to in ["new", "past"] {
+        let world = World::build(Profile::web(), |_| {}, access);
+        let all: Vec<_> = (0..2500).map(|n| format!("{n:04}")).collect();
+        for name in &all {
+            world.bucket.put(&format!("p/old/{name}"), "x");
+        }
+        let old = world.walk("old").await.ino.0;
+        let handle = world.files.open_folder(old).expect("a folder");
+        let mut names = Vec::new();
+        loop {
+            let offset = if names.is_empty() {
+                0
+            } else {
+                names.len() as u64 + 2
+            };
+            let page = kernel::names(&world.files, handle, offset).await;
+            let page = page.expect("names");
+            let some = page.from(names.len() as u64);
+            if some.is_empty() {
+                break;
+            }
+            if names.is_empty() {
+                assert_eq!(world.rename_top("old", to).await, Ok(()));
+            }
+            names.extend(some.iter().map(|(name, _)| name.clone()));
+        }
+        assert_eq!(names, all, "{to}");
+    }
+}
+
+/// Library servers find a moved book by its number.
+#[tokio::test]
+async fn a_rename_that_leaves_an_old_object_keeps_every_number() {
+    for known in [true, false] {
+        let world = World::with_a_folder();
+        let before = match known {
+            true => world.walked("old").await,
+            false => world.numbers("old"),
+        };
+        let reader = match known {
+            true => Some(world.open(world.walk("old/a").await.ino.0).await.0),
+            false => None,
+        };
+        world.bucket.fail_from("delete", [DOWN], []);
+        assert_eq!(world.rename_top("old", "new").await, Err(Errno::EIO));
+        assert_eq!(world.there("new"), FILES);
+        assert_eq!(world.numbers("new"), before, "{known}");
+        assert_eq!(world.walked("new").await, before, "{known}");
+        // The object that is left is another file.
+        let left: Vec<_> = world.there("old");
+        for file in &left {
+            let left = world.walk(&format!("old/{file}")).await.ino.0;
+            assert!(!before.contains(&left), "{file}");
+        }
+        if let Some(reader) = reader {
+            assert_eq!(world.text_of(reader).await, "a");
+        }
+    }
+}
+
+/// A mount that a crash has ended during a folder's rename, some seconds after its beginning.
+struct Cut {
+    /// The numbers before the rename.
+    before: [u64; 8],
+    bucket: FakeOrigin,
+    spool: tempfile::TempDir,
+}
+
+impl Cut {
+    /// Returns the cut; `None`: the rename has ended by then. `loses`: the table of numbers is as it was before.
+    async fn after(second: u64, loses: bool) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let table = folder.path().join("numbers-1");
+        let world = World::numbered(FakeOrigin::new(), folder);
+        world.put_folder();
+        // Some numbers are not those of their keys already.
+        assert_eq!(world.rename_top("old", "new").await, Ok(()));
+        assert_eq!(world.rename_top("new", "old").await, Ok(()));
+        let old = world.walk("old").await.ino.0;
+        let (file, root) = (name(old, "e"), name(ROOT_INO, "e"));
+        let aside = world.files.rename(file, root, false);
+        assert_eq!(aside.await, Ok(()));
+        world.bucket.put("p/old/e", "e");
+        world.bucket.delete("p/e");
+        let before = world.numbers("old");
+        let written = std::fs::read(table).expect("written");
+        for n in 0..100 {
+            let late = Duration::from_secs(1 + n % 3);
+            world.bucket.fail_next([Fault::Latency(late)]);
+        }
+        let pause = Duration::from_millis(1000 * second + 500);
+        tokio::select! {
+            biased;
+            renamed = world.rename_top("old", "new") => {
+                assert_eq!(renamed, Ok(()));
+                None
+            }
+            () = tokio::time::sleep(pause) => {
+                let (bucket, spool) = world.crashed();
+                if loses {
+                    std::fs::write(spool.path().join("numbers-1"), written).expect("written");
+                }
+                Some(Self { before, bucket, spool })
+            }
+        }
+    }
+}
+
+/// A crash at any moment: as soon as the folder has its new name, its files have their old numbers.
+#[tokio::test(start_paused = true)]
+async fn a_rename_that_a_crash_has_cut_keeps_every_number() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for n in 0.. {
+        let (second, loses) = (n / 2, n % 2 == 1);
+        let Some(cut) = Cut::after(second, loses).await else {
+            break;
+        };
+        let before = cut.before;
+        let again = World::numbered(cut.bucket, cut.spool);
+        let began = (again.there("old").len(), again.there("new").len());
+        let is_shown = again.engine.is_hidden(&again.source, "p/old");
+        kinds.insert((began, is_shown));
+        if is_shown {
+            assert_eq!(again.numbers("new"), before, "{second} {began:?}");
+        }
+        let ended = async {
+            while !again.there("old").is_empty() && !again.there("new").is_empty() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(600), ended);
+        assert_eq!(ended.await, Ok(()), "{second}");
+        let now = match again.there("new").is_empty() {
+            true => "old",
+            false => "new",
+        };
+        assert_eq!(again.there(now), FILES, "{second}");
+        assert_eq!(again.numbers(now), before, "{second} {began:?}");
+        assert_eq!(again.walked(now).await, before, "{second} {began:?}");
+        // And once more after a restart in order.
+        let (bucket, spool) = again.crashed();
+        drop(again);
+        let third = World::numbered(bucket, spool);
+        assert_eq!(third.walked(now).await, before, "{second} {began:?}");
+    }
+    // Before the copies, between and after them, and among the deletions.
+    for kind in [(5, 0), (5, 2), (5, 5), (3, 5)] {
+        let is_there = kinds.iter().any(|(began, _)| *began == kind);
+        assert!(is_there, "{kind:?} of {kinds:?}");
+    }
+    assert!(kinds.contains(&((5, 5), true)), "{kinds:?}");
+}
