@@ -56,9 +56,17 @@ async fn folders_that_plugins_close_are_had_through_php_alone() -> Result<()> {
             ensure!(answer.head.contains("no-store"), "{}", answer.head);
         }
     }
-    // A name that only begins alike is a folder like others.
-    write(&world, "edda/page.txt", "text")?;
-    ensure!(status(&world, "edda/page.txt") == 200);
+    // A name that only begins alike is a folder like others; the plugin closes all but what it shows itself.
+    for open in [
+        "edda/page.txt",
+        "edd/2026/11/cover.jpg",
+        "edd/2026/11/sample.mp3",
+    ] {
+        write(&world, open, "text")?;
+        ensure!(status(&world, open) == 200, "{open}");
+    }
+    write(&world, "edd/cover.jpg.zip", "sold")?;
+    ensure!(status(&world, "edd/cover.jpg.zip") == 404);
     Ok(())
 }
 

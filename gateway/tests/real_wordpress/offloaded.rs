@@ -82,21 +82,8 @@ async fn each_plugins_keys_are_found_under_its_addresses() -> Result<()> {
     Ok(())
 }
 
-/// The host of the plugin's addresses, and uploads that are on this server alone while a plugin still copies them.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_is_refused_at_both_hosts_and_has_no_local_file_in_its_place() -> Result<()>
-{
-    let store = Store::start().await?;
-    let dir = store.dir.path();
-    let places = Places::lay_out(&dir.join("site"))?;
-    let home = Home::make(dir.join("gateway"))?;
-    let toml = recipe::gateway(
-        "wordpress-offload.toml",
-        &home,
-        &places.root,
-        &store.origin(),
-    )?;
-    let _gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, None)?;
+/// Takes the comments off the recipe's option for uploads that are on this server alone.
+fn with_local_files(http: &str, places: &Places) -> Result<String> {
     let root = places.root.display();
     let option = [
         (
@@ -112,8 +99,26 @@ async fn what_is_refused_is_refused_at_both_hosts_and_has_no_local_file_in_its_p
             format!("    location @local_uploads {{\n        root {root};\n    }}\n"),
         ),
     ];
+    recipe::replaced(http, &option)
+}
+
+/// The host of the plugin's addresses, and uploads that are on this server alone while a plugin still copies them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_is_refused_at_both_hosts_and_has_no_local_file_in_its_place() -> Result<()>
+{
+    let store = Store::start().await?;
+    let dir = store.dir.path();
+    let places = Places::lay_out(&dir.join("site"))?;
+    let home = Home::make(dir.join("gateway"))?;
+    let toml = recipe::gateway(
+        "wordpress-offload.toml",
+        &home,
+        &places.root,
+        &store.origin(),
+    )?;
+    let _gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, None)?;
     let http = recipe::nginx("wordpress-offload.conf", &home, &places)?;
-    let web = Web::start(&places, &recipe::replaced(&http, &option)?)?;
+    let web = Web::start(&places, &with_local_files(&http, &places)?)?;
     let see = |host: &str, path: &str| {
         let host = format!("Host: {host}");
         let answer = web.curl().run(path, &["-H", &host])?;
