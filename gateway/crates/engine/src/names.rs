@@ -33,6 +33,7 @@ mod table;
 
 use answer::{Meaning, NameRequest};
 pub use hidden::HiddenFolder;
+pub use own::NameEpoch;
 pub(super) use pages::Listings;
 pub(super) use table::Table;
 

@@ -33,30 +33,58 @@ pub use self_copies::SelfCopy;
 /// The source of the knowledge about a written version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteConfirmation {
-    /// The bucket confirmed it at this time, after the write.
-    Confirmed(Timestamp),
+    /// The bucket confirmed it in answer to this request, after the write.
+    Confirmed(RequestStart),
     /// The answer to the write described it.
     Answered(WriteAnswer),
     /// The bucket has another version by now.
     Superseded,
 }
 
+/// The start of a request whose answer tells the version of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestStart {
+    /// The time, from which the version is fresh.
+    pub at: Timestamp,
+    /// The object's generation: a hard purge that comes later also covers the version of the answer.
+    generation: u64,
+}
+
+impl RequestStart {
+    /// Returns the start of a request about an object that is sent now.
+    pub async fn now(core: &Core, id: &ObjectId) -> Self {
+        Self {
+            generation: core.meta.generation(id).await,
+            at: core.now(),
+        }
+    }
+
+    /// Returns the start of a later request about the same object. A purge since this one covers its answer, too.
+    #[must_use]
+    pub fn later(self, core: &Core) -> Self {
+        Self {
+            at: core.now(),
+            ..self
+        }
+    }
+}
+
 /// The answer to a write, without its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteAnswer {
-    /// The time at which the request was sent, from which the version is fresh.
-    pub asked: Timestamp,
+    /// The start of the request.
+    pub asked: RequestStart,
     took: Duration,
     /// The time of the answer by the store's clock.
     date: Option<Timestamp>,
 }
 
 impl WriteAnswer {
-    /// Returns an answer that came just now to a request that was sent at `asked`.
-    pub fn now(core: &Core, asked: Timestamp, date: Option<Timestamp>) -> Self {
+    /// Returns an answer that came just now to a request.
+    pub fn now(core: &Core, asked: RequestStart, date: Option<Timestamp>) -> Self {
         Self {
             asked,
-            took: core.now().since(asked),
+            took: core.now().since(asked.at),
             date,
         }
     }
@@ -111,22 +139,21 @@ const MAX_LOOKED_AT: usize = 4096;
 impl Filing {
     /// Begins with a version of an object. Prevents reads that began earlier from restoring an
     /// older one.
-    pub(super) async fn begin(
+    pub(super) fn begin(
         core: &Arc<Core>,
         profile: &Profile,
         id: &ObjectId,
         version: &Arc<Version>,
-        confirmed: Timestamp,
+        asked: RequestStart,
     ) -> Self {
         records::supersede(core, |other| other == id);
-        let generation = core.meta.generation(id).await;
         let record = Record {
-            id: core.meta.address(id, version, generation),
+            id: core.meta.address(id, version, asked.generation),
             version: version.clone(),
-            confirmed,
+            confirmed: asked.at,
             must_confirm: false,
         };
-        let is_storable = Policy::new(version, profile, confirmed).storable;
+        let is_storable = Policy::new(version, profile, asked.at).storable;
         Self {
             core: core.clone(),
             id: id.clone(),
@@ -254,7 +281,8 @@ impl Core {
     }
 }
 
-/// Makes a version known that was written just now, after `file` has filed its chunks.
+/// Makes a version known that was written just now, after `file` has filed its chunks. Returns whether it still counts:
+/// the bucket has no other one, and no hard purge has come since the request.
 pub async fn install(
     core: &Arc<Core>,
     profile: &Profile,
@@ -262,20 +290,21 @@ pub async fn install(
     version: &Arc<Version>,
     known: WriteConfirmation,
     file: impl FnOnce(&mut Filing),
-) {
-    let confirmed = match known {
+) -> bool {
+    let asked = match known {
         WriteConfirmation::Confirmed(asked)
         | WriteConfirmation::Answered(WriteAnswer { asked, .. }) => asked,
         WriteConfirmation::Superseded => {
             records::put(core, id, None);
-            return;
+            return false;
         }
     };
-    let mut filing = Filing::begin(core, profile, id, version, confirmed).await;
+    let mut filing = Filing::begin(core, profile, id, version, asked);
     if filing.is_storable {
         file(&mut filing);
     }
     filing.finish(known);
+    core.meta.generation(id).await == asked.generation
 }
 
 /// The chunks of an object that is in memory as a whole, and the memory that they take.

@@ -33,11 +33,13 @@ mod handle;
 mod links;
 mod open;
 mod read;
+mod set_attr;
 mod write;
 
-pub(crate) use attributes::{Creator, SetAttr};
+pub(crate) use attributes::Creator;
 pub(crate) use copy::CopyEnd;
 use handle::Handle;
+pub(crate) use set_attr::SetAttr;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);

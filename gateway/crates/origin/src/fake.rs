@@ -43,6 +43,8 @@ struct FakeBucketState {
     versions: bool,
     /// The bytes in a frame of a body; 0 stands for the default.
     frame: usize,
+    /// The most keys of a page; 0 stands for those of the request.
+    page_keys: u16,
     /// The number of writes so far: the clock of `Last-Modified` and the source of version ids.
     writes: u64,
     standing: Vec<Fault>,
@@ -352,7 +354,12 @@ impl Origin for FakeOrigin {
             self.0.counts.lists.fetch_add(1, Ordering::SeqCst);
             self.state().listed.push(request.clone());
             self.apply().await?;
-            Ok(page::of(&self.state().objects, &request))
+            let state = self.state();
+            let limit = match state.page_keys {
+                0 => request.limit,
+                keys => request.limit.min(keys),
+            };
+            Ok(page::of(&state.objects, &List { limit, ..request }))
         })
     }
 

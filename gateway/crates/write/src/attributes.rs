@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::log::{AttributeLog, AttributeRecord};
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::ReadContext;
-use tidegate_engine::names::Facts;
+use tidegate_engine::names::{Facts, NameEpoch};
 use tidegate_engine::table_log::TableLog;
 use tidegate_engine::times::{KnownAttributes, Times};
 use tidegate_origin::Guard;
@@ -282,16 +282,18 @@ impl AttributeChanges {
 }
 
 impl Writers {
-    /// Sets the attributes of an object that is in the bucket, as `facts` describe it. They are shown at once, and sent
-    /// once the key is quiet. Returns the time of the change.
+    /// Sets the attributes of an object that is in the bucket, as `facts` describe it: those that a look-up has found
+    /// which began at `since`. They are shown at once, and sent once the key is quiet. Returns the time of the change.
     ///
     /// # Errors
-    /// [`WriteError::Full`] if too many changes wait; [`WriteError::Changed`] if the version is not known.
+    /// [`WriteError::Full`] if too many changes wait; [`WriteError::Changed`] if the version is not known, or the name was
+    /// changed or found otherwise since: nothing was set.
     pub async fn change_attributes(
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        (facts, attributes): (&Facts, Attributes),
+        (facts, since): (&Facts, NameEpoch),
+        attributes: Attributes,
     ) -> Result<Timestamp, WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         let etag = facts.etag.clone().ok_or(WriteError::Changed)?;
@@ -307,15 +309,17 @@ impl Writers {
             modified,
             changed: core.next_time(&id),
         };
-        core.times
-            .keep(&id, &etag, times, KnownAttributes::Pending(attributes));
         let facts = Facts {
             changed: Some(times.changed),
             attributes: Some(attributes),
             version: None,
             ..facts.clone()
         };
-        core.name_written(&id, facts);
+        if !inner.engine.change_facts(source, key, facts, since) {
+            return Err(WriteError::Changed);
+        }
+        core.times
+            .keep(&id, &etag, times, KnownAttributes::Pending(attributes));
         inner.put_change(source, &id, Some(etag), attributes);
         inner.write_changes_out().await;
         Ok(times.changed)

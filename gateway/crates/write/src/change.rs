@@ -23,7 +23,7 @@ use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::times::KnownAttributes;
-use tidegate_engine::written::{self, FilingCause, WriteAnswer, WriteConfirmation};
+use tidegate_engine::written::{self, FilingCause, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::attributes::Attributes;
@@ -127,7 +127,7 @@ impl Writers {
         }
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
-        let asked = core.now();
+        let asked = RequestStart::now(core, &new).await;
         let written = copy(&self.0, source, (&version, headers), from, &new, &|| {}).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
@@ -247,11 +247,15 @@ impl Drafts {
         let (core, profile) = (&self.core, source.profile.load());
         let (made, known) = (Arc::new(made), WriteConfirmation::Answered(answered));
         let whole = ByteRange::new(0, made.size);
-        written::install(core, &profile, id, &made, known, |filing| {
+        let installed = written::install(core, &profile, id, &made, known, |filing| {
             filing.put_of(moved, &[whole], FilingCause::Rename);
-        })
-        .await;
-        supersede(core, id, ChangedKey::Installed(core.facts(id, &made)));
+        });
+        let installed = installed.await;
+        supersede(
+            core,
+            id,
+            ChangedKey::of_install(installed, core.facts(id, &made)),
+        );
     }
 
     /// Moves the handles to the new key.

@@ -164,11 +164,15 @@ impl WritePath {
             if let Some(hold) = hold.filter(|_| deleted.is_ok()) {
                 hold.discard_closed().await;
             }
-            if deleted.is_ok() {
-                path.core.forget_times(&id);
+            match &deleted {
+                Ok(()) => {
+                    path.core.forget_times(&id);
+                    path.core.object_removed(&id);
+                }
+                Err(_) => path.core.forget(&id),
             }
             drop(lock);
-            path.forget(&id).await;
+            path.notify(&id).await;
             Ok(deleted?)
         };
         run_to_completion(&self.core, work).await

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use super::answer::{ArrivedPage, Continuation, KnownNames, ListingCursor, NamesHad, split};
+use super::answer::{
+    ArrivedPage, Continuation, KnownNames, ListingCursor, NameRequest, NamesHad, split,
+};
 use super::pages::{PageScope, WantedPage};
 use super::{Engine, NamePage, NameRequestCause, PagePosition};
 use crate::{Error, ReadContext};
@@ -49,7 +51,7 @@ impl Engine {
     /// If the origin failed.
     pub async fn list(
         &self,
-        source: &ReadContext,
+        source: &Arc<ReadContext>,
         prefix: &str,
         from: Option<PagePosition>,
     ) -> Result<NamePage, Error> {
@@ -61,7 +63,7 @@ impl Engine {
     /// Returns a page of names, those of hidden folders included.
     async fn list_all(
         &self,
-        source: &ReadContext,
+        source: &Arc<ReadContext>,
         prefix: &str,
         from: Option<PagePosition>,
     ) -> Result<NamePage, Error> {
@@ -112,7 +114,7 @@ impl Engine {
     /// `None`: not all of the folder is known, or the next names in order are still far.
     async fn list_known(
         &self,
-        source: &ReadContext,
+        source: &Arc<ReadContext>,
         prefix: &str,
         had: &NamesHad,
     ) -> Result<Option<NamePage>, Error> {
@@ -123,6 +125,9 @@ impl Engine {
                 .names
                 .names(&asked, prefix, had, MAX_PAGE_KEYS.into());
             let Some(KnownNames { names, then }) = known else {
+                if self.find_unknown(source, prefix, &asked).await {
+                    continue;
+                }
                 return Ok(None);
             };
             let last = names.last().map(|(name, _)| Arc::from(name.as_str()));
@@ -145,6 +150,25 @@ impl Engine {
             return Ok(Some(NamePage { names, next }));
         }
         Ok(None)
+    }
+
+    /// Asks for the names of a known folder that were changed here with an unknown result, if that takes no more requests
+    /// than the folder's pages. Returns whether it did.
+    async fn find_unknown(
+        &self,
+        source: &Arc<ReadContext>,
+        prefix: &str,
+        asked: &NameRequest,
+    ) -> bool {
+        let Some(unknown) = self.core.names.unknown_names(asked, prefix) else {
+            return false;
+        };
+        for path in unknown {
+            if self.look_up(source, &path, false).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Lists the folder of a path until the listing has passed the path, if that is worthwhile. `by_name` is the number

@@ -1,6 +1,6 @@
 //! This process's own changes to names, which it sees at once.
 
-use super::answer::Meaning;
+use super::answer::{Meaning, NameRequest};
 use super::{Engine, Facts, NameRequestCause};
 use crate::Core;
 use crate::open::records;
@@ -20,6 +20,17 @@ impl Core {
     /// Records that the object was just removed, and that there is no folder of its name.
     pub(crate) fn name_removed(&self, id: &ObjectId) {
         self.name(id, Meaning::Missing);
+    }
+
+    /// Records under every identity that an object was just removed. A name that was not known as a file's may be a
+    /// folder's, and is forgotten.
+    pub fn object_removed(&self, id: &ObjectId) {
+        if self.names.is_file(id.origin, id.key.as_str()) {
+            self.forget_others(id);
+            self.record_removed(id);
+        } else {
+            self.forget(id);
+        }
     }
 
     /// Records a folder that was just created, with nothing in it.
@@ -57,7 +68,41 @@ impl Core {
     }
 }
 
+/// A point in the order of changes of names. It tells whether a look-up that began then is overtaken.
+#[derive(Debug, Clone, Copy)]
+pub struct NameEpoch(u64);
+
 impl Engine {
+    /// Returns the present point in the order of changes.
+    #[must_use]
+    pub fn name_epoch(&self) -> NameEpoch {
+        NameEpoch(self.core.names.epoch())
+    }
+
+    /// Records this process's change of facts that a look-up has found, which began at `since`. Returns `false`, and
+    /// records nothing, if the name was changed or found otherwise since.
+    pub fn change_facts(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+        facts: Facts,
+        since: NameEpoch,
+    ) -> bool {
+        let (core, id) = (&self.core, source.object(key));
+        let asked = NameRequest {
+            epoch: since.0,
+            ..self.name_request(source)
+        };
+        let meaning = Meaning::File(facts);
+        let is_recorded = core
+            .names
+            .record_change_of_found(&asked, key.as_str(), meaning);
+        if is_recorded && records::is_doubted(core, &id) {
+            core.names.forget_key(id.origin, key.as_str());
+        }
+        is_recorded
+    }
+
     /// Returns whether the object is known to be missing, without a request.
     pub fn is_known_missing(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let seen = self

@@ -22,12 +22,16 @@ mod walk;
 use folders::Folders;
 use purge::Purge;
 
-/// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
-/// usual size, and never more than 32 MiB.
+/// The bytes of a generation of names; there are two. With paths of 60 bytes each holds about 30,000: several folders of
+/// usual size, and never more than 32 MiB together.
 const MAX_GENERATION_BYTES: usize = 16 << 20;
 
-/// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
-const ENTRY_OVERHEAD: usize = 170;
+/// The bytes of an entry beside its path. Names that come in order leave the nodes of the tree half full. The path and
+/// the ETag are shared texts, each with its counters and the allocator's rounding.
+const ENTRY_OVERHEAD: usize =
+    2 * (size_of::<Path>() + size_of::<KnownName>()) + 2 * SHARED_TEXT_OVERHEAD + ETAG_BYTES;
+const SHARED_TEXT_OVERHEAD: usize = 32;
+const ETAG_BYTES: usize = 34;
 
 /// A known and fresh answer for a name.
 #[derive(Debug, Clone)]
@@ -141,11 +145,7 @@ impl Table {
     /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
     /// silently, however long ago; `None` if the path was found otherwise since.
     pub(super) fn passed_at(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
-        let mut names = self.lock();
-        match names.current(origin, path) {
-            Some(known) => known.meaning.is_missing().then_some(known.since),
-            None => names.folders.passed_at(origin, path),
-        }
+        self.lock().passed_at(origin, path)
     }
 
     /// Returns a listing's facts about an object, the time of the listing, and the time at which the bucket says that
@@ -196,13 +196,38 @@ impl Table {
         names.record_change((origin, path), meaning, at, epoch);
     }
 
-    /// Records a folder that this process has just created, with nothing in it.
+    /// Records a folder that this process has just created, with nothing in it but what this process has put there
+    /// meanwhile. That is as old as the answer that it was missing.
     pub(super) fn record_made_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
         let mut names = self.lock();
+        let since = names.passed_at(origin, path).unwrap_or(at);
         let epoch = self.begin_epoch();
         names.record_change((origin, path), Meaning::Folder, at, epoch);
-        names.charge(path);
-        names.folders.record_made(origin, path, at, epoch);
+        if !names.holds_own(origin, path) {
+            names.charge(path);
+            names.folders.record_made(origin, path, since, epoch);
+        }
+    }
+
+    /// Records this process's own change of an object that `asked` has found, unless the name is known otherwise since.
+    /// Returns whether it was recorded. The answer is as old as the one before.
+    pub(super) fn record_change_of_found(
+        &self,
+        asked: &NameRequest,
+        path: &str,
+        meaning: Meaning,
+    ) -> bool {
+        let (mut names, origin) = (self.lock(), asked.origin);
+        let found = names.find(origin, path);
+        let told = found.as_ref().map(|known| known.epoch);
+        let last = told.max(names.folders.passing_epoch(origin, path));
+        if last.is_some_and(|epoch| epoch > asked.epoch) || !names.is_current(asked, path) {
+            return false;
+        }
+        let since = found.map_or(asked.at, |known| known.since);
+        let epoch = self.begin_epoch();
+        names.record_change((origin, path), meaning, since, epoch);
+        true
     }
 
     /// Records that a folder is there, later than every request under way. What is known of its contents stays.
@@ -255,6 +280,14 @@ impl NameGenerations {
         }
     }
 
+    /// See [`Table::passed_at`].
+    fn passed_at(&mut self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        match self.current(origin, path) {
+            Some(known) => known.meaning.is_missing().then_some(known.since),
+            None => self.folders.passed_at(origin, path),
+        }
+    }
+
     /// See [`Table::is_current`].
     fn is_current(&mut self, asked: &NameRequest, path: &str) -> bool {
         let known = self.find(asked.origin, path).filter(|known| known.own);
@@ -262,7 +295,8 @@ impl NameGenerations {
         changed <= asked.epoch && !self.is_purged_since(asked, path)
     }
 
-    /// See [`Table::record_change`]. An existing name proves the folders on its path.
+    /// See [`Table::record_change`]. An existing name proves the folders on its path. A name is not missing if this
+    /// process has put something below it meanwhile.
     fn record_change(
         &mut self,
         (origin, path): (OriginId, &str),
@@ -270,8 +304,12 @@ impl NameGenerations {
         at: Timestamp,
         epoch: u64,
     ) {
+        let meaning = match meaning {
+            Meaning::Missing if self.holds_own(origin, path) => Meaning::Unknown,
+            meaning => meaning,
+        };
         self.folders.forget(origin, path);
-        if !meaning.is_missing() {
+        if !matches!(meaning, Meaning::Missing | Meaning::Unknown) {
             for (end, _) in path.match_indices('/') {
                 let folder = &path[..end];
                 let known = self.current(origin, folder).map(|known| known.meaning);
@@ -357,6 +395,17 @@ impl NameGenerations {
                 from = Bound::Excluded(key.clone());
                 return Some((name, &key.1, known));
             }
+        })
+    }
+
+    /// Returns whether a folder may have a name because this process has put it there.
+    fn holds_own(&self, origin: OriginId, path: &str) -> bool {
+        let prefix = format!("{path}/");
+        let mut names = self.in_folder(origin, &prefix, None);
+        names.any(|(_, path, known)| {
+            let passed = || self.folders.passing_epoch(origin, path);
+            let is_put = known.own && !known.meaning.is_missing();
+            is_put && passed().is_none_or(|epoch| known.epoch >= epoch)
         })
     }
 

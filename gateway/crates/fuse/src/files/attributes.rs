@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use fuser::{Errno, FileAttr};
 use futures_util::{StreamExt as _, stream};
 
+use super::set_attr::{SET_GID, SetAttr, without_set_id};
 use super::{Files, TimedAttr};
 use crate::attr::{self, FolderFacts};
 use crate::errno;
@@ -18,62 +19,14 @@ use crate::nodes::Node;
 use crate::settings::AttributeUse;
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_plan::ObjectKey;
-use tidegate_plan::attributes::{
-    Attributes, FOLDER, MAX_LINK, PERMISSION_BITS, REGULAR, TYPE_BITS, UnixTime,
-};
-use tidegate_write::{OpenMode, Writer};
+use tidegate_plan::attributes::{Attributes, FOLDER, MAX_LINK, PERMISSION_BITS, REGULAR};
+use tidegate_write::{OpenMode, WriteError, Writer};
 
-/// The bits that make a program run as the owner or the group of its file.
-const SET_UID: u32 = 0o4000;
-const SET_GID: u32 = 0o2000;
-
-/// The bit that lets a group run a file. Without it the set-group-ID bit does not.
-const GROUP_RUNS: u32 = 0o010;
+/// How often attributes are set if the file changes each time.
+const MAX_TRIES: u32 = 3;
 
 /// The names of a page whose types are asked for at once.
 const MAX_TYPE_REQUESTS: usize = 16;
-
-/// The attributes that `setattr` is to change.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SetAttr {
-    pub(crate) size: Option<u64>,
-    /// The bits that chmod(2) sets.
-    pub(crate) mode: Option<u32>,
-    pub(crate) uid: Option<u32>,
-    pub(crate) gid: Option<u32>,
-    pub(crate) modified: Option<UnixTime>,
-    pub(crate) accessed: Option<UnixTime>,
-    pub(crate) handle: Option<u64>,
-    /// The user who asks.
-    pub(crate) caller: u32,
-}
-
-impl SetAttr {
-    fn changes_attributes(&self) -> bool {
-        let owner = self.uid.or(self.gid);
-        self.mode.or(owner).is_some() || self.modified.or(self.accessed).is_some()
-    }
-
-    /// Changes attributes by the rules of chmod(2), chown(2) and utimensat(2). `shown` are those that the file has,
-    /// where none are stored.
-    fn apply(&self, stored: Attributes, shown: &FileAttr, kind: u32) -> Attributes {
-        let before = stored.mode.unwrap_or(u32::from(shown.perm));
-        let kind = match before & TYPE_BITS {
-            0 => kind,
-            kind => kind,
-        };
-        let bits = self.mode.unwrap_or(before) & PERMISSION_BITS;
-        let is_chown = self.uid.or(self.gid).is_some() && kind == REGULAR && self.mode.is_none();
-        let bits = if is_chown { without_set_id(bits) } else { bits };
-        Attributes {
-            mode: Some(kind | bits),
-            uid: Some(self.uid.or(stored.uid).unwrap_or(shown.uid)),
-            gid: Some(self.gid.or(stored.gid).unwrap_or(shown.gid)),
-            modified: self.modified.or(stored.modified),
-            accessed: self.accessed.or(stored.accessed),
-        }
-    }
-}
 
 /// The user who makes a file, and the mode that it asks for.
 #[derive(Debug, Clone, Copy)]
@@ -262,13 +215,30 @@ impl Files {
         let _used = self.use_node(node).await?;
         let path = node.key();
         let key = ObjectKey::new(&path).map_err(|_| Errno::ENOENT)?;
-        let Answer { entry, .. } = self.bounded(self.resolve(&path)).await?;
+        for _ in 0..MAX_TRIES {
+            if self.change_published(node, &key, set).await? {
+                return Ok(());
+            }
+        }
+        Err(Errno::ESTALE)
+    }
+
+    /// Sets the attributes of an object; `false` if it was changed over HTTP or by another mount meanwhile.
+    async fn change_published(
+        &self,
+        node: &Arc<Node>,
+        key: &ObjectKey,
+        set: &SetAttr,
+    ) -> Result<bool, Errno> {
+        let path = key.as_str();
+        let since = self.engine.name_epoch();
+        let Answer { entry, .. } = self.bounded(self.resolve(path)).await?;
         let NameKind::File(facts) = entry else {
             return Err(Errno::ESTALE);
         };
         let facts = match (&facts.attributes, &facts.etag) {
             (Some(_), Some(_)) => facts,
-            _ => match self.bounded(self.ask(&path, true)).await?.entry {
+            _ => match self.bounded(self.ask(path, true)).await?.entry {
                 NameKind::File(facts) => facts,
                 NameKind::Folder | NameKind::Missing => return Err(Errno::ESTALE),
             },
@@ -278,13 +248,16 @@ impl Files {
         let wanted = set.apply(stored, &shown, REGULAR);
         if wanted != stored {
             let writers = self.writers()?;
-            let changed = writers.change_attributes(&self.source, &key, (&facts, wanted));
-            let changed = changed.await;
-            let changed = changed.map_err(|error| errno::written(&error, &path))?;
+            let found = (&facts, since);
+            let changed = writers.change_attributes(&self.source, key, found, wanted);
+            let changed = match changed.await {
+                Err(WriteError::Changed) => return Ok(false),
+                changed => changed.map_err(|error| errno::written(&error, path))?,
+            };
             node.pages().pin_attributes(wanted, changed);
-            self.tell_others(key);
+            self.tell_others(key.clone());
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn set_folder(&self, node: &Arc<Node>, set: &SetAttr) -> Result<(), Errno> {
@@ -421,30 +394,5 @@ impl Files {
         let drafted = self.drafted(path);
         let known = drafted.or_else(|| self.engine.known(&self.source, path));
         known.map_or_else(|| is_link(listed), |known| is_link(&known.entry))
-    }
-}
-
-/// Returns a mode without the set-ID bits, as a write by another user or a change of the owner clears them.
-fn without_set_id(mode: u32) -> u32 {
-    match mode & GROUP_RUNS {
-        0 => mode & !SET_UID,
-        _ => mode & !(SET_UID | SET_GID),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_owner_or_content_clears_the_bits_that_lend_rights() {
-        for (mode, cleared) in [
-            (0o106_755, 0o100_755),
-            (0o102_644, 0o102_644),
-            (0o104_644, 0o100_644),
-            (0o101_777, 0o101_777),
-        ] {
-            assert_eq!(without_set_id(mode), cleared, "{mode:o}");
-        }
     }
 }

@@ -36,6 +36,13 @@ impl FakeOrigin {
         self
     }
 
+    /// Lists this many keys and folders on a page, or fewer.
+    #[must_use]
+    pub fn with_page_keys(self, keys: u16) -> Self {
+        self.state().page_keys = keys;
+        self
+    }
+
     /// Writes an object without headers; replaces an existing one.
     pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
         self.put_with(key, bytes, &[])

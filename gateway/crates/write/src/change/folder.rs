@@ -203,7 +203,7 @@ impl Drafts {
         }
         self.drop_marker(source, from, prepared.marker, items).await;
         self.note_copies(source, items, &outcomes).await;
-        self.move_folder_changes(source, (from, to)).await;
+        let unmarked = self.move_folder_changes(source, (from, to)).await;
         self.move_writings(items, &prepared.holds, &outcomes);
         let renamed = recorded.renamed(false);
         core.report_rename(origin, &renamed).await;
@@ -211,7 +211,7 @@ impl Drafts {
         let copied = self.delete_sources(source, items);
         let copied = copied.await;
         match &copied.left {
-            None => self.forget_folders(source, items, from),
+            None => self.forget_folders(source, (items, &unmarked), from),
             Some(_) if core.stop.is_cancelled() => {
                 recorded.leave();
                 return Ok(copied);

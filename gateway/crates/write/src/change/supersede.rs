@@ -12,14 +12,26 @@ use tidegate_plan::ObjectId;
 
 /// The knowledge of a key after its change.
 pub(crate) enum ChangedKey {
-    /// Nothing: the next reader asks the bucket.
+    /// No version: the next reader asks the bucket. Its name is left as it is.
     Unknown,
+    /// Nothing: the bucket has another version by now, or the key was purged.
+    Overtaken,
     /// It has no object.
     Missing,
     /// It has this version, whose record readers have already.
     Installed(Facts),
     /// It has this version; the next reader asks the bucket for its record.
     Listed(Facts),
+}
+
+impl ChangedKey {
+    /// Returns what is known of a key for which a version was `installed`, if that still counts.
+    pub(crate) fn of_install(installed: bool, facts: Facts) -> Self {
+        match installed {
+            true => Self::Installed(facts),
+            false => Self::Overtaken,
+        }
+    }
 }
 
 /// Prevents earlier reads from restoring an old version, and tells readers under all identities of
@@ -31,6 +43,7 @@ pub(crate) fn supersede(core: &Arc<Core>, id: &ObjectId, now: ChangedKey) {
     core.forget_elsewhere(id);
     match now {
         ChangedKey::Unknown => {}
+        ChangedKey::Overtaken => core.forget_name(id.origin, id.key.as_str()),
         ChangedKey::Missing => core.record_removed(id),
         ChangedKey::Installed(facts) | ChangedKey::Listed(facts) => core.name_written(id, facts),
     }

@@ -1,6 +1,7 @@
 //! Opening an object for writing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
@@ -12,6 +13,10 @@ use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Cause, Guard};
 use tidegate_plan::{ObjectId, ObjectKey, Version};
+
+/// The time for which a version that was written here is changed without a question. If it was replaced meanwhile, the
+/// commit is refused, as it would be if that came after the question.
+const MAX_BASE_AGE: Duration = Duration::from_secs(5);
 
 /// See [`crate::Writers::open`].
 pub(crate) async fn open(
@@ -178,7 +183,11 @@ async fn change(
     source: &Arc<ReadContext>,
     id: &ObjectId,
 ) -> Result<DraftState, WriteError> {
-    let object = open_base(inner, source, id, current()).await?;
+    let written = inner.engine.written_lately(source, &id.key, MAX_BASE_AGE);
+    let object = match written.await {
+        Some(object) => object,
+        None => open_base(inner, source, id, current()).await?,
+    };
     Ok(based_on(inner, id, object.version().clone()))
 }
 

@@ -281,13 +281,14 @@ impl SharedDraft {
         self.inner
             .attributes_published((&id, &version.etag), (&guard, taken), written);
         let core = &self.inner.core;
-        self.install(&id, &version, published.known, published.bytes)
+        let installed = self
+            .install(&id, &version, published.known, published.bytes)
             .await;
         let facts = Facts {
             version: None,
             ..core.facts(&id, &version)
         };
-        supersede(core, &id, ChangedKey::Installed(facts));
+        supersede(core, &id, ChangedKey::of_install(installed, facts));
         let (before, file) = {
             let mut state = self.state();
             let file = self.take_file(&mut state);

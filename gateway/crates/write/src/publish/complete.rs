@@ -11,11 +11,11 @@ use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::Core;
-use tidegate_engine::written::{WriteAnswer, WriteConfirmation};
+use tidegate_engine::written::{RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
-use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectKey, Timestamp, Version};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version};
 
 /// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
 /// bytes that are read once, if they are not cached.
@@ -36,11 +36,11 @@ impl SharedDraft {
             parts.len(),
         );
         let id = self.source.object(&upload.key);
-        let asked = self.inner.core.now();
+        let asked = RequestStart::now(&self.inner.core, &id).await;
         let complete = origin.writing().complete(upload, parts.clone(), guard);
         let error = match change_key(&self.inner.core, (&id, ChangeKind::Created), complete).await {
             Ok(written) => {
-                let published = self.verify(upload, written, size, asked).await?;
+                let published = self.verify(&id, written, size, asked).await?;
                 return Ok(PublishedVersion {
                     bytes: SentBytes::Parts(parts),
                     ..published
@@ -57,7 +57,7 @@ impl SharedDraft {
             }
             return Err(error.into());
         }
-        let asked = self.inner.core.now();
+        let asked = RequestStart::now(&self.inner.core, &id).await;
         let found = self.find_completed(&upload.key, size, expected.as_ref(), count);
         match (found.await, &error) {
             (Ok(Some(version)), _) => {
@@ -94,10 +94,10 @@ impl SharedDraft {
     /// Returns the completed version, as far as the bucket reports it.
     async fn verify(
         &self,
-        upload: &Upload,
+        id: &ObjectId,
         written: Written,
         size: u64,
-        asked: Timestamp,
+        asked: RequestStart,
     ) -> Result<PublishedVersion, WriteError> {
         let made = Version {
             etag: written.etag,
@@ -108,7 +108,7 @@ impl SharedDraft {
         };
         let core = &self.inner.core;
         let answered = WriteAnswer::now(core, asked, written.answered);
-        let (version, known) = confirmed(core, &self.source, &upload.key, made, answered).await?;
+        let (version, known) = confirmed(core, &self.source, id, made, answered).await?;
         Ok(PublishedVersion {
             version,
             known,
@@ -192,11 +192,11 @@ impl SharedDraft {
                 _ => return Ok(None),
             }
         };
-        let core = &self.inner.core;
-        let asked = core.now();
+        let (core, id) = (&self.inner.core, self.id());
+        let asked = RequestStart::now(core, &id).await;
         let copy = self.source.origin.writing();
         let copy = copy.copy(source, &key, Some(headers.clone()));
-        let written = change_key(core, (&self.id(), ChangeKind::Created), copy).await?;
+        let written = change_key(core, (&id, ChangeKind::Created), copy).await?;
         Ok(Some(PublishedVersion {
             known: WriteConfirmation::Answered(WriteAnswer::now(core, asked, written.answered)),
             version: Version {
@@ -223,8 +223,8 @@ impl SharedDraft {
         version: &Version,
         headers: Headers,
     ) -> Result<PublishedVersion, WriteError> {
-        let core = &self.inner.core;
-        let (asked, id) = (core.now(), self.id());
+        let (core, id) = (&self.inner.core, self.id());
+        let asked = RequestStart::now(core, &id).await;
         let self_copy = core.begin_self_copy(&id, &version.etag);
         let moved = || self.progress.send_replace(());
         let what = (version, Some(headers.clone()));
@@ -252,7 +252,7 @@ impl SharedDraft {
         };
         // The copy may have been made, now or at an earlier try, under another tag. Its headers
         // show that.
-        let asked = core.now();
+        let asked = RequestStart::now(core, &id).await;
         match self.source.origin.head(&id.key).await {
             Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
                 Ok(PublishedVersion::found(found, asked))
@@ -301,12 +301,12 @@ impl SharedDraft {
 pub(crate) async fn confirmed(
     core: &Core,
     source: &ReadContext,
-    key: &ObjectKey,
+    id: &ObjectId,
     made: Version,
     answered: WriteAnswer,
 ) -> Result<(Version, WriteConfirmation), WriteError> {
-    let asked = core.now();
-    match source.origin.head(key).await {
+    let asked = RequestStart::now(core, id).await;
+    match source.origin.head(&id.key).await {
         Ok(found) if found.etag == made.etag && found.size != made.size => {
             let what = "the completed object has another length";
             Err(WriteError::Origin(Error::BadOrigin(what)))

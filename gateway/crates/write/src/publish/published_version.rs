@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::draft::shared_draft::SharedDraft;
-use tidegate_engine::written::{self, Chunks, Filing, FilingCause, PartChunks, WriteConfirmation};
+use tidegate_engine::written::{
+    self, Chunks, Filing, FilingCause, PartChunks, RequestStart, WriteConfirmation,
+};
 use tidegate_origin::CompletedPart;
-use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
+use tidegate_plan::{ByteRange, ObjectId, Version, VersionId};
 
 /// A version that was published.
 pub(crate) struct PublishedVersion {
@@ -39,7 +41,7 @@ impl SentBytes {
 
 impl PublishedVersion {
     /// Returns a version that was found in the bucket though the write was not answered.
-    pub(crate) fn found(version: Version, asked: Timestamp) -> Self {
+    pub(crate) fn found(version: Version, asked: RequestStart) -> Self {
         Self {
             version,
             known: WriteConfirmation::Confirmed(asked),
@@ -49,25 +51,26 @@ impl PublishedVersion {
 }
 
 impl SharedDraft {
-    /// Makes a published version known to readers, and caches its bytes.
+    /// Makes a published version known to readers, and caches its bytes. Returns whether it still counts.
     pub(crate) async fn install(
         &self,
         id: &ObjectId,
         version: &Arc<Version>,
         known: WriteConfirmation,
         bytes: SentBytes,
-    ) {
+    ) -> bool {
         let profile = self.source.profile.load_full();
         let copied = self.copied(&bytes).await;
         let core = &self.inner.core;
-        written::install(core, &profile, id, version, known, |filing| {
+        let installed = written::install(core, &profile, id, version, known, |filing| {
             bytes.file(filing, &self.chunks);
             if let Some((base, ranges)) = copied {
                 filing.put_of(base, &ranges, FilingCause::Base);
             }
-        })
-        .await;
+        });
+        let installed = installed.await;
         self.chunks.clear();
+        installed
     }
 
     /// Returns the ranges that the store copied from the base, and the version of the base.

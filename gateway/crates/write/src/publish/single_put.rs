@@ -12,7 +12,7 @@ use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
-use tidegate_engine::written::{Chunks, WriteAnswer, WriteConfirmation};
+use tidegate_engine::written::{Chunks, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ByteRange, ChangeKind, ETag, Version};
 
@@ -51,7 +51,8 @@ impl SharedDraft {
         let origin = self.source.origin.writing();
         let put = origin.put(&key, headers.clone(), payload, guard.clone());
         let core = &self.inner.core;
-        let (id, profile, asked) = (self.id(), self.source.profile.load_full(), core.now());
+        let (id, profile) = (self.id(), self.source.profile.load_full());
+        let asked = RequestStart::now(core, &id).await;
         let put = change_key(core, (&id, ChangeKind::Created), put);
         let cut = Chunks::cut(core, &profile, &pieces, false);
         let (put, chunks) = tokio::join!(put, cut);
@@ -91,8 +92,9 @@ impl SharedDraft {
         ours: ETag,
         error: OriginError,
     ) -> Result<PublishedVersion, WriteError> {
-        let (key, asked) = (self.id().key, self.inner.core.now());
-        let found = self.find_version(&key).await.ok().flatten();
+        let id = self.id();
+        let asked = RequestStart::now(&self.inner.core, &id).await;
+        let found = self.find_version(&id.key).await.ok().flatten();
         let is_ours = |version: &Version| version.etag.weak_eq(&ours) && version.size == size;
         let found = match found {
             Some(version) if is_ours(&version) => {

@@ -12,7 +12,7 @@ use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::publish::complete::confirmed;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
-use tidegate_engine::written::{self, Chunks, WriteAnswer, WriteConfirmation};
+use tidegate_engine::written::{self, Chunks, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ChangeKind, ETag, Version};
@@ -31,7 +31,7 @@ impl Receiving {
         let upload = self.upload.clone().expect("looked at just above");
         let parts = self.parts.clone();
         let expected = ETag::of_parts(parts.iter().map(|part| &part.etag));
-        let asked = self.core.now();
+        let asked = RequestStart::now(&self.core, &self.id).await;
         let writing = self.source.origin.writing();
         let complete = writing.complete(&upload, parts.clone(), guard);
         match change_key(&self.core, (&self.id, ChangeKind::Created), complete).await {
@@ -40,7 +40,7 @@ impl Receiving {
                 let answered = WriteAnswer::now(&self.core, asked, written.answered);
                 let made = self.made(written);
                 let (core, source) = (&self.core, &self.source);
-                let found = confirmed(core, source, &self.id.key, made, answered).await?;
+                let found = confirmed(core, source, &self.id, made, answered).await?;
                 Ok(PublishedVersion {
                     version: found.0,
                     known: found.1,
@@ -58,7 +58,7 @@ impl Receiving {
         let pieces = self.filling.take();
         let payload = Payload::pieces(pieces.clone());
         let headers = self.incoming.headers.clone();
-        let asked = core.now();
+        let asked = RequestStart::now(core, &self.id).await;
         let origin = self.source.origin.writing();
         let put = origin.put(&self.id.key, headers, payload, guard);
         let put = change_key(core, (&self.id, ChangeKind::Created), put);
@@ -106,7 +106,7 @@ impl Receiving {
         error: OriginError,
         expected: Option<ETag>,
     ) -> Result<PublishedVersion, WriteError> {
-        let asked = self.core.now();
+        let asked = RequestStart::now(&self.core, &self.id).await;
         let found = self.source.origin.head(&self.id.key).await;
         match (found, expected) {
             (Ok(version), Some(etag))

@@ -20,6 +20,7 @@ const EARLIER: UnixTime = UnixTime::new(1_000_000, 0);
 
 /// Gives the published file a mode and an early time.
 async fn change(desk: &Desk, mode: u32) {
+    let since = desk.world.engine.name_epoch();
     let found = desk.world.engine.look_up(source(desk), KEY, true).await;
     let NameKind::File(facts) = found.expect("an answer").entry else {
         panic!("no file");
@@ -30,7 +31,7 @@ async fn change(desk: &Desk, mode: u32) {
         ..facts.attributes.unwrap_or_default()
     };
     let (writers, key) = (&desk.writers, valid(KEY));
-    let changed = writers.change_attributes(source(desk), &key, (&facts, attributes));
+    let changed = writers.change_attributes(source(desk), &key, (&facts, since), attributes);
     changed.await.expect("changed");
 }
 

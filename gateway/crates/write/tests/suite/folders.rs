@@ -15,8 +15,10 @@ use crate::support::spool::Desk;
 mod attributes;
 mod changes;
 mod model;
+mod overtaken;
 mod resumed;
 mod trees;
+mod walks;
 
 /// HEADs, LISTs and GETs.
 type Costs = (u64, u64, u64);

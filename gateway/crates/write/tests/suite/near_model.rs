@@ -61,7 +61,7 @@ impl Model {
             profile.ttl = TTL;
             profile.stale_while_revalidate = Duration::ZERO;
             profile.stale_if_error = Duration::ZERO;
-            profile.negative_ttl = Duration::ZERO;
+            profile.negative_ttl = secs(seed % 2 * 4);
         });
         setup.chunk = CHUNK;
         setup.bucket = FakeOrigin::new().with_min_part(1);

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::walk::Walk;
-use super::{FreshName, KnownName, NameGenerations, Path, Table};
-use crate::names::answer::{
-    Continuation, KnownNames, ListedPage, ListingCursor, Meaning, NameRequest, NamesHad, split,
-};
-use tidegate_plan::folder::{self, is_name};
+use super::{FreshName, NameGenerations, Path, Table};
+use crate::names::answer::{ListedPage, ListingCursor, Meaning, NameRequest, split};
+use tidegate_plan::folder;
 use tidegate_plan::{OriginId, Timestamp};
+
+mod reading;
 
 /// The number of a folder's names that are requested singly; for the next one the folder is listed.
 const MAX_BY_NAME: u32 = 2;
@@ -38,9 +38,11 @@ pub(super) struct Folder {
     odd: bool,
     /// The last epoch in which this process changed one of its names.
     changed: u64,
-    /// The number of names requested singly, and the time of the first of them.
+    /// The number of names requested while they were not known, the time of the first of them, and their number before
+    /// the last page.
     asked: u32,
     asked_since: Timestamp,
+    asked_before: u32,
     /// The readers of its folders.
     pub(super) walk: Walk,
 }
@@ -76,11 +78,7 @@ impl Folder {
             Extent::Nothing => Duration::ZERO,
             _ => ttl.saturating_sub(age),
         };
-        let here = left(asked.ttl);
-        match self.extent {
-            Extent::Made => (here, here),
-            _ => (here, left(asked.negative_ttl)),
-        }
+        (left(asked.ttl), left(asked.negative_ttl))
     }
 
     /// See [`Table::is_worth_listing`].
@@ -92,21 +90,35 @@ impl Folder {
         bound: u32,
     ) -> bool {
         let (here, missing) = self.time_left(asked);
+        let is_told = !here.is_zero() && self.has_passed(name);
         match &self.extent {
             Extent::Whole | Extent::Made if self.pages <= by_name => return true,
-            // Its listing no longer counts, and the folder is large: once in a `ttl`.
-            _ if !here.is_zero() && (missing.is_zero() || self.has_passed(name)) => return false,
+            // Another listing tells no more, or does not go as far.
+            _ if is_told && (!missing.is_zero() || self.pages > bound) => return false,
             Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
             _ => {}
         }
+        self.count_unknown(asked);
+        match is_told {
+            // Only what is missing has become old: listed again once single requests cost as much.
+            true => (self.asked - self.asked_before).saturating_mul(by_name) >= self.pages,
+            false => self.asked > MAX_BY_NAME,
+        }
+    }
+
+    /// Counts a name that is not known, within a `ttl`.
+    fn count_unknown(&mut self, asked: &NameRequest) {
         if asked.at.since(self.asked_since) >= asked.ttl {
-            self.asked = 0;
+            self.reset_unknown();
         }
         if self.asked == 0 {
             self.asked_since = asked.at;
         }
         self.asked = self.asked.saturating_add(1);
-        self.asked > MAX_BY_NAME
+    }
+
+    fn reset_unknown(&mut self) {
+        (self.asked, self.asked_before) = (0, 0);
     }
 }
 
@@ -132,11 +144,17 @@ impl Folders {
         self.old = std::mem::take(&mut self.young);
     }
 
-    /// Records a folder that this process has made, with nothing in it.
-    pub(super) fn record_made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
+    /// Records a folder that this process has made, with nothing in it at `since`.
+    pub(super) fn record_made(
+        &mut self,
+        origin: OriginId,
+        path: &str,
+        since: Timestamp,
+        epoch: u64,
+    ) {
         let folder = Folder {
             extent: Extent::Made,
-            since: at,
+            since,
             epoch,
             changed: epoch,
             ..Folder::default()
@@ -241,7 +259,7 @@ impl NameGenerations {
             since: if begins { asked.at } else { before.since },
             pages: landing.number + 1,
             odd: landing.odd || (goes_on && before.odd),
-            asked: 0,
+            asked_before: before.asked,
             ..before
         };
         let whole = matches!(now.extent, Extent::Whole);
@@ -296,8 +314,9 @@ impl Table {
     }
 
     /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
-    /// number of requests otherwise. True if the whole folder takes no more pages than that, or if several other names
-    /// in the folder were requested within the `ttl`.
+    /// number of requests otherwise. True if the whole folder takes no more pages than that, if several other names in
+    /// the folder were requested within the `ttl`, or if a listing that is too old for missing names took no more pages
+    /// than such names have cost since.
     pub(in crate::names) fn is_worth_listing(
         &self,
         asked: &NameRequest,
@@ -314,7 +333,7 @@ impl Table {
         folder.is_worth_listing(asked, name, by_name, bound)
     }
 
-    /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
+    /// Returns the position of a listing that has not reached a name yet, if what it has told is fresh.
     pub(in crate::names) fn listing_position(
         &self,
         asked: &NameRequest,
@@ -323,9 +342,9 @@ impl Table {
         let (folder, name) = split(path);
         let names = self.lock();
         let folder = names.folders.get(asked.origin, folder)?;
-        let (_, left) = folder.time_left(asked);
+        let (here, _) = folder.time_left(asked);
         match &folder.extent {
-            Extent::UpTo(cursor) if !left.is_zero() && !folder.has_passed(name) => {
+            Extent::UpTo(cursor) if !here.is_zero() && !folder.has_passed(name) => {
                 Some(cursor.clone())
             }
             _ => None,
@@ -336,7 +355,7 @@ impl Table {
     /// tells names while the origin fails.
     pub(in crate::names) fn stop_listing(&self, asked: &NameRequest, folder: &str, keeps: bool) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
-            folder.asked = 0;
+            folder.reset_unknown();
             if !keeps {
                 folder.extent = Extent::Nothing;
             }
@@ -358,60 +377,6 @@ impl Table {
         })
     }
 
-    /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
-    pub(in crate::names) fn names(
-        &self,
-        asked: &NameRequest,
-        prefix: &str,
-        had: &NamesHad,
-        count: usize,
-    ) -> Option<KnownNames> {
-        let names = self.lock();
-        let folder = names
-            .folders
-            .get(asked.origin, prefix.trim_end_matches('/'))?;
-        if folder.time_left(asked).0.is_zero() {
-            return None;
-        }
-        let end = match &folder.extent {
-            Extent::UpTo(cursor) => Some(folder::first_unlisted(&cursor.reached)),
-            _ => None,
-        };
-        let mut found = Vec::new();
-        let told = |name: &str| end.is_none_or(|end| name < end);
-        let after = Some(&*had.up_to).filter(|name| !name.is_empty());
-        let all = names.in_folder(asked.origin, prefix, after);
-        for (name, _, known) in all.take_while(|(name, ..)| told(name)) {
-            if !is_there(known, folder)? || !is_name(name) || had.has(name) {
-                continue;
-            }
-            if found.len() == count {
-                let then = Continuation::More;
-                return Some(KnownNames { names: found, then });
-            }
-            found.extend(known.meaning.entry().map(|entry| (name.to_owned(), entry)));
-        }
-        let then = match &folder.extent {
-            Extent::UpTo(cursor) => Continuation::Page(cursor.clone()),
-            _ => Continuation::End,
-        };
-        Some(KnownNames { names: found, then })
-    }
-
-    /// Returns whether a folder is empty, if that is known and fresh.
-    pub(in crate::names) fn is_empty(&self, asked: &NameRequest, prefix: &str) -> Option<bool> {
-        let some = self.names(asked, prefix, &NamesHad::default(), 1)?;
-        let names = self.lock();
-        let folder = names
-            .folders
-            .get(asked.origin, prefix.trim_end_matches('/'))?;
-        match some.then {
-            _ if !some.names.is_empty() => Some(false),
-            Continuation::End if !folder.odd && !folder.time_left(asked).1.is_zero() => Some(true),
-            _ => None,
-        }
-    }
-
     /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
     /// table has no answer for the path itself.
     #[cfg(test)]
@@ -420,16 +385,5 @@ impl Table {
             .folders
             .missing(asked, path)
             .map(|seen| seen.left)
-    }
-}
-
-/// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
-fn is_there(known: &KnownName, folder: &Folder) -> Option<bool> {
-    match known.meaning {
-        // The listing did not have it.
-        _ if known.epoch < folder.epoch => Some(false),
-        Meaning::Unknown => None,
-        Meaning::Missing => Some(false),
-        Meaning::File(_) | Meaning::Folder => Some(true),
     }
 }

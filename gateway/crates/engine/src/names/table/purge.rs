@@ -32,6 +32,12 @@ impl Table {
         known.is_some_and(|known| !matches!(known.meaning, Meaning::Unknown))
     }
 
+    /// Returns whether a path is known as a file's, fresh or not.
+    pub(in crate::names) fn is_file(&self, origin: OriginId, path: &str) -> bool {
+        let known = self.lock().current(origin, path);
+        known.is_some_and(|known| matches!(known.meaning, Meaning::File(_)))
+    }
+
     /// Forgets the answers that a purge of the key may make wrong: the key's, a folder's of its name, and that a folder
     /// on its path is missing.
     pub(crate) fn purge_key(&self, origin: OriginId, key: &str) {

@@ -81,19 +81,43 @@ fn all_of_a_folder_that_was_made_is_known() {
     let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
     assert!(!missing(0, "f/a") && !missing(0, "top"));
     table.record_made_folder(ORIGIN, "f", Timestamp(0));
-    assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
-    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
-    assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
-    assert!(!missing(100, "f/b"), "it is no longer fresh");
+    assert!(has(&table, 1, "f") && missing(9, "f/a") && !missing(1, "f/a/b"));
+    table.record_change(ORIGIN, "f/a", Meaning::Folder, Timestamp(5));
+    assert!(has(&table, 99, "f/a") && missing(9, "f/b") && !missing(9, "f/a/b"));
+    assert!(!missing(10, "f/b"), "it is no longer fresh");
     // A key was added there without the table's knowledge.
-    for put in ["f/a/new", "f/b"] {
-        table.record_made_folder(ORIGIN, "f", Timestamp(0));
+    for put in ["g/a/new", "h/b"] {
+        let folder = &put[..1];
+        table.record_made_folder(ORIGIN, folder, Timestamp(0));
         table.purge_key(ORIGIN, put);
-        assert!(!missing(1, "f/c"), "{put}");
+        assert!(!missing(1, &format!("{folder}/c")), "{put}");
     }
-    table.record_made_folder(ORIGIN, "f", Timestamp(0));
-    table.record_change(ORIGIN, "f", Meaning::Missing, Timestamp(1));
-    assert!(!missing(1, "f/c"));
+    table.record_made_folder(ORIGIN, "i", Timestamp(0));
+    table.record_change(ORIGIN, "i", Meaning::Missing, Timestamp(1));
+    assert!(!missing(1, "i/c"));
+}
+
+/// Of a folder in which this process has put something meanwhile, nothing else is known.
+#[test]
+fn own_names_are_in_a_folder_that_is_made_or_removed() {
+    let table = Table::default();
+    let missing = |path: &str| {
+        let seen = table.get(&asked(&table, 1), path);
+        seen.map(|seen| seen.meaning.is_missing())
+    };
+    for put in ["f/x", "g/x/y"] {
+        let folder = &put[..1];
+        table.forget_key(ORIGIN, put);
+        table.record_made_folder(ORIGIN, folder, Timestamp(0));
+        assert_eq!(missing(folder), Some(false), "{put}");
+        assert_eq!((missing(put), missing(&put[..3])), (None, None), "{put}");
+        table.record_change(ORIGIN, folder, Meaning::Missing, Timestamp(0));
+        assert_eq!(missing(folder), None, "{put}");
+        table.record_change(ORIGIN, &put[..3], Meaning::Missing, Timestamp(0));
+        table.record_change(ORIGIN, folder, Meaning::Missing, Timestamp(0));
+        // `g/x/y` may be there although `g/x` was removed.
+        assert_eq!(missing(folder), (put == "f/x").then_some(true), "{put}");
+    }
 }
 
 #[test]
@@ -150,6 +174,15 @@ fn the_files_of_a_folder_come_in_their_order() {
         names.old = names.young.split_off(&(ORIGIN, "f/d".into()));
     }
     check();
+}
+
+/// A node of the tree has 11 entries, of which those with six are left behind by names in order.
+#[test]
+fn a_name_is_charged_with_its_share_of_a_node() {
+    let node = 11 * (size_of::<Path>() + size_of::<KnownName>());
+    assert!(ENTRY_OVERHEAD >= node / 6 + 2 * 16 + ETAG_BYTES);
+    let most = MAX_GENERATION_BYTES / (ENTRY_OVERHEAD + 60);
+    assert!((25_000..40_000).contains(&most), "{most}");
 }
 
 #[test]

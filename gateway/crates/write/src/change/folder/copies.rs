@@ -10,7 +10,7 @@ use super::{AnsweredCopy, CopyOutcome, Item};
 use crate::change::delete_object;
 use crate::change::server_copy::copy;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
-use tidegate_engine::written::WriteAnswer;
+use tidegate_engine::written::{RequestStart, WriteAnswer};
 use tidegate_engine::{Core, Error, ReadContext};
 use tidegate_origin::{Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
@@ -18,14 +18,14 @@ use tidegate_telemetry::progress::told_of;
 
 impl AnsweredCopy {
     /// Returns a copy that an earlier process has made, as a listing shows it.
-    pub(super) fn earlier(core: &Core, etag: ETag) -> Self {
+    pub(super) async fn earlier(core: &Core, id: &ObjectId, etag: ETag) -> Self {
         let written = Written {
             etag,
             version_id: None,
             answered: None,
         };
         Self {
-            answered: WriteAnswer::now(core, core.now(), None),
+            answered: WriteAnswer::now(core, RequestStart::now(core, id).await, None),
             written,
         }
     }
@@ -61,16 +61,22 @@ impl Drafts {
         replaces: bool,
     ) -> Vec<CopyOutcome> {
         let (failed, done) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+        let mut starts = Vec::new();
+        for item in items {
+            starts.push(RequestStart::now(&self.core, &item.new).await);
+        }
+        let starts = &starts;
         let wanted = (0..items.len()).filter(|number| items[*number].replaces == replaces);
         let copies = wanted.map(|number| async move {
             let item = &items[number];
             if failed.load(Ordering::Relaxed) {
                 return None;
             }
-            let asked = self.core.now();
             if let Some(etag) = item.copied.clone() {
-                return Some((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
+                let copy = AnsweredCopy::earlier(&self.core, &item.new, etag);
+                return Some((number, Ok(copy.await)));
             }
+            let asked = starts[number].later(&self.core);
             let version = (&item.version, item.changed_headers());
             let moved = || self.folders.note_progress();
             let copied = copy(self, source, version, &item.old.key, &item.new, &moved).await;

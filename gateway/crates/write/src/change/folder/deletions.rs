@@ -9,7 +9,7 @@ use super::{CopiedFolder, Item, MovedObject};
 use crate::change::delete_moved;
 use crate::{Drafts, MAX_DRAFT_STREAMS};
 use tidegate_engine::ReadContext;
-use tidegate_plan::folder;
+use tidegate_plan::{ObjectKey, folder};
 use tidegate_telemetry::progress::ProgressLines;
 
 impl Drafts {
@@ -54,17 +54,23 @@ impl Drafts {
         copied
     }
 
-    /// Forgets the folder and its subfolders under the old name.
-    pub(super) fn forget_folders(&self, source: &ReadContext, items: &[Item], from: &str) {
-        let mut gone = BTreeSet::from([(source.origin.id(), from)]);
-        for item in items {
-            let folders = folder::folders_of(item.old.key.as_str());
-            let folders = folders.filter(|folder| folder.starts_with(from));
-            gone.extend(folders.map(|folder| (item.old.origin, folder)));
+    /// Forgets the folder and its subfolders under the old name, also those without a marker in the bucket.
+    pub(super) fn forget_folders(
+        &self,
+        source: &ReadContext,
+        (items, unmarked): (&[Item], &[ObjectKey]),
+        from: &str,
+    ) {
+        let mut gone = BTreeSet::from([from]);
+        let keys = items.iter().map(|item| &item.old.key).chain(unmarked);
+        for key in keys {
+            let folders = folder::folders_of(key.as_str());
+            gone.extend(folders.filter(|folder| folder.starts_with(from)));
         }
-        for (origin, folder) in gone {
+        // The deepest first: a folder is gone once nothing is in it.
+        for folder in gone.into_iter().rev() {
             self.core
-                .folder_removed(origin, folder.trim_end_matches('/'));
+                .folder_removed(source.origin.id(), folder.trim_end_matches('/'));
         }
     }
 }

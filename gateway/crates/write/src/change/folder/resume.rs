@@ -159,11 +159,12 @@ impl Drafts {
             let copy = there.get(item.new.key.as_str());
             let copy = copy.filter(|copy| copy.size == item.version.size);
             if let Some(etag) = copy.and_then(|copy| copy.etag.clone()) {
-                outcomes.push((number, Ok(AnsweredCopy::earlier(&self.core, etag))));
+                let copy = AnsweredCopy::earlier(&self.core, &item.new, etag);
+                outcomes.push((number, Ok(copy.await)));
             }
         }
         self.note_copies(source, &items, &outcomes).await;
-        self.move_folder_changes(source, (&from, &to)).await;
+        let unmarked = self.move_folder_changes(source, (&from, &to)).await;
         let renamed = recorded.renamed(true);
         self.core.report_rename(source.origin.id(), &renamed).await;
         hidden.hide_instead(&from);
@@ -172,7 +173,7 @@ impl Drafts {
         if let Some(error) = copied.left {
             return Err(error);
         }
-        self.forget_folders(source, &items, &from);
+        self.forget_folders(source, (&items, &unmarked), &from);
         Ok(all - items.len())
     }
 

@@ -41,12 +41,14 @@ impl Drafts {
         }
     }
 
-    /// Moves the changes that wait for folders whose marker is not in the bucket, so that no listing has them.
+    /// Moves the changes that wait for folders whose marker is not in the bucket, so that no listing has them. Returns
+    /// their old keys.
     pub(super) async fn move_folder_changes(
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         names: (&str, &str),
-    ) {
+    ) -> Vec<ObjectKey> {
+        let mut moved = Vec::new();
         let below = self.attributes.folders_below(source.origin.id(), names.0);
         for [old, new] in renamed(source, below, names) {
             let Some(change) = self.attributes.get(&old) else {
@@ -58,8 +60,10 @@ impl Drafts {
             self.core.forget_name(old.origin, path);
             self.core.folder_written(&new);
             self.put_folder_change(source, &new, change.attributes);
+            moved.push(old.key);
         }
         self.write_changes_out().await;
+        moved
     }
 }
 

@@ -98,6 +98,7 @@ async fn with_a_changed_file() -> Desk {
     desk.bucket().put("old/", "");
     desk.bucket().put("old/file", "bytes");
     let key = "old/file";
+    let since = desk.world.engine.name_epoch();
     let found = desk.world.engine.look_up(source(&desk), key, true).await;
     let NameKind::File(facts) = found.expect("an answer").entry else {
         panic!("no file");
@@ -106,8 +107,10 @@ async fn with_a_changed_file() -> Desk {
         mode: Some(0o100_600),
         ..Attributes::default()
     };
-    let (file, key) = ((&facts, attributes), valid(key));
-    let changed = desk.writers.change_attributes(source(&desk), &key, file);
+    let (file, key) = ((&facts, since), valid(key));
+    let changed = desk
+        .writers
+        .change_attributes(source(&desk), &key, file, attributes);
     changed.await.expect("changed");
     desk
 }

@@ -7,7 +7,9 @@ use futures_util::stream;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate_plan::Timestamp;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::digest::Digests;
+use tidegate_write::FolderRename;
 use tidegate_write::receive::{IncomingObject, WriteCondition};
 
 use super::*;
@@ -15,12 +17,15 @@ use crate::support::engine::{clock, first, valid};
 use crate::support::spool::{Desk, Terms};
 
 /// Files, and names that are never there.
-const FILES: [&str; 10] = [
-    "d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "top",
+const FILES: [&str; 11] = [
+    "d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "d/w/y", "top",
 ];
 const NEVER: [&str; 4] = ["d/a-", "d/none", "d/s/z", "d/u/z"];
 /// Enough in `d` for the listing of a tree.
 const FOLDERS: [&str; 6] = ["d", "d/s", "d/t", "d/u", "d/u/v", "d/w"];
+const MARKERS: [&str; 6] = ["d/", "d/s/", "d/t/", "d/u/", "d/u/v/", "d/w/"];
+/// Two folders of which each may get the name of the other one.
+const RENAMED: [(&str, &str); 2] = [("d/s/", "d/w/"), ("d/w/", "d/s/")];
 
 const TTL: Duration = secs(60);
 const NEGATIVE: Duration = secs(5);
@@ -36,6 +41,10 @@ enum Step {
     Rename(usize, usize),
     HttpPut(usize),
     HttpDelete(usize),
+    Chmod(usize),
+    MakeFolder(usize),
+    RemoveFolder(usize),
+    RenameFolder(usize),
     Open(usize),
     Look(usize),
     Read(usize),
@@ -54,6 +63,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (file.clone(), file.clone()).prop_map(|(from, to)| Step::Rename(from, to)),
         1 => file.clone().prop_map(Step::HttpPut),
         1 => file.clone().prop_map(Step::HttpDelete),
+        1 => file.clone().prop_map(Step::Chmod),
+        1 => (0..FOLDERS.len()).prop_map(Step::MakeFolder),
+        1 => (0..FOLDERS.len()).prop_map(Step::RemoveFolder),
+        1 => (0..RENAMED.len()).prop_map(Step::RenameFolder),
         1 => file.prop_map(Step::Open),
         8 => any.prop_map(Step::Look),
         6 => (0..FOLDERS.len() + 1).prop_map(Step::Read),
@@ -73,7 +86,7 @@ struct Truth {
 impl Truth {
     fn new() -> Self {
         let clock = clock();
-        let all = FILES.into_iter().chain(NEVER).chain(FOLDERS);
+        let all = FILES.into_iter().chain(NEVER).chain(FOLDERS).chain(MARKERS);
         Self {
             now: Box::new(move || clock()),
             there: BTreeMap::new(),
@@ -122,7 +135,7 @@ impl Truth {
     }
 }
 
-async fn http_put(desk: &Desk, key: &str) {
+pub(super) async fn http_put(desk: &Desk, key: &str) {
     let incoming = IncomingObject {
         headers: Vec::new(),
         wanted: WriteCondition::Anything,
@@ -182,10 +195,88 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
             deleted.expect("deleted");
             truth.set(FILES[n], false, true);
         }
+        Step::Chmod(n) => chmod(desk, truth, FILES[n]).await,
+        Step::MakeFolder(n) => make_folder(desk, truth, n).await,
+        Step::RemoveFolder(n) => remove_folder(desk, truth, n).await,
+        Step::RenameFolder(n) => rename_folder(desk, truth, RENAMED[n]).await,
         Step::Open(n) => {
             let _ = world.open(FILES[n], first(RangeSpec::From(0))).await;
         }
         step => ask(world, truth, step).await,
+    }
+}
+
+/// Looks for a name, and checks the answer.
+async fn look(world: &World, truth: &mut Truth, name: &'static str) -> NameKind {
+    let found = world.entry(name).await;
+    let there = found != NameKind::Missing;
+    truth.tell(name, there, if there { TTL } else { NEGATIVE });
+    found
+}
+
+/// Changes attributes as a mount does. They are sent two seconds later.
+async fn chmod(desk: &Desk, truth: &mut Truth, name: &'static str) {
+    let since = desk.world.engine.name_epoch();
+    let NameKind::File(facts) = look(&desk.world, truth, name).await else {
+        return;
+    };
+    let attributes = Attributes {
+        mode: Some(0o100_600),
+        ..Attributes::default()
+    };
+    let (source, key) = (&desk.world.source, valid(name));
+    let changed = desk
+        .writers
+        .change_attributes(source, &key, (&facts, since), attributes);
+    // A listing that the look-up caused is later than the epoch.
+    let _ = changed.await;
+}
+
+async fn make_folder(desk: &Desk, truth: &mut Truth, n: usize) {
+    if look(&desk.world, truth, FOLDERS[n]).await != NameKind::Missing {
+        return;
+    }
+    let (source, key) = (&desk.world.source, valid(MARKERS[n]));
+    let made = desk.writers.make_folder(source, &key, None).await;
+    made.expect("made");
+    truth.set(MARKERS[n], true, true);
+}
+
+/// Removes a folder that the bucket says is empty.
+async fn remove_folder(desk: &Desk, truth: &mut Truth, n: usize) {
+    pass(NEGATIVE).await;
+    let (world, marker) = (&desk.world, MARKERS[n]);
+    let is_empty = world.engine.is_empty(&world.source, marker).await;
+    if is_empty.expect("an answer") {
+        let removed = desk.writers.remove(&world.source, &valid(marker)).await;
+        removed.expect("removed");
+        truth.set(marker, false, true);
+    }
+}
+
+async fn rename_folder(desk: &Desk, truth: &mut Truth, (from, to): (&'static str, &'static str)) {
+    let (writers, source) = (&desk.writers, &desk.world.source);
+    let locked = writers.lock_folders(source, [from, to]).await;
+    let renamed = writers
+        .rename_folder(source, (from, to), 100, &locked)
+        .await;
+    if !matches!(renamed, Ok(FolderRename::Copied(_))) {
+        return;
+    }
+    let all = || FILES.into_iter().chain(MARKERS);
+    let is_there = |name: &str| truth.there.get(name).copied().unwrap_or(false);
+    let old: Vec<_> = all()
+        .filter(|name| name.starts_with(from) && is_there(name))
+        .collect();
+    let renamed = |old: &str| old.replacen(from, to, 1);
+    let new = |old: &str| all().find(|name| *name == renamed(old)).expect("a name");
+    // The marker of an empty folder is replaced.
+    truth.set(new(from), false, false);
+    for old in &old {
+        truth.set(new(old), true, true);
+    }
+    for old in old {
+        truth.set(old, false, true);
     }
 }
 
@@ -194,8 +285,7 @@ async fn ask(world: &World, truth: &mut Truth, step: Step) {
     match step {
         Step::Look(n) => {
             let all: Vec<_> = FILES.into_iter().chain(NEVER).chain(FOLDERS).collect();
-            let there = world.is_there(all[n]).await;
-            truth.tell(all[n], there, if there { TTL } else { NEGATIVE });
+            look(world, truth, all[n]).await;
         }
         Step::Read(n) => {
             let folder = FOLDERS.get(n).copied().unwrap_or("");
@@ -219,9 +309,10 @@ async fn ask(world: &World, truth: &mut Truth, step: Step) {
     }
 }
 
-async fn run(steps: Vec<Step>, bound: u32) {
+/// Runs the steps with pages of `keys` keys.
+async fn run(steps: Vec<Step>, (bound, keys): (u32, u16)) {
     let setup = Setup {
-        bucket: FakeOrigin::new().with_min_part(1),
+        bucket: FakeOrigin::new().with_min_part(1).with_page_keys(keys),
         profile: Profile {
             ttl: TTL,
             negative_ttl: NEGATIVE,
@@ -244,14 +335,15 @@ async fn run(steps: Vec<Step>, bound: u32) {
 #[test]
 fn what_is_told_of_names_was_so_within_its_time() {
     let config = ProptestConfig::with_cases(200);
-    let steps = (prop::collection::vec(step(), 1..80), 0_u32..3);
-    let held = TestRunner::new(config).run(&steps, |(steps, bound)| {
+    let terms = (0_u32..3, prop::sample::select(vec![3, 1000]));
+    let steps = (prop::collection::vec(step(), 1..80), terms);
+    let held = TestRunner::new(config).run(&steps, |(steps, terms)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
             .build()
             .expect("a runtime");
-        runtime.block_on(run(steps, bound));
+        runtime.block_on(run(steps, terms));
         Ok(())
     });
     held.unwrap_or_else(|error| panic!("{error}"));
