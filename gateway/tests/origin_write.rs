@@ -204,9 +204,12 @@ async fn refuses_damaged_bytes(subject: &Subject) {
 async fn deletes(subject: &Subject) {
     subject.put("deleted", "x", Guard::None).await.expect("put");
     let writing = subject.origin.writing();
-    writing.delete(&name("deleted")).await.expect("deleted");
     writing
-        .delete(&name("deleted"))
+        .delete(&name("deleted"), Guard::None)
+        .await
+        .expect("deleted");
+    writing
+        .delete(&name("deleted"), Guard::None)
         .await
         .expect("no error twice");
     let head = subject.origin.head(&name("deleted")).await;
@@ -326,7 +329,11 @@ async fn a_slow_line_may_be_slow_and_a_stalled_one_is_given_up() {
     );
     let (fake, subject) = stacked();
     fake.set_faults([Fault::Latency(Duration::from_secs(3600))]);
-    let hung = subject.origin.writing().delete(&name("a")).await;
+    let hung = subject
+        .origin
+        .writing()
+        .delete(&name("a"), Guard::None)
+        .await;
     assert_eq!(hung, Err(OriginError::Timeout(Phase::FirstByte)));
     assert_eq!(fake.running(), 0);
 }

@@ -21,6 +21,8 @@ mod volatile;
 
 #[path = "real_spool_faults/life.rs"]
 mod life;
+#[path = "real_spool_faults/read_only.rs"]
+mod read_only;
 #[path = "real_spool_faults/table.rs"]
 mod table;
 

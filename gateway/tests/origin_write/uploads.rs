@@ -121,7 +121,9 @@ pub(super) async fn copies_parts_of_one_version(subject: &Subject) {
 pub(super) async fn copies_whole_objects(subject: &Subject) {
     let etag = subject.put("one", "bytes", Guard::None).await.expect("put");
     let writing = subject.origin.writing();
-    let copy = writing.copy(source("one", &etag), &name("two"), None).await;
+    let copy = writing
+        .copy(source("one", &etag), (&name("two"), Guard::None), None)
+        .await;
     let (version, bytes) = subject.read("two").await;
     assert_eq!(
         (version.etag.clone(), &bytes[..]),
@@ -138,7 +140,11 @@ pub(super) async fn copies_whole_objects(subject: &Subject) {
         "text/plain".parse().expect("a value"),
     )];
     let mended = writing
-        .copy(source("two", &version.etag), &name("two"), Some(other))
+        .copy(
+            source("two", &version.etag),
+            (&name("two"), Guard::None),
+            Some(other),
+        )
         .await;
     mended.expect("mended");
     let (version, bytes) = subject.read("two").await;

@@ -167,7 +167,7 @@ impl Life {
         }
     }
 
-    fn start(self, spool: &Path, bucket: FakeOrigin) -> Option<(World, Writers)> {
+    pub(crate) fn start(self, spool: &Path, bucket: FakeOrigin) -> Option<(World, Writers)> {
         let world = Setup::bucket(bucket).build();
         let settings = self.settings(spool);
         let writers = Writers::start(
@@ -226,7 +226,7 @@ impl Life {
 }
 
 /// Opens the object to be replaced or created.
-async fn opened(world: &World, writers: &Writers) -> Writer {
+pub(crate) async fn opened(world: &World, writers: &Writers) -> Writer {
     let key = valid(KEY);
     let opened = writers.open(&world.source, &key, OpenMode::Create, Vec::new());
     opened.await.expect("no disk is needed for that")

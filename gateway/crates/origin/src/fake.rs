@@ -8,6 +8,7 @@ mod body;
 mod fault;
 mod page;
 mod upload;
+mod without_bytes;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -12,6 +12,7 @@ mod client;
 mod failure;
 mod page;
 mod trace;
+mod without_bytes;
 mod write;
 
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct S3 {
     anonymous: bool,
     /// Whether the store was found to refuse uploads that name a checksum.
     names_no_sums: AtomicBool,
+    /// Whether the store refuses a deletion with a condition.
+    deletes_without_conditions: AtomicBool,
 }
 
 impl S3 {
@@ -68,6 +71,7 @@ impl S3 {
             },
             anonymous: matches!(settings.credentials, Credentials::Anonymous),
             names_no_sums: AtomicBool::new(false),
+            deletes_without_conditions: AtomicBool::new(false),
         })
     }
 

@@ -102,6 +102,8 @@ pub enum Write {
         key: ObjectKey,
         /// The headers of the copy; `None` keeps those of the source.
         headers: Option<Headers>,
+        /// The condition on the key of the copy. Not every store compares: a caller looks before it copies.
+        guard: Guard,
     },
     /// Removes an object, or one version of it permanently. A missing object is no error.
     Delete {
@@ -109,6 +111,8 @@ pub enum Write {
         key: ObjectKey,
         /// The version to remove, in a bucket that keeps versions. Without it such a bucket keeps the last version.
         version_id: Option<String>,
+        /// The condition on the key. Not every store compares: a caller looks before it deletes.
+        guard: Guard,
     },
 }
 
@@ -259,7 +263,9 @@ impl Write {
     pub fn is_idempotent(&self) -> bool {
         match self {
             Self::Put { guard, .. } => *guard == Guard::None,
-            Self::Copy { source, key, .. } => source.key != *key,
+            Self::Copy {
+                source, key, guard, ..
+            } => source.key != *key && *guard == Guard::None,
             Self::Complete { .. } => false,
             _ => true,
         }

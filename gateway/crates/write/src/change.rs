@@ -51,7 +51,7 @@ impl Writers {
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
             let _lock = lock;
-            delete_object(&inner, &source, &id).await?;
+            delete_object(&inner, &source, &id, Guard::None).await?;
             if let Some(hold) = hold {
                 hold.discard().await;
             }
@@ -101,16 +101,38 @@ impl Writers {
         from: &ObjectKey,
         to: &ObjectKey,
     ) -> Result<ETag, WriteError> {
+        self.rename_over(source, from, to, false).await
+    }
+
+    /// Does the same. `keep`: an object that has the new key stays, and the result is [`WriteError::Exists`].
+    ///
+    /// # Errors
+    /// As for [`Writers::rename`].
+    pub async fn rename_over(
+        &self,
+        source: &Arc<ReadContext>,
+        from: &ObjectKey,
+        to: &ObjectKey,
+        keep: bool,
+    ) -> Result<ETag, WriteError> {
         if from == to {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
-        if let Some(renamed) = self.rename_unsent(source, from, to).await? {
+        if let Some(renamed) = self.rename_unsent(source, from, to, keep).await? {
             return renamed.left.map_or(Ok(renamed.etag), Err);
         }
         let (old, new) = (source.object(from), source.object(to));
         let ((open, over), _held) = self.0.publish_and_lock(&old, &new).await?;
+        let is_free = async {
+            match keep {
+                true => check_free(source, to, over.as_ref()).await,
+                false => Ok(()),
+            }
+        };
+        let (is_free, version) = tokio::join!(is_free, source.origin.head(from));
+        is_free?;
         let open = open.as_ref().map(|hold| &hold.writing);
-        let mut version = source.origin.head(from).await.map_err(Error::from)?;
+        let mut version = version.map_err(Error::from)?;
         let waiting = self.0.attributes.of_version(&old, &version.etag);
         if let Some(change) = &waiting {
             change.attributes.store(&mut version.headers);
@@ -125,10 +147,20 @@ impl Writers {
                 return Err(WriteError::Changed);
             }
         }
+        self.0.check_journals(&old).await?;
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = RequestStart::now(core, &new).await;
-        let written = copy(&self.0, source, (&version, headers), from, &new, &|| {}).await?;
+        let guard = if keep { Guard::Absent } else { Guard::None };
+        let what = (&version, headers);
+        let written = match copy(&self.0, source, what, from, (&new, guard), &|| {}).await {
+            Err(WriteError::Changed) if keep => {
+                // The one version or the other.
+                check_free(source, to, None).await?;
+                return Err(WriteError::Changed);
+            }
+            written => written?,
+        };
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
@@ -292,15 +324,30 @@ impl Drafts {
     }
 }
 
-/// Deletes an object. Afterwards this process knows that it is missing, or, after an error, knows
-/// nothing of it.
+/// Fails if an object has a key, or is about to.
+async fn check_free(
+    source: &ReadContext,
+    key: &ObjectKey,
+    held: Option<&PublishHold>,
+) -> Result<(), WriteError> {
+    let is_written = held.is_some_and(|held| held.writing.state().phase.is_unpublished());
+    match is_written || source.origin.peek(key).await?.is_some() {
+        true => Err(WriteError::Exists),
+        false => Ok(()),
+    }
+}
+
+/// Deletes an object, if it has the version that `guard` names and the store compares. Afterwards this process knows that
+/// it is missing, or, after an error, knows nothing of it.
 pub(crate) async fn delete_object(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
+    guard: Guard,
 ) -> Result<(), WriteError> {
+    inner.check_journals(id).await?;
     inner.detach_copies_of(id).await;
-    let delete = source.origin.writing().delete(&id.key);
+    let delete = source.origin.writing().delete(&id.key, guard);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {
         Ok(()) => note_deleted(inner, id).await,
@@ -320,7 +367,9 @@ async fn delete_moved(
     copied: &ETag,
 ) -> Result<(), WriteError> {
     match source.origin.head(&old.key).await {
-        Ok(now) if now.etag == *copied => delete_object(inner, source, old).await,
+        Ok(now) if now.etag == *copied => {
+            delete_object(inner, source, old, Guard::Same(now.etag)).await
+        }
         Err(OriginError::NotFound) => {
             note_deleted(inner, old).await;
             Ok(())

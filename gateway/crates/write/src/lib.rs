@@ -82,6 +82,7 @@ use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
 use publish::resumed::ResumedDrafts;
+use publish::stuck::StuckJournals;
 
 /// Settings of writers.
 #[derive(Debug, Clone)]
@@ -176,6 +177,7 @@ pub(crate) struct Drafts {
     attributes: Arc<AttributeChanges>,
     markers: FolderMarkers,
     resumed: ResumedDrafts,
+    stuck: StuckJournals,
     metrics: Metrics,
 }
 
@@ -269,6 +271,7 @@ impl Writers {
             attributes: Arc::default(),
             markers: FolderMarkers::default(),
             resumed: ResumedDrafts::default(),
+            stuck: StuckJournals::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::Drafts;
 use crate::locks::key_locks::{KeyLock, KeyLocks};
 use crate::locks::publish_hold::PublishHold;
+use crate::{Drafts, WriteError};
 use tidegate_engine::Core;
 use tidegate_engine::{Budget, Engine, Error};
 use tidegate_plan::ObjectId;
@@ -95,24 +95,25 @@ impl WritePath {
     /// being published. Waits for a publication under way, for [`HOLD_TIMEOUT`] at most.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] if that takes longer.
+    /// [`Error::Overloaded`] if that takes longer; [`WriteError::Spool`] if the disk keeps the journal of an earlier draft.
     pub(crate) async fn hold(
         &self,
         id: &ObjectId,
-    ) -> Result<(Option<PublishHold>, KeyLock), Error> {
+    ) -> Result<(Option<PublishHold>, KeyLock), WriteError> {
         let held = async {
             let drafts = self.drafts.get().and_then(Weak::upgrade);
             match drafts {
                 Some(drafts) => {
                     drafts.detach_copies_of(id).await;
-                    drafts.hold_and_lock(id).await
+                    let held = drafts.hold_and_lock(id).await;
+                    drafts.check_journals(id).await.map(|()| held)
                 }
-                None => (None, self.lock_key(id).await),
+                None => Ok((None, self.lock_key(id).await)),
             }
         };
         let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;
-        held.map_err(|_| Error::Overloaded {
+        held.unwrap_or(Err(WriteError::Origin(Error::Overloaded {
             retry_after: Some(HOLD_TIMEOUT),
-        })
+        })))
     }
 }

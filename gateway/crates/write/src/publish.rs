@@ -12,3 +12,4 @@ pub(crate) mod send;
 pub(crate) mod single_put;
 pub(crate) mod space;
 pub(crate) mod staging;
+pub(crate) mod stuck;

@@ -125,8 +125,8 @@ impl WritePath {
 
     /// Deletes an object, if the condition holds. A missing object is no error.
     ///
-    /// S3 stores do not check the version that they delete, so this asks for it first. A version
-    /// that another process writes in between is deleted too.
+    /// Not every store compares the version that it deletes, so this asks for it first. Without a store that does, a
+    /// version that another process writes in between is deleted too.
     ///
     /// # Errors
     /// [`WriteError::Changed`], the origin's, and
@@ -155,9 +155,9 @@ impl WritePath {
                 return Err(WriteError::Changed);
             }
         }
-        let (path, origin) = (self.clone(), source.origin.clone());
+        let (path, origin, wanted) = (self.clone(), source.origin.clone(), wanted.clone());
         let work = async move {
-            let delete = origin.writing().delete(&id.key);
+            let delete = origin.writing().delete(&id.key, Guard::from(wanted));
             let deleted = change_key(&path.core, (&id, ChangeKind::Removed), delete).await;
             // Released before the mounts are told: their kernel may wait there for a caller that
             // waits for this.

@@ -161,7 +161,7 @@ impl Files {
         let files = self.clone();
         let work = async move {
             let _held = (named, used);
-            let unsent = writers.rename_unsent(&files.source, &old, &new).await;
+            let unsent = writers.rename_unsent(&files.source, &old, &new, keep).await;
             let unsent = unsent.map_err(|error| errno::written(&error, &from))?;
             if let Some(renamed) = unsent {
                 files.tell_others(old);
@@ -172,7 +172,7 @@ impl Files {
                 return left.map_or(Ok(()), Err);
             }
             let before = files.current_version(&old, is_open).await;
-            let renamed = writers.rename(&files.source, &old, &new).await;
+            let renamed = writers.rename_over(&files.source, &old, &new, keep).await;
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // The known version may be older than the moved one, and has other bytes.
             let before = before.filter(|before| before.version().etag == etag);

@@ -23,9 +23,9 @@ use tidegate_plan::{ByteRange, ETag, ObjectKey, Version};
 /// An upload under way.
 #[derive(Debug, Clone)]
 pub(super) struct FakeUpload {
-    key: ObjectKey,
+    pub(super) key: ObjectKey,
     headers: Headers,
-    sums: PartSums,
+    pub(super) sums: PartSums,
     parts: BTreeMap<u32, UploadedPart>,
 }
 
@@ -193,39 +193,8 @@ impl FakeOrigin {
                 let lacks = usize::from(faults.contains(&Fault::Damage));
                 self.complete(&upload, &parts, &guard, lacks)
             }
-            write => self.apply_without_bytes(write),
+            write => self.apply_without_bytes(write, faults),
         }
-    }
-
-    fn apply_without_bytes(&self, write: Write) -> Result<WriteOutcome, OriginError> {
-        match write {
-            Write::Uploads(key) => return Ok(WriteOutcome::Uploads(self.uploads_of(&key))),
-            Write::Copy {
-                source,
-                key,
-                headers,
-            } => {
-                let (version, bytes) = self.source(&source)?;
-                let headers = headers.unwrap_or_else(|| version.headers.clone());
-                // A copy in one request is stored as one, whatever its source was.
-                let etag = match self.hidden_tags() {
-                    (true, count) => opaque(count, ""),
-                    (false, _) => tag(&bytes),
-                };
-                return self.install(&key, bytes, etag, headers, &Guard::None);
-            }
-            Write::Abort(upload) => drop(self.state().uploads.remove(&upload.id)),
-            Write::Delete { key, version_id } => match version_id {
-                Some(id) => self.delete_version(&key, &id),
-                None => self.delete(key.as_str()),
-            },
-            Write::Put { .. }
-            | Write::Begin { .. }
-            | Write::Part { .. }
-            | Write::CopyPart { .. }
-            | Write::Complete { .. } => unreachable!("its bytes are applied"),
-        }
-        Ok(WriteOutcome::Done)
     }
 
     async fn receive(&self, payload: &Payload, faults: &[Fault]) -> Result<Bytes, OriginError> {
@@ -361,23 +330,12 @@ impl FakeOrigin {
     }
 
     /// Returns whether tags do not follow from bytes, and the number of writes so far.
-    fn hidden_tags(&self) -> (bool, usize) {
+    pub(super) fn hidden_tags(&self) -> (bool, usize) {
         let state = self.state();
         (state.hidden_tags, state.writes_log.len())
     }
 
-    fn uploads_of(&self, key: &ObjectKey) -> Vec<Upload> {
-        let state = self.state();
-        let of_key = state.uploads.iter().filter(|(_, begun)| begun.key == *key);
-        let upload = |(id, begun): (&String, &FakeUpload)| Upload {
-            key: begun.key.clone(),
-            id: id.clone(),
-            sums: begun.sums,
-        };
-        of_key.map(upload).collect()
-    }
-
-    fn source(&self, source: &CopySource) -> Result<(Arc<Version>, Bytes), OriginError> {
+    pub(super) fn source(&self, source: &CopySource) -> Result<(Arc<Version>, Bytes), OriginError> {
         let stored = self.current(&source.key).ok_or(OriginError::Changed)?;
         if !stored.version.etag.strong_eq(&source.etag) {
             return Err(OriginError::Changed);
@@ -385,7 +343,7 @@ impl FakeOrigin {
         Ok((stored.version, stored.bytes.expect("a current object")))
     }
 
-    fn hold(&self, key: &ObjectKey, guard: &Guard) -> Result<(), OriginError> {
+    pub(super) fn hold(&self, key: &ObjectKey, guard: &Guard) -> Result<(), OriginError> {
         let current = self.current(key).map(|stored| stored.version.etag.clone());
         match (guard, &current) {
             (Guard::None, _) | (Guard::Absent, None) => Ok(()),
@@ -394,7 +352,7 @@ impl FakeOrigin {
         }
     }
 
-    fn install(
+    pub(super) fn install(
         &self,
         key: &ObjectKey,
         bytes: Bytes,
@@ -420,11 +378,11 @@ impl FakeOrigin {
 }
 
 /// Returns a tag that no bytes have.
-fn opaque(number: usize, parts: &str) -> ETag {
+pub(super) fn opaque(number: usize, parts: &str) -> ETag {
     ETag::parse(&format!("\"opaque-{number}{parts}\"")).expect("a valid tag")
 }
 
-fn tag(bytes: &[u8]) -> ETag {
+pub(super) fn tag(bytes: &[u8]) -> ETag {
     ETag::of_bytes([bytes])
 }
 

@@ -9,7 +9,7 @@
 //!   accepts no copied parts and no list without it. So only uploads that need neither are begun with one
 //!   ([`PartSums`]).
 //! - A second completion is 404 `NoSuchUpload`; an old tag of a part that was sent again is 400 `InvalidPart`.
-//! - `DELETE` ignores `If-Match`, and uploads are listed by their exact key only.
+//! - `DELETE` ignores `If-Match`, which AWS honours; and uploads are listed by their exact key only.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -35,7 +35,7 @@ use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write,
     WriteOutcome, Written,
 };
-use tidegate_plan::{ByteRange, ETag, ObjectKey};
+use tidegate_plan::{ETag, ObjectKey};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The characters to escape in the header of a copy's source: all but those of a path.
@@ -106,8 +106,13 @@ impl S3 {
                 source,
                 key,
                 headers,
-            } => self.copy(&source, key, headers).await,
-            Write::Delete { key, version_id } => self.delete(&key, version_id).await,
+                guard,
+            } => self.copy(&source, (key, &guard), headers).await,
+            Write::Delete {
+                key,
+                version_id,
+                guard,
+            } => self.delete(&key, version_id, &guard).await,
         }
     }
 
@@ -203,37 +208,6 @@ impl S3 {
         }
     }
 
-    async fn copy_part(
-        &self,
-        upload: Upload,
-        number: u32,
-        source: &CopySource,
-        range: ByteRange,
-    ) -> Result<WriteOutcome, OriginError> {
-        if range.is_empty() {
-            return Err(OriginError::BadAnswer("an empty range is no part"));
-        }
-        let copy = self
-            .writer
-            .upload_part_copy()
-            .bucket(&self.bucket)
-            .key(upload.key.as_str())
-            .upload_id(upload.id)
-            .part_number(part_number(number)?)
-            .copy_source(self.source(source))
-            .copy_source_if_match(source.etag.as_str())
-            .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1));
-        match copy.send().await {
-            Ok(output) => {
-                let result = output.copy_part_result;
-                Ok(WriteOutcome::Part(tag(
-                    result.and_then(|result| result.e_tag)
-                )?))
-            }
-            Err(error) => Err(of_source(failure::of_write(&error))),
-        }
-    }
-
     async fn complete(
         &self,
         upload: Upload,
@@ -289,10 +263,26 @@ impl S3 {
         Ok(WriteOutcome::Uploads(uploads.map(upload).collect()))
     }
 
+    /// Copies an object. A store that refuses the condition on the copy's key (501, or 400) is asked without.
     async fn copy(
         &self,
         source: &CopySource,
-        key: ObjectKey,
+        (key, guard): (ObjectKey, &Guard),
+        headers: Option<Headers>,
+    ) -> Result<WriteOutcome, OriginError> {
+        let copied = self.copy_if(source, (&key, guard), headers.clone()).await;
+        match copied {
+            Err(OriginError::Unsupported) if *guard != Guard::None => {
+                self.copy_if(source, (&key, &Guard::None), headers).await
+            }
+            copied => copied,
+        }
+    }
+
+    async fn copy_if(
+        &self,
+        source: &CopySource,
+        (key, guard): (&ObjectKey, &Guard),
         headers: Option<Headers>,
     ) -> Result<WriteOutcome, OriginError> {
         let directive = match &headers {
@@ -305,6 +295,8 @@ impl S3 {
             .key(key.as_str())
             .copy_source(self.source(source))
             .copy_source_if_match(source.etag.as_str())
+            .set_if_match(if_match(guard))
+            .set_if_none_match(if_none_match(guard))
             .metadata_directive(directive);
         let capture = Capture::default();
         match copy.customize().interceptor(capture.clone()).send().await {
@@ -316,29 +308,13 @@ impl S3 {
         }
     }
 
-    async fn delete(
-        &self,
-        key: &ObjectKey,
-        version_id: Option<String>,
-    ) -> Result<WriteOutcome, OriginError> {
-        let delete = self.writer.delete_object().bucket(&self.bucket);
-        let delete = delete.key(key.as_str()).set_version_id(version_id);
-        match delete.send().await {
-            Ok(_) => Ok(WriteOutcome::Done),
-            Err(error) => match failure::of_write(&error) {
-                OriginError::NotFound | OriginError::KeyRefused => Ok(WriteOutcome::Done),
-                error => Err(error),
-            },
-        }
-    }
-
-    fn source(&self, source: &CopySource) -> String {
+    pub(super) fn source(&self, source: &CopySource) -> String {
         let key = utf8_percent_encode(source.key.as_str(), COPY_SOURCE_ESCAPES);
         format!("{}/{key}", self.bucket)
     }
 }
 
-fn if_match(guard: &Guard) -> Option<String> {
+pub(super) fn if_match(guard: &Guard) -> Option<String> {
     match guard {
         Guard::Same(etag) => Some(etag.as_str().to_owned()),
         Guard::None | Guard::Absent => None,
@@ -358,14 +334,14 @@ fn of_guard(guard: &Guard, error: OriginError) -> OriginError {
     }
 }
 
-fn of_source(error: OriginError) -> OriginError {
+pub(super) fn of_source(error: OriginError) -> OriginError {
     match error {
         OriginError::NotFound => OriginError::Changed,
         error => error,
     }
 }
 
-fn tag(etag: Option<String>) -> Result<ETag, OriginError> {
+pub(super) fn tag(etag: Option<String>) -> Result<ETag, OriginError> {
     let etag = etag.as_deref().and_then(ETag::parse);
     etag.ok_or(OriginError::BadAnswer("no ETag"))
 }
@@ -391,7 +367,7 @@ fn length(payload: &Payload) -> Result<i64, OriginError> {
     i64::try_from(payload.len()).map_err(|_| OriginError::BadAnswer("a payload without bounds"))
 }
 
-fn part_number(number: u32) -> Result<i32, OriginError> {
+pub(super) fn part_number(number: u32) -> Result<i32, OriginError> {
     i32::try_from(number).map_err(|_| OriginError::BadAnswer("no part has this number"))
 }
 

@@ -155,11 +155,12 @@ impl dyn OriginWrite + '_ {
     /// Sends [`Write::Copy`].
     ///
     /// # Errors
-    /// [`OriginError::Changed`] if the source has another version or is gone.
+    /// [`OriginError::Changed`] if the source has another version or is gone, or if the store compares, and the guard does
+    /// not hold.
     pub async fn copy(
         &self,
         source: CopySource,
-        key: &ObjectKey,
+        (key, guard): (&ObjectKey, Guard),
         headers: Option<Headers>,
     ) -> Result<Written, OriginError> {
         let key = key.clone();
@@ -167,6 +168,7 @@ impl dyn OriginWrite + '_ {
             source,
             key,
             headers,
+            guard,
         })
         .await
     }
@@ -174,9 +176,15 @@ impl dyn OriginWrite + '_ {
     /// Sends [`Write::Delete`].
     ///
     /// # Errors
-    /// The origin's.
-    pub async fn delete(&self, key: &ObjectKey) -> Result<(), OriginError> {
-        self.delete_version(key, None).await
+    /// [`OriginError::Changed`] if the store compares, and the guard does not hold; the origin's.
+    pub async fn delete(&self, key: &ObjectKey, guard: Guard) -> Result<(), OriginError> {
+        let (key, version_id) = (key.clone(), None);
+        self.done(Write::Delete {
+            key,
+            version_id,
+            guard,
+        })
+        .await
     }
 
     /// Sends [`Write::Delete`] for one version, if its id is known.
@@ -189,6 +197,12 @@ impl dyn OriginWrite + '_ {
         version_id: Option<String>,
     ) -> Result<(), OriginError> {
         let key = key.clone();
-        self.done(Write::Delete { key, version_id }).await
+        let guard = Guard::None;
+        self.done(Write::Delete {
+            key,
+            version_id,
+            guard,
+        })
+        .await
     }
 }

@@ -8,7 +8,7 @@ use tidegate_origin::fake::Fault;
 use tidegate_origin::s3::S3;
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::{
-    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, PartSums, Priority,
+    self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Priority,
     Settings,
 };
 use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
@@ -360,4 +360,35 @@ async fn a_store_that_takes_no_named_checksum_is_written_to_all_the_same() {
     }
     let asked = Some("CRC32C".to_owned());
     assert_eq!(named(), [asked.clone(), asked, None, None]);
+}
+
+/// The version to delete is named to the store. One that knows no such condition is asked with it once.
+#[tokio::test]
+async fn a_store_without_conditional_deletions_deletes_all_the_same() {
+    let server = FakeS3::start().await;
+    let origin: Arc<dyn Origin> = Arc::new(bare(&server).await);
+    let delete = async |tag: &str| {
+        let guard = Guard::Same(ETag::parse(tag).expect("a tag"));
+        origin.writing().delete(&key("k"), guard).await
+    };
+    server.answer_next(raw("412 Precondition Failed", &xml("PreconditionFailed")));
+    assert_eq!(delete("\"a\"").await, Err(OriginError::Changed));
+    server.answer_next(raw("404 Not Found", &xml("NoSuchKey")));
+    assert_eq!(delete("\"a\"").await, Ok(()));
+    for answer in [
+        raw("204 No Content", ""),
+        raw("501 Not Implemented", &xml("NotImplemented")),
+        raw("204 No Content", ""),
+        raw("204 No Content", ""),
+    ] {
+        server.answer_next(answer);
+    }
+    for tag in ["W/\"a\"", "\"a\"", "\"a\""] {
+        assert_eq!(delete(tag).await, Ok(()));
+    }
+    let named = server.requests();
+    let named = named.iter().map(|it| it.headers.get("if-match").cloned());
+    let asked = Some("\"a\"".to_owned());
+    let (twice, without) = ([asked.clone(), asked.clone()], [None, asked, None, None]);
+    assert_eq!(Vec::from_iter(named), [&twice[..], &without[..]].concat());
 }

@@ -12,17 +12,18 @@ use tidegate_plan::{ByteRange, ChangeKind, ObjectId, ObjectKey, Version};
 /// Bytes that one request copies of an object too large for one.
 const COPY_PART_BYTES: u64 = 1 << 30;
 
-/// Copies a version on the server, in parts if it is too large for one request. With `headers` the copy has those in
-/// place of the version's. A copy onto itself in parts replaces that version and no other. Calls `moved` with each part
+/// Copies a version on the server, in parts if it is too large for one request. `guard` is the condition on the new key.
+/// With `headers` the copy has those in place of the version's. A copy onto itself in parts replaces that version and no other. Calls `moved` with each part
 /// that is copied.
 pub(crate) async fn copy(
     inner: &Drafts,
     source: &ReadContext,
     (version, headers): (&Version, Option<Headers>),
     from: &ObjectKey,
-    new: &ObjectId,
+    (new, guard): (&ObjectId, Guard),
     moved: &(dyn Fn() + Sync),
 ) -> Result<Written, WriteError> {
+    inner.check_journals(new).await?;
     let (origin, to) = (source.origin.writing(), &new.key);
     let whole = CopySource {
         key: from.clone(),
@@ -33,7 +34,7 @@ pub(crate) async fn copy(
         let copied = change_key(
             &inner.core,
             (new, ChangeKind::Created),
-            origin.copy(whole, to, headers),
+            origin.copy(whole, (to, guard), headers),
         );
         return Ok(copied.await?);
     }
@@ -55,7 +56,7 @@ pub(crate) async fn copy(
     let parts: Result<Vec<_>, _> = parts.try_collect().await;
     let guard = match from == to {
         true => Guard::Same(version.etag.clone()),
-        false => Guard::None,
+        false => guard,
     };
     let written = match parts {
         Ok(parts) => {

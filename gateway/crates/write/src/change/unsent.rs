@@ -53,17 +53,18 @@ impl Writers {
     }
 
     /// Publishes a draft under another key, if no request for it was sent yet; its handles continue there. Discards the
-    /// draft of the new key. `None`: there is no such draft, and nothing was done. Runs to its end, also if the caller
-    /// stops waiting.
+    /// draft of the new key. `None`: there is no such draft, and nothing was done. `keep`: an object that has the new key
+    /// stays. Runs to its end, also if the caller stops waiting.
     ///
     /// # Errors
-    /// The origin's, or [`Error::Overloaded`] if writers open the new key anew all the time. The draft then stays under
+    /// [`WriteError::Exists`] if an object stays; the origin's, or [`Error::Overloaded`] if writers open the new key anew all the time. The draft then stays under
     /// its old key.
     pub async fn rename_unsent(
         &self,
         source: &Arc<ReadContext>,
         from: &ObjectKey,
         to: &ObjectKey,
+        keep: bool,
     ) -> Result<Option<RenamedDraft>, WriteError> {
         let (old, new) = (source.object(from), source.object(to));
         if old == new || !self.is_unsent(source, from) {
@@ -74,8 +75,14 @@ impl Writers {
         };
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
+            let is_written = |over: &PublishHold| over.writing.state().phase.is_unpublished();
+            if keep && over.as_ref().is_some_and(is_written) {
+                return Err(WriteError::Exists);
+            }
+            let guard = if keep { Guard::Absent } else { Guard::None };
             let holds = (&hold, over);
-            let renamed = publish_under(&inner, &source, holds, (&old, &new), &locks).await;
+            let names = (&old, (&new, guard));
+            let renamed = publish_under(&inner, &source, holds, names, &locks).await;
             drop((hold, locks));
             renamed.map(Some)
         };
@@ -113,10 +120,11 @@ async fn publish_under(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
     (hold, mut over): (&PublishHold, Option<PublishHold>),
-    (old, new): (&ObjectId, &ObjectId),
+    (old, (new, wanted)): (&ObjectId, (&ObjectId, Guard)),
     locks: &[KeyLock; 2],
 ) -> Result<RenamedDraft, WriteError> {
     let writing = &hold.writing;
+    let keeps = wanted == Guard::Absent;
     let (guard, taken) = {
         let mut state = writing.state();
         state.id = new.clone();
@@ -124,25 +132,33 @@ async fn publish_under(
         // A rename replaces what is there, with the attributes that wait for it.
         let waiting = inner.attributes.get(new).map(|change| change.revision);
         let taken = std::mem::replace(&mut state.attributes_of, waiting);
-        (std::mem::replace(&mut state.guard, Guard::None), taken)
+        (std::mem::replace(&mut state.guard, wanted), taken)
     };
     if let Err(error) = writing.commit_over(&mut over, Some(locks)).await {
         let mut state = writing.state();
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);
+        let is_there = keeps && error == WriteError::Changed;
+        if is_there {
+            // Under its old key the draft was not refused.
+            state.phase.end_attempt(None);
+        }
         drop(state);
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());
-        return Err(error);
+        return Err(if is_there { WriteError::Exists } else { error });
     }
     // A draft that was to be new has found no object there. Any other would have replaced it.
     let gone = match guard {
         Guard::Absent => {
-            note_deleted(inner, old).await;
-            Ok(())
+            let gone = inner.check_journals(old).await;
+            if gone.is_ok() {
+                note_deleted(inner, old).await;
+            }
+            gone
         }
-        _ => delete_object(inner, source, old).await,
+        _ => delete_object(inner, source, old, Guard::None).await,
     };
     // Last: others wait for the hold as long as the draft is in the table under its old key.
     {

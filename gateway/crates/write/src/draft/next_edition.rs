@@ -143,7 +143,7 @@ impl SharedDraft {
                 ..
             } => {
                 // A crash cannot restore that edition.
-                let removed = file.removed().await;
+                let removed = file.blocking(|file| file.try_to_remove()).await;
                 self.discard_replaced_edition();
                 drop(journal);
                 removed

@@ -6,6 +6,7 @@ use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::draft::shared_draft::SharedDraft;
 use crate::locks::key_locks::KeyLock;
+use crate::publish::stuck::EndedFile;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError};
 use tidegate_plan::ObjectId;
@@ -70,20 +71,21 @@ impl PublishHold {
     /// Discards the draft; none of it returns after a crash. Its open handles keep it until the last one goes.
     pub(crate) async fn discard(self) {
         let writing = &self.writing;
-        let is_open = {
+        let (is_read, promised) = {
             let mut writings = writing.inner.writings();
             writing.unlist(&mut writings, &self.id);
             let mut state = writing.state();
+            let promised = state.is_promised();
             state.phase.discard();
-            state.handles > 0
+            (state.handles > 0, promised)
         };
-        match is_open {
-            true => writing.keep_for_handles().await,
-            false => {
-                if let Some(file) = writing.abandon() {
-                    let _ = file.removed().await;
-                }
-            }
+        let file = match is_read {
+            true => writing.keep_for_handles(),
+            false => writing.abandon(),
+        };
+        if let Some(file) = file {
+            let ended = EndedFile { file, is_read };
+            writing.inner.end_file(ended, promised).await;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::publish::published_version::PublishedVersion;
+use crate::publish::stuck::EndedFile;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_engine::Error;
@@ -100,6 +101,7 @@ impl SharedDraft {
             state.not_before = None;
         }
         self.promise_edition().await;
+        self.inner.check_journals(&self.id()).await?;
         self.inner.detach_copies_of(&self.id()).await;
         let _hold = match locks {
             Some(_) => None,
@@ -289,8 +291,9 @@ impl SharedDraft {
             ..core.facts(&id, &version)
         };
         supersede(core, &id, ChangedKey::of_install(installed, facts));
-        let (before, file) = {
+        let (before, file, promised) = {
             let mut state = self.state();
+            let promised = state.is_promised();
             let file = self.take_file(&mut state);
             state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
@@ -304,7 +307,7 @@ impl SharedDraft {
                 key: id.key,
                 version,
             };
-            (state.base.replace(base), file)
+            (state.base.replace(base), file, promised)
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
@@ -315,7 +318,10 @@ impl SharedDraft {
         if let Some(file) = file {
             // Before anything newer is written: otherwise a journal found later would publish this
             // once more.
-            file.removed().await?;
+            let is_read = false;
+            self.inner
+                .end_file(EndedFile { file, is_read }, promised)
+                .await;
         }
         self.discard_replaced_edition();
         self.delete_staged_base(before);

@@ -195,7 +195,7 @@ impl SharedDraft {
         let (core, id) = (&self.inner.core, self.id());
         let asked = RequestStart::now(core, &id).await;
         let copy = self.source.origin.writing();
-        let copy = copy.copy(source, &key, Some(headers.clone()));
+        let copy = copy.copy(source, (&key, Guard::None), Some(headers.clone()));
         let written = change_key(core, (&id, ChangeKind::Created), copy).await?;
         Ok(Some(PublishedVersion {
             known: WriteConfirmation::Answered(WriteAnswer::now(core, asked, written.answered)),
@@ -228,7 +228,14 @@ impl SharedDraft {
         let self_copy = core.begin_self_copy(&id, &version.etag);
         let moved = || self.progress.send_replace(());
         let what = (version, Some(headers.clone()));
-        let copied = copy(&self.inner, &self.source, what, &id.key, &id, &moved);
+        let copied = copy(
+            &self.inner,
+            &self.source,
+            what,
+            &id.key,
+            (&id, Guard::None),
+            &moved,
+        );
         let error = match copied.await {
             Ok(written) => {
                 self_copy.made(&written.etag);

@@ -373,9 +373,10 @@ impl SharedDraft {
         file
     }
 
-    /// Keeps a discarded draft for its open handles: in the spool, without an upload, and without a journal that a
-    /// crash would find. Bytes that had left the spool cannot be read any more.
-    pub(crate) async fn keep_for_handles(self: &Arc<Self>) {
+    /// Keeps a discarded draft for its open handles: in the spool, without an upload. Bytes that had left the spool cannot
+    /// be read any more. Returns its files, whose journal the caller must remove.
+    #[must_use]
+    pub(crate) fn keep_for_handles(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
         self.abandon_own_upload();
         let file = {
             let mut state = self.state();
@@ -390,11 +391,7 @@ impl SharedDraft {
         };
         self.chunks.clear();
         self.discard_replaced_edition();
-        let Some(file) = file else { return };
-        if let Err(error) = file.blocking(|file| file.forget()).await {
-            let key = self.id().key;
-            tracing::warn!(%error, key = key.as_str(), "cannot remove the journal of a deleted object");
-        }
+        file
     }
 
     fn abandon_own_upload(self: &Arc<Self>) {

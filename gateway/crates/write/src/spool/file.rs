@@ -20,7 +20,7 @@ use super::log::Log;
 use super::replay::Replayed;
 use super::slots::{Slots, remove_file};
 use tidegate_origin::{Body, OriginError, Sums};
-use tidegate_plan::ByteRange;
+use tidegate_plan::{ByteRange, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
@@ -28,6 +28,8 @@ use tidegate_telemetry::locks::Recover as _;
 pub(crate) struct SpoolFile {
     slots: Arc<Slots>,
     id: u64,
+    /// The object that the journal names.
+    object: Option<ObjectId>,
     data: Data,
     /// The path of the data file, if there is one.
     path: PathBuf,
@@ -48,15 +50,22 @@ impl SpoolFile {
     /// Creates a draft that has no files yet.
     pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin, memory: Memory) -> Self {
         let path = path_of(slots.directory(), id);
+        let object = object_of(&begin);
         let (data, log) = (Data::new(&path, memory), Log::new(slots.clone(), id, begin));
-        Self::of(slots, path, data, log)
+        Self::of(slots, (path, object), data, log)
     }
 
-    fn of(slots: Arc<Slots>, path: PathBuf, data: Data, log: Log) -> Self {
+    fn of(
+        slots: Arc<Slots>,
+        (path, object): (PathBuf, Option<ObjectId>),
+        data: Data,
+        log: Log,
+    ) -> Self {
         let is_named = false;
         Self {
             slots,
             id: log.id(),
+            object,
             data,
             path,
             journal: Mutex::new(JournalFile { log, is_named }),
@@ -75,6 +84,11 @@ impl SpoolFile {
     /// Returns the number by which a journal knows the draft.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns the object that the journal names.
+    pub(crate) fn object(&self) -> Option<ObjectId> {
+        self.object.clone()
     }
 
     /// Reopens a recovered draft: `sound` bytes of the journal at a path, and its data.
@@ -116,7 +130,8 @@ impl SpoolFile {
             replayed.draft.truncate(length).map_err(io::Error::other)?;
         }
         data.keep_only(replayed.draft.local(), replayed.draft.size())?;
-        Ok(Self::of(slots, path, data, log))
+        let object = object_of(&replayed.begin);
+        Ok(Self::of(slots, (path, object), data, log))
     }
 
     /// Runs `work` in a blocking thread.
@@ -328,7 +343,7 @@ impl SpoolFile {
 
     /// Removes the files. An error means that a journal may be found again. If it is that of the
     /// edition before, this one stays as well; otherwise that edition would count.
-    pub(super) fn try_to_remove(&self) -> io::Result<()> {
+    pub(crate) fn try_to_remove(&self) -> io::Result<()> {
         self.data.abandon();
         self.remove_before()?;
         let removed = self.journal().log.remove();
@@ -354,18 +369,17 @@ impl SpoolFile {
         self.journal().log.remove()
     }
 
-    /// Removes the files in a blocking thread.
-    pub(crate) async fn removed(self: Arc<Self>) -> io::Result<()> {
-        let remove = |file: &Arc<Self>| {
-            file.remove();
-            Ok(())
-        };
-        self.blocking(remove).await
-    }
-
     fn journal(&self) -> MutexGuard<'_, JournalFile> {
         self.journal.lock().recover()
     }
+}
+
+/// Returns the object that the first record of a journal names.
+fn object_of(begin: &Begin) -> Option<ObjectId> {
+    Some(ObjectId {
+        origin: OriginId(begin.origin),
+        key: ObjectKey::new(&begin.key).ok()?,
+    })
 }
 
 /// Returns the path of a draft's data file.

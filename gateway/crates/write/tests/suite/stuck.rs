@@ -235,3 +235,53 @@ async fn a_doubt_brings_no_old_version_back_over_a_committed_one() {
     let opened = desk.world.open(KEY, Open::default()).await.expect("there");
     assert_eq!(opened.version().etag, tag);
 }
+
+/// Another program writes the object between the look and the deletion.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_after_a_look_deletes_no_other_version() {
+    for is_renamed in [true, false] {
+        let desk = Desk::plain();
+        let version = desk.bucket().put(KEY, "old");
+        let late = Fault::Latency(secs(2));
+        desk.bucket().fail_from("delete", [late], []);
+        let (old, new) = (valid(KEY), valid(OTHER));
+        let wanted = WriteCondition::Version(version.etag.clone());
+        let deletes = async {
+            match is_renamed {
+                true => (desk.writers.rename(source(&desk), &old, &new).await).map(drop),
+                false => {
+                    let path = desk.writers.write_path();
+                    path.delete(source(&desk), &old, &wanted).await
+                }
+            }
+        };
+        let put = async {
+            until(|| desk.bucket().count("delete") == 1).await;
+            desk.bucket().put(KEY, "newer");
+        };
+        let (deleted, ()) = tokio::join!(deletes, put);
+        assert_eq!(deleted, Err(WriteError::Changed));
+        assert_eq!(desk.object(KEY), Some("newer".into()));
+        assert_eq!(desk.world.read(KEY).await, Ok("newer".into()));
+        assert_eq!(desk.object(OTHER), is_renamed.then(|| "old".into()));
+    }
+}
+
+/// Another program makes an object between the look and the copy.
+#[tokio::test(start_paused = true)]
+async fn a_rename_that_must_not_replace_replaces_nothing() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "ours");
+    let late = Fault::Latency(secs(2));
+    desk.bucket().fail_from("copy", [late], []);
+    let (old, new) = (valid(KEY), valid(OTHER));
+    let put = async {
+        until(|| desk.bucket().count("copy") == 1).await;
+        desk.bucket().put(OTHER, "theirs");
+    };
+    let renames = desk.writers.rename_over(source(&desk), &old, &new, true);
+    let (renamed, ()) = tokio::join!(renames, put);
+    assert_eq!(renamed, Err(WriteError::Exists));
+    assert_eq!(desk.object(OTHER), Some("theirs".into()));
+    assert_eq!(desk.object(KEY), Some("ours".into()));
+}

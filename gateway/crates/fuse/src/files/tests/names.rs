@@ -191,23 +191,25 @@ async fn a_scan_lists_each_folder_once_and_asks_each_file_once() {
     assert_eq!(world.costs(), (0, 3, 10));
 }
 
-/// Only the bucket's copy looks at an object that is renamed.
+/// Only the bucket's copy looks at an object that is renamed, and at the new name if that must not be replaced.
 #[tokio::test]
 async fn a_rename_asks_two_heads_and_nothing_of_the_folders() {
-    let world = World::closing(Commit::Close);
-    world.bucket.put("p/a/file", "bytes");
-    world.bucket.put("p/b/other", "x");
-    let (a, b) = (world.walk("a").await.ino.0, world.walk("b").await.ino.0);
-    world.scan(a).await;
-    world.scan(b).await;
-    let before = world.costs();
-    let (from, to) = ((a, "file".into()), (b, "moved".into()));
-    assert_eq!(world.files.rename(from, to, true).await, Ok(()));
-    assert_eq!(world.look(a, "file").await, Err(Errno::ENOENT));
-    assert_eq!(world.look(b, "moved").await.expect("there").size, 5);
-    assert_eq!(world.scan(b).await, ["moved", "other"]);
-    let after = world.costs();
-    assert_eq!(after, (before.0 + 2, before.1, before.2));
+    for (keep, heads) in [(false, 2), (true, 3)] {
+        let world = World::closing(Commit::Close);
+        world.bucket.put("p/a/file", "bytes");
+        world.bucket.put("p/b/other", "x");
+        let (a, b) = (world.walk("a").await.ino.0, world.walk("b").await.ino.0);
+        world.scan(a).await;
+        world.scan(b).await;
+        let before = world.costs();
+        let (from, to) = ((a, "file".into()), (b, "moved".into()));
+        assert_eq!(world.files.rename(from, to, keep).await, Ok(()));
+        assert_eq!(world.look(a, "file").await, Err(Errno::ENOENT));
+        assert_eq!(world.look(b, "moved").await.expect("there").size, 5);
+        assert_eq!(world.scan(b).await, ["moved", "other"]);
+        let after = world.costs();
+        assert_eq!(after, (before.0 + heads, before.1, before.2));
+    }
 }
 
 /// As on any file system, one of two callers makes it, and at that moment it is there for the

@@ -7,7 +7,6 @@ use futures_util::poll;
 use tidegate_plan::Client;
 
 use super::*;
-use crate::Priority;
 use crate::cause::run_for;
 use crate::client::run_for_client;
 use crate::fake::{FakeOrigin, Fault};
@@ -16,6 +15,7 @@ use crate::metrics::tests::shown;
 use crate::settings::Settings;
 use crate::stack;
 use crate::testing::{bounded, content, drain, get, key, sample};
+use crate::{Guard, Priority};
 
 #[tokio::test(start_paused = true)]
 async fn requests_bytes_and_troubles_are_counted() {
@@ -96,7 +96,7 @@ async fn a_request_is_counted_by_its_cause() {
     assert!(run_for(Cause::Revalidate, origin.head(&key)).await.is_ok());
     assert!(origin.peek(&key).await.is_ok());
     assert!(origin.probe().await.is_ok());
-    let delete = origin.writing().delete(&key);
+    let delete = origin.writing().delete(&key, Guard::None);
     assert!(delete.await.is_ok());
 
     let text = shown(&metrics);

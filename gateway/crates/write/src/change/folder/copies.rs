@@ -12,7 +12,7 @@ use crate::change::server_copy::copy;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::written::{RequestStart, WriteAnswer};
 use tidegate_engine::{Core, Error, ReadContext};
-use tidegate_origin::{Listed, OriginError, Written};
+use tidegate_origin::{Guard, Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
 use tidegate_telemetry::progress::told_of;
 
@@ -79,7 +79,15 @@ impl Drafts {
             let asked = starts[number].later(&self.core);
             let version = (&item.version, item.changed_headers());
             let moved = || self.folders.note_progress();
-            let copied = copy(self, source, version, &item.old.key, &item.new, &moved).await;
+            let copied = copy(
+                self,
+                source,
+                version,
+                &item.old.key,
+                (&item.new, Guard::None),
+                &moved,
+            )
+            .await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             done.fetch_add(1, Ordering::Relaxed);
             self.folders.note_progress();
@@ -121,11 +129,16 @@ impl Drafts {
                 .map_or(&item.version.etag, |made| &made.written.etag);
             let taken = match source.origin.head(&item.new.key).await {
                 Ok(found) if found.etag.weak_eq(ours) => {
-                    delete_object(self, source, &item.new).await
+                    delete_object(self, source, &item.new, Guard::Same(found.etag)).await
                 }
                 // The copy was not made, or another writer has replaced it.
                 Ok(_) | Err(OriginError::NotFound) => Ok(()),
                 Err(error) => Err(error.into()),
+            };
+            let taken = match taken {
+                // So has one after the look.
+                Err(WriteError::Changed) => Ok(()),
+                taken => taken,
             };
             failed.fetch_or(taken.is_err(), Ordering::Relaxed);
             usize::from(taken.is_err())
@@ -153,7 +166,7 @@ impl Drafts {
         });
         if !is_copied
             && !waits
-            && let Err(error) = delete_object(self, source, &marker).await
+            && let Err(error) = delete_object(self, source, &marker, Guard::None).await
         {
             let key = marker.key.as_str();
             tracing::warn!(%error, key, "a renamed folder has the mode and the owner of the one that it replaced");
