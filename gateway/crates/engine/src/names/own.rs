@@ -116,7 +116,7 @@ impl Engine {
         })
     }
 
-    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`. Sends no request if the whole
+    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`, and has no bytes. Sends no request if the whole
     /// folder is known, otherwise one, or more if a page is short and not the last one.
     ///
     /// # Errors
@@ -135,7 +135,11 @@ impl Engine {
             };
             self.core.metrics.asked_for_names(NameRequestCause::Name);
             let page = self.ask_listing(source, list).await?;
-            if page.objects.iter().any(|one| one.key != prefix) {
+            if page
+                .objects
+                .iter()
+                .any(|one| one.key != prefix || one.size > 0)
+            {
                 return Ok(false);
             }
             match page.next {

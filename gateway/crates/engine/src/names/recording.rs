@@ -84,7 +84,7 @@ fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
     }
 }
 
-/// Returns whether a page has keys that are no valid names.
+/// Returns whether a page has keys that are no valid names, or a marker with bytes, which is another program's object.
 fn is_odd(prefix: &str, page: &Listing) -> bool {
     let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
     let object = |it: &Listed| below(&it.key);
@@ -95,7 +95,9 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
         .map(object)
         .filter(|name| !name.is_empty());
     let mut folders = page.folders.iter().map(folder);
-    objects.any(|name| !is_name(&name)) || folders.any(|name| !is_name(&name))
+    let has_bytes = |it: &Listed| it.key == prefix && it.size > 0;
+    let is_object = page.objects.iter().any(has_bytes);
+    is_object || objects.any(|name| !is_name(&name)) || folders.any(|name| !is_name(&name))
 }
 
 /// Converts a listed object to its facts.

@@ -267,14 +267,20 @@ impl Drafts {
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
-        let mut headers: Headers = match is_new || self.core.is_own_folder(place) {
+        let found = match is_new {
             true => Headers::new(),
-            // Another program's marker keeps its other metadata.
             false => match source.origin.head(&id.key).await {
+                // An object of another program, and no marker.
+                Ok(found) if found.size > 0 => return Err(WriteError::Changed),
                 Ok(found) => found.headers,
                 Err(OriginError::NotFound) => Headers::new(),
                 Err(error) => return Err(error.into()),
             },
+        };
+        let mut headers = match self.core.is_own_folder(place) {
+            true => Headers::new(),
+            // Another program's marker keeps its other metadata.
+            false => found,
         };
         // A mount that keeps no attributes sets none.
         let is_bare = is_new && change.attributes == Attributes::default();

@@ -50,3 +50,63 @@ async fn a_new_file_that_is_renamed_deletes_nothing() {
     assert_eq!(world.stored("p/log").expect("there"), "theirs");
     assert_eq!(world.bucket.count("delete"), 0);
 }
+
+/// `RENAME_NOREPLACE`: the new name is known to be missing, and another writer makes the file.
+#[tokio::test]
+async fn a_file_that_is_there_by_now_stays_if_a_rename_must_not_replace() {
+    let world = World::writable();
+    world.bucket.put("p/stored", "ours");
+    for name in ["sent", "unsent", "stored"] {
+        let handle = match name {
+            "stored" => None,
+            _ => Some(world.create(name).await.1),
+        };
+        if let Some(handle) = handle {
+            world.write(handle, 0, "ours").await;
+        }
+        if name == "sent" {
+            assert_eq!(world.files.flush(handle.expect("open"), US).await, Ok(()));
+        }
+        let target = format!("{name}.new");
+        assert_eq!(world.look(ROOT_INO, &target).await, Err(Errno::ENOENT));
+        let key = format!("p/{target}");
+        world.bucket.put(&key, "theirs");
+        let names = ((ROOT_INO, name.into()), (ROOT_INO, target.clone().into()));
+        let renamed = world.files.rename(names.0, names.1, true).await;
+        assert_eq!(renamed, Err(Errno::EEXIST), "{name}");
+        if let Some(handle) = handle {
+            world.done(handle).await;
+        }
+        assert_eq!(world.stored(&key).expect("there"), "theirs");
+        assert_eq!(world.stored(&format!("p/{name}")).expect("there"), "ours");
+    }
+}
+
+/// An object whose key ends in `/` has bytes: it is no folder's marker, but another program's.
+#[tokio::test(start_paused = true)]
+async fn an_object_of_a_folders_name_stays_as_it_is() {
+    let world = World::keeping();
+    let own = world.files.mkdir(ROOT_INO, "own".into(), MAKER).await;
+    own.expect("made");
+    for (name, is_listed) in [("found", false), ("listed", true), ("own", false)] {
+        let key = format!("p/{name}/");
+        world.bucket.put(&key, "bytes");
+        let folder = world.walk(name).await.ino.0;
+        if is_listed {
+            let handle = world.files.open_folder(folder).expect("a folder");
+            let page = world.files.folder(handle).expect("open").at(0).await;
+            assert!(page.expect("names").from(0).is_empty());
+        }
+        if name != "own" {
+            let removed = world.files.rmdir(ROOT_INO, name.into()).await;
+            assert_eq!(removed, Err(Errno::ENOTEMPTY), "{name}");
+        }
+        let set = SetAttr {
+            mode: Some(0o700),
+            ..SetAttr::default()
+        };
+        world.files.setattr(folder, set).await.expect("noted");
+        world.settled().await;
+        assert_eq!(world.stored(&key).expect("there"), "bytes", "{name}");
+    }
+}
