@@ -76,6 +76,18 @@ pub(super) struct ListedFile {
     pub(super) facts: Facts,
     /// The time at which it was written, according to the bucket.
     pub(super) stored: Option<Timestamp>,
+    /// The request of its page. Held back, it is told with a later one.
+    pub(super) asked: NameRequest,
+}
+
+/// A name of a page.
+#[derive(Debug)]
+pub(super) struct ListedName {
+    pub(super) name: String,
+    pub(super) meaning: Meaning,
+    /// See [`ListedFile`].
+    pub(super) stored: Option<Timestamp>,
+    pub(super) asked: NameRequest,
 }
 
 /// A page that has arrived.
@@ -86,7 +98,7 @@ pub(super) struct ListedPage<'a> {
     /// The epoch that its listing began; see [`ListingCursor::epoch`].
     pub(super) epoch: u64,
     pub(super) number: u32,
-    pub(super) names: Vec<(String, Meaning, Option<Timestamp>)>,
+    pub(super) names: Vec<ListedName>,
     pub(super) odd: bool,
     /// The position after it; `None` if it is the last page.
     pub(super) next: Option<ListingCursor>,

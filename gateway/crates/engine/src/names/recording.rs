@@ -1,12 +1,14 @@
 //! Records the names of pages that have arrived.
 
-use super::answer::{ArrivedPage, ListedFile, ListedPage, ListingCursor, Meaning, NameRequest};
+use super::answer::{
+    ArrivedPage, ListedFile, ListedName, ListedPage, ListingCursor, Meaning, NameRequest,
+};
 use super::{Facts, NameKind};
 use crate::{Core, records};
 use tidegate_origin::{Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_name};
 use tidegate_plan::tree::whole_folders;
-use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ObjectId, ObjectKey};
 
 /// Records the names of a page.
 pub(super) fn record_page(
@@ -37,7 +39,7 @@ pub(super) fn record_page(
     }
     let objects = page.objects.into_iter().map(|mut listed| {
         let key = std::mem::take(&mut listed.key);
-        let file = listed_file(core, asked.origin, &key, listed);
+        let file = listed_file(core, asked, &key, listed);
         (key, file)
     });
     let found = held.page(prefix, objects, page.folders, page.next.is_none());
@@ -52,9 +54,20 @@ pub(super) fn record_page(
     if something {
         record_folders(core, asked, prefix);
     }
-    let names = found.iter().map(|(name, child)| match child {
-        FolderEntry::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
-        FolderEntry::Folder => (name.clone(), Meaning::Folder, None),
+    let names = found.iter().map(|(name, child)| {
+        let (meaning, stored, asked) = match child {
+            FolderEntry::File(told) => {
+                let meaning = Meaning::File(told.facts.clone());
+                (meaning, told.stored, told.asked)
+            }
+            FolderEntry::Folder => (Meaning::Folder, None, *asked),
+        };
+        ListedName {
+            name: name.clone(),
+            meaning,
+            stored,
+            asked,
+        }
     });
     let landing = ListedPage {
         folder: path,
@@ -101,9 +114,11 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
 }
 
 /// Converts a listed object to its facts.
-fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> ListedFile {
+fn listed_file(core: &Core, asked: &NameRequest, key: &str, listed: Listed) -> ListedFile {
     let (etag, stored) = (listed.etag, listed.last_modified);
-    let shown = core.times.times_of((origin, key), etag.as_ref(), stored);
+    let shown = core
+        .times
+        .times_of((asked.origin, key), etag.as_ref(), stored);
     ListedFile {
         facts: Facts {
             size: listed.size,
@@ -114,6 +129,7 @@ fn listed_file(core: &Core, origin: OriginId, key: &str, listed: Listed) -> List
             version: None,
         },
         stored,
+        asked: *asked,
     }
 }
 

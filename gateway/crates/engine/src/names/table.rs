@@ -196,14 +196,17 @@ impl Table {
         names.record_change((origin, path), meaning, at, epoch);
     }
 
-    /// Records a folder that this process has just created, with nothing in it but what this process has put there
-    /// meanwhile. That is as old as the answer that it was missing.
+    /// Records a folder that this process has just created, with nothing in it but what this process has put there or
+    /// found there meanwhile. That is as old as the answer that it was missing.
     pub(super) fn record_made_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
         let mut names = self.lock();
         let since = names.passed_at(origin, path).unwrap_or(at);
+        let told = names.find(origin, path).map(|known| known.epoch);
+        let told = told.max(names.folders.passing_epoch(origin, path));
+        let is_empty = !names.holds_found(origin, path, told.unwrap_or_default());
         let epoch = self.begin_epoch();
         names.record_change((origin, path), Meaning::Folder, at, epoch);
-        if !names.holds_own(origin, path) {
+        if is_empty && !names.holds_own(origin, path) {
             names.charge(path);
             names.folders.record_made(origin, path, since, epoch);
         }
@@ -407,6 +410,13 @@ impl NameGenerations {
             let is_put = known.own && !known.meaning.is_missing();
             is_put && passed().is_none_or(|epoch| known.epoch >= epoch)
         })
+    }
+
+    /// Returns whether a name was found in a folder since this epoch.
+    fn holds_found(&self, origin: OriginId, path: &str, since: u64) -> bool {
+        let prefix = format!("{path}/");
+        let mut names = self.in_folder(origin, &prefix, None);
+        names.any(|(_, _, known)| known.epoch >= since && known.meaning.entry().is_some())
     }
 
     fn insert(&mut self, key: Path, found: KnownName) {

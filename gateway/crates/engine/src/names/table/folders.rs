@@ -232,12 +232,12 @@ impl NameGenerations {
     fn record_page(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
         let ListedPage { folder, epoch, .. } = landing;
         let before = self.folders.get(asked.origin, folder).cloned();
-        for (name, meaning, stored) in landing.names {
+        for listed in landing.names {
             let path = match folder {
-                "" => name,
-                folder => format!("{folder}/{name}"),
+                "" => listed.name,
+                folder => format!("{folder}/{}", listed.name),
             };
-            self.put(asked, &path, meaning, stored);
+            self.put(&listed.asked, &path, listed.meaning, listed.stored);
         }
         // Without this entry, names have left the table meanwhile, or the listed names may be purged.
         let still = self.folders.get(asked.origin, folder).is_some();

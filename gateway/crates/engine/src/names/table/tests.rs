@@ -1,7 +1,7 @@
 //! The table by itself: how long answers last, and what makes them old.
 
 use super::*;
-use crate::names::answer::ListedPage;
+use crate::names::answer::{ListedName, ListedPage};
 use crate::read_context::EventSpan;
 
 const ORIGIN: OriginId = OriginId(1);
@@ -211,7 +211,12 @@ fn land(table: &Table, folder: &str, names: &[&str]) -> NameRequest {
         number: 0,
         names: names
             .iter()
-            .map(|name| ((*name).to_owned(), Meaning::Folder, None))
+            .map(|name| ListedName {
+                name: (*name).to_owned(),
+                meaning: Meaning::Folder,
+                stored: None,
+                asked,
+            })
             .collect(),
         odd: false,
         next: None,

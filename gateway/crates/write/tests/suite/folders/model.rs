@@ -348,3 +348,28 @@ fn what_is_told_of_names_was_so_within_its_time() {
     });
     held.unwrap_or_else(|error| panic!("{error}"));
 }
+
+/// A listed name that the next page may still make a folder's is told with that page. It was removed in between.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_and_removed_stays_removed() {
+    use Step::{ForeignPut, Look, MakeFolder, Pass, Read, Rename};
+    let steps = vec![
+        MakeFolder(0),
+        ForeignPut(0),
+        MakeFolder(1),
+        ForeignPut(2),
+        Pass(4999),
+        Look(0),
+        Rename(2, 3),
+        Read(0),
+    ];
+    run(steps, (1, 3)).await;
+}
+
+/// The folder was listed as missing before another writer put a file into it.
+#[tokio::test(start_paused = true)]
+async fn a_made_folder_has_what_was_found_in_it() {
+    use Step::{ForeignPut, Look, MakeFolder, Read};
+    let steps = vec![Read(3), ForeignPut(7), Look(7), MakeFolder(4), Read(4)];
+    run(steps, (0, 3)).await;
+}
