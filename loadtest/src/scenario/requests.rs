@@ -56,7 +56,7 @@ struct Most {
 
 impl Most {
     /// Returns the bound, which the recipe of `close` does not reach: it forgets after a second that names are free, and
-    /// asks for each anew in a folder of more than two pages.
+    /// the folder has three pages.
     const fn in_the_background(self) -> Self {
         let weight = |kind| match kind {
             Kind::Close => Weight::Speed,
