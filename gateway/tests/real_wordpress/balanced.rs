@@ -66,13 +66,10 @@ fn meanwhile<T>(
 async fn what_is_done_on_one_server_is_seen_whole_on_the_other_within_the_recipes_bound()
 -> Result<()> {
     let store = Store::start().await?;
-    let other = Server::start(
-        &store.dir.path().join("other"),
-        "other",
-        &store.origin(),
-        Ok,
-    )?;
+    let (dir, origin) = (store.dir.path().join("other"), store.origin());
     let world = World::on(store, RECIPE, |toml| toml).await;
+    // Dropped before the world, which has the folder of both.
+    let other = Server::start(&dir, "other", &origin, Ok)?;
     let editor = world.site.log_in()?;
     let first = editor.upload(&world.photo("first.jpg", 1))?;
     let coming = first

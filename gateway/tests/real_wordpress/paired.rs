@@ -41,12 +41,15 @@ fn are_the_same(one: &Site, other: &Site, paths: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The path of a file, and bytes that a program has read of it.
+type FileRead = (String, Vec<u8>);
+
 /// Runs `act`, while a program on a server reads these files over and over; returns all that it has read of each.
 fn read_meanwhile<T>(
     site: &Site,
     paths: &[String],
     act: impl FnOnce() -> Result<T>,
-) -> Result<(T, Vec<(String, Vec<u8>)>)> {
+) -> Result<(T, Vec<FileRead>)> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -110,6 +113,20 @@ async fn what_is_uploaded_on_one_server_is_edited_and_deleted_on_the_other() -> 
     thread::sleep(bound("negative_ttl")?);
     are_the_same(one, other, &edited)?;
     world.shows(&edited)?;
+
+    // A folder that the one server has made answers for others' names no longer than any other.
+    let made =
+        one.php("$up = wp_upload_dir();\nwp_mkdir_p(\"$up[basedir]/made\") or die('mkdir');")?;
+    let new = ["/wp-content/uploads/made/new.txt".to_owned()];
+    ensure!(made.is_empty() && sums(one, &new)? == ["none"], "{made}");
+    thread::sleep(bound("negative_ttl")?);
+    let code = format!(
+        "file_put_contents('{}', 'new') or die('put');",
+        file(other, &new[0]).display()
+    );
+    ensure!(other.php(&code)?.is_empty(), "not written");
+    thread::sleep(bound("negative_ttl")?);
+    are_the_same(one, other, &new)?;
 
     // One file is replaced in place on the one server, another upload is deleted on the other.
     let replaced = &edited[..1];
