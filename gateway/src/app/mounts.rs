@@ -1,10 +1,10 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::events::BucketEvents;
 use super::events::fleet::FleetMember;
@@ -41,13 +41,19 @@ pub(super) async fn start(
     let metrics = tidegate_fuse::Metrics::default();
     metrics.register(&mut parts.registry);
     let numbers = numbers.get_or_init(Arc::default).clone();
+    let spool = config.spool_path(env).filter(|_| writers.is_some());
+    let mounted = first_mount(
+        config.state_path().into_iter().chain(spool).collect(),
+        &parts.engine,
+    );
+    let mounted = mounted.await?;
     let mut all = Mounts(Vec::new());
     for mount in mounts {
         let route = config
             .route_of(mount)
             .context("a mount's route was checked")?;
         let route = &parts.routes.routes[route];
-        let mut settings = settings(mount, &route.settings.key_prefix, numbers.clone());
+        let mut settings = settings(mount, &route.settings.key_prefix, mounted, &numbers);
         settings.tracer.clone_from(&parts.traces.tracer);
         let (engine, source) = (parts.engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
@@ -93,10 +99,22 @@ impl Mounts {
     }
 }
 
+/// Returns the time of the first mount, as the first of these folders that is there has it. If the clock was set back, a
+/// first mount now is not before the latest write here.
+async fn first_mount(folders: Vec<PathBuf>, engine: &Engine) -> anyhow::Result<SystemTime> {
+    let now = SystemTime::now().max(engine.latest_time().into());
+    let find = move || {
+        let folder = folders.iter().find(|folder| folder.is_dir());
+        folder.map_or(now, |folder| tidegate_fuse::first_mount(folder, now))
+    };
+    Ok(tokio::task::spawn_blocking(find).await?)
+}
+
 fn settings(
     mount: &tidegate_config::Mount,
     prefix: &str,
-    numbers: Arc<NumberTable>,
+    mounted: SystemTime,
+    numbers: &Arc<NumberTable>,
 ) -> tidegate_fuse::Settings {
     use rustix::process::{getgid, getuid};
     tidegate_fuse::Settings {
@@ -113,18 +131,33 @@ fn settings(
         size: mount.size.map(|size| size.0),
         threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
         deadline: mount.deadline.into(),
-        numbers,
+        mounted,
+        numbers: numbers.clone(),
         tracer: None,
     }
 }
 
-/// Returns the mount that a command line means: the configuration's of that folder, or a default one.
+/// Returns the mount that a command line means: the configuration's of that folder, or a default one if the configuration
+/// has none at all.
 pub(super) fn selected(
     config: &Config,
     args: &MountArgs,
 ) -> anyhow::Result<tidegate_config::Mount> {
     let same = |mount: &&tidegate_config::Mount| same_folder(&mount.path, &args.path);
-    let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();
+    let configured = config.mount.iter().find(same);
+    if configured.is_none() && !config.mount.is_empty() {
+        // Its settings would be the defaults, without a word: not writable, and for one user.
+        let all = config
+            .mount
+            .iter()
+            .map(|mount| mount.path.display().to_string());
+        let all = all.collect::<Vec<_>>().join(", ");
+        let path = args.path.display();
+        bail!(
+            "no [[mount]] of the configuration has the path {path}; those that there are have {all}"
+        );
+    }
+    let mut mount = configured.cloned().unwrap_or_default();
     mount.path.clone_from(&args.path);
     if let Some(route) = &args.route {
         mount.route.clone_from(route);
@@ -142,8 +175,10 @@ pub(super) fn selected(
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {
+    // A mount whose process has died cannot be resolved.
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    absolute(one) == absolute(other)
+    let resolved = |path: &Path| path.canonicalize().ok();
+    absolute(one) == absolute(other) || resolved(one).is_some_and(|it| resolved(other) == Some(it))
 }
 
 /// Returns the configuration with the subscriptions that need no listener. They take no part in a durable consumer, whose
@@ -238,6 +273,34 @@ impl SingleMount {
 mod tests {
     use super::*;
     use tidegate_config::parse;
+
+    #[test]
+    fn a_folder_that_no_mount_of_the_configuration_has_is_an_error() {
+        let route = "[[origin]]\nname = \"a\"\nbucket = \"a\"\n";
+        let mounted = "[[mount]]\npath = \"/mnt/media\"\nallow_other = true\n";
+        let select = |text: &str, path: &str| {
+            let loaded = parse("t.toml", text, &Environment::default()).expect("it is right");
+            let args = MountArgs {
+                path: path.into(),
+                route: None,
+                host: None,
+                writable: false,
+            };
+            selected(&loaded.config, &args)
+        };
+        let both = format!("{route}{mounted}");
+        assert!(
+            select(&both, "/mnt/media")
+                .expect("it is there")
+                .allow_other
+        );
+        assert!(select(&both, "/mnt/media/").expect("the same").allow_other);
+        let wrong = select(&both, "/mnt/medai").expect_err("no such mount");
+        let said = "no [[mount]] of the configuration has the path /mnt/medai; those that there are have /mnt/media";
+        assert_eq!(wrong.to_string(), said);
+        let plain = select(route, "/mnt/medai").expect("none is configured");
+        assert!(!plain.allow_other && !plain.writable);
+    }
 
     #[test]
     fn a_single_mount_takes_the_events_that_need_no_listener() {

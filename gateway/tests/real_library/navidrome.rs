@@ -37,7 +37,7 @@ async fn music_is_scanned_and_nothing_is_written() -> Result<()> {
         std::fs::write(shelf.local.join(key), bytes)?;
     }
     shelf.step("first scan", SCAN).await?;
-    let before = numbers(&shelf.mount)?;
+    let before = (numbers(&shelf.mount)?, attributes(&shelf)?);
     shelf.step("scan again", SCAN_AGAIN).await?;
     let again = shelf.cost("scan again");
     ensure!(again.requests() == 0, "{again:?}");
@@ -47,9 +47,17 @@ async fn music_is_scanned_and_nothing_is_written() -> Result<()> {
     shelf.step("after a restart", SCAN_AGAIN).await?;
     let after = shelf.cost("after a restart");
     ensure!(after.get + after.head == 0 && after.list <= 3, "{after:?}");
-    ensure!(numbers(&shelf.mount)? == before, "numbers have changed");
+    let now = (numbers(&shelf.mount)?, attributes(&shelf)?);
+    ensure!(now == before, "{now:?} were {before:?}");
     refused(&shelf)?;
     shelf.finish().await
+}
+
+/// Returns the types and times of all files and folders: those of a library that has not changed stay.
+fn attributes(shelf: &Shelf) -> Result<String> {
+    let printed = shelf.run(&shelf.mount, "find . -printf '%y %T@ %C@ %p\\n' | sort")?;
+    ensure!(printed.status.success(), "{printed:?}");
+    Ok(String::from_utf8(printed.stdout)?)
 }
 
 /// Its data folder does not belong here: a database says at once that it cannot be written.

@@ -56,14 +56,9 @@ pub(crate) fn of_name(node: &Node, attr: FileAttr) -> FileAttr {
     }
 }
 
-/// Returns a folder's attributes. `facts` are those of its marker; without a time there, the mount's is used.
-pub(crate) fn folder(
-    settings: &Settings,
-    ino: u64,
-    mounted: SystemTime,
-    facts: &FolderFacts,
-) -> FileAttr {
-    let time = facts.modified.unwrap_or(mounted);
+/// Returns a folder's attributes. `facts` are those of its marker; without a time there, the first mount's is used.
+pub(crate) fn folder(settings: &Settings, ino: u64, facts: &FolderFacts) -> FileAttr {
+    let time = facts.modified.unwrap_or(settings.mounted);
     let attr = FileAttr {
         ctime: facts.changed.unwrap_or(time),
         ..plain(settings, ino, FileType::Directory, FOLDER_MODE, time)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fuser::{Errno, FileAttr};
 use futures_util::future::BoxFuture;
@@ -68,7 +68,6 @@ pub(crate) struct Files {
     folders: Handles<Folder>,
     kernel: OnceLock<Arc<dyn Kernel>>,
     lookup_backoff: LookupBackoff,
-    mounted: SystemTime,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(crate) maps: AtomicBool,
 }
@@ -93,8 +92,6 @@ impl Files {
             &settings.prefix,
             settings.numbers.clone(),
         );
-        // If the clock was set back, no folder gets a time before the latest write here.
-        let mounted = SystemTime::now().max(engine.latest_time().into());
         Self {
             settings,
             metrics,
@@ -108,7 +105,6 @@ impl Files {
             kernel: OnceLock::new(),
             lookup_backoff: LookupBackoff::default(),
             maps: AtomicBool::new(false),
-            mounted,
         }
     }
 

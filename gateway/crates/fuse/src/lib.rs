@@ -43,6 +43,7 @@
 mod attr;
 mod errno;
 mod files;
+mod first_mount;
 mod folder;
 mod handle_users;
 mod handles;
@@ -55,6 +56,7 @@ mod session;
 mod settings;
 mod xattr;
 
+pub use first_mount::first_mount;
 pub use metrics::Metrics;
 pub use mount_point::{MountPointProblem, check_mount_point};
 pub use nodes::numbers::NumberTable;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::nodes::numbers::NumberTable;
 use tidegate_telemetry::trace::Tracer;
@@ -32,6 +32,8 @@ pub struct Settings {
     pub size: Option<u64>,
     /// The deadline of every request.
     pub deadline: Duration,
+    /// The time of folders without a marker: that of the first mount ([`crate::first_mount`]).
+    pub mounted: SystemTime,
     /// The inode numbers of renamed files, which all mounts of a process share.
     pub numbers: Arc<NumberTable>,
     /// Traces some of the kernel's requests.

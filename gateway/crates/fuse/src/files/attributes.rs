@@ -309,7 +309,7 @@ impl Files {
     /// Returns the attributes of a folder.
     pub(crate) fn show_folder(&self, node: &Node) -> FileAttr {
         let facts = self.folder_facts(node);
-        attr::folder(&self.settings, node.ino, self.mounted, &facts)
+        attr::folder(&self.settings, node.ino, &facts)
     }
 
     /// Notes that a name in a folder has come or gone.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Mutex, mpsc};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use fuser::{FileType, FopenFlags, OpenFlags};
@@ -160,6 +161,7 @@ impl World {
             threads: 1,
             size: None,
             deadline: Duration::from_secs(30),
+            mounted: SystemTime::now(),
             numbers: Arc::default(),
             tracer: None,
         };
