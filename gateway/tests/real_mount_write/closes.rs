@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tidegate_origin::Settings;
 use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
@@ -140,11 +141,70 @@ async fn a_close_fails_in_time_when_the_origin_is_dead() {
     mounted.gateway.stop().await;
 }
 
-/// Starts the `mount` command, which runs until it is killed.
-fn command(config: &Path, folder: &Path) -> Child {
+/// Starts the `mount` command, which runs until it is killed. Its log goes to `log`.
+fn command(config: &Path, folder: &Path, log: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("mount").arg(folder).arg("--config").arg(config);
+    let log = File::options().append(true).create(true).open(log);
+    let log = log.expect("a log");
+    command.stdout(log.try_clone().expect("a file")).stderr(log);
     command.stdin(Stdio::null()).spawn().expect("tidegate")
+}
+
+/// Writes the configuration of a writable mount, with its spool in `home`.
+fn configured(settings: &Settings, folder: &Folder, home: &Path) -> PathBuf {
+    let config = home.join("tidegate.toml");
+    let toml = format!(
+        "{}[[mount]]\npath = \"{}\"\nwritable = true\n[spool]\npath = \"{}\"\n",
+        origin(settings),
+        folder.path().display(),
+        home.join("spool").display()
+    );
+    std::fs::write(&config, toml).expect("written");
+    config
+}
+
+async fn is_mounted(folder: &Folder) {
+    let path = folder.path();
+    until("it is mounted", async || {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
+        table.contains(path.to_str().expect("text"))
+    })
+    .await;
+}
+
+async fn ends_in_order(mut mount: Child) {
+    let pid = rustix::process::Pid::from_child(&mount);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || mount.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
+}
+
+/// Programs try a hard link, and go on without one: that is no warning for an operator.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hard_link_is_refused_without_a_word_in_the_log() {
+    let minio = Minio::start().await;
+    let settings = minio.settings("media");
+    Bucket::create(&settings).await;
+    let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
+    let config = configured(&settings, &folder, home.path());
+    let log = home.path().join("log");
+    let mount = command(&config, &folder.path(), &log);
+    is_mounted(&folder).await;
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    blocking(move || {
+        std::fs::write(&file, "bytes").expect("written");
+        let refused = std::fs::hard_link(&file, &link).expect_err("none is made");
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+        assert!(!link.exists());
+    })
+    .await;
+    ends_in_order(mount).await;
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(
+        log.contains("mounted") && !log.contains("Not Implemented"),
+        "{log}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,24 +213,10 @@ async fn what_was_synced_is_whole_after_a_kill() {
     let settings = minio.settings("media");
     let bucket = Bucket::create(&settings).await;
     let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
-    let config = home.path().join("tidegate.toml");
-    let toml = format!(
-        "{}[[mount]]\npath = \"{}\"\nwritable = true\n[spool]\npath = \"{}\"\n",
-        origin(&settings),
-        folder.path().display(),
-        home.path().join("spool").display()
-    );
-    std::fs::write(&config, toml).expect("written");
-    let mounted = async || {
-        let path = folder.path();
-        until("it is mounted", async || {
-            let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-            table.contains(path.to_str().expect("text"))
-        })
-        .await;
-    };
-    let mut first = command(&config, &folder.path());
-    mounted().await;
+    let config = configured(&settings, &folder, home.path());
+    let log = home.path().join("log");
+    let mut first = command(&config, &folder.path(), &log);
+    is_mounted(&folder).await;
     let (path, bytes) = (folder.path().join("file"), sample(3, PART + 12_345));
     let written = bytes.clone();
     let file = blocking(move || {
@@ -184,7 +230,7 @@ async fn what_was_synced_is_whole_after_a_kill() {
     first.kill().expect("killed");
     first.wait().expect("gone");
     drop(file);
-    let mut second = command(&config, &folder.path());
+    let second = command(&config, &folder.path(), &log);
     until("it is whole", async || {
         stored(&bucket, "file").await.is_some_and(|it| it == bytes)
     })
@@ -195,8 +241,5 @@ async fn what_was_synced_is_whole_after_a_kill() {
         blocking(move || std::fs::read(path).is_ok_and(|it| it == bytes)).await
     })
     .await;
-    let pid = rustix::process::Pid::from_child(&second);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
-    let ended = blocking(move || second.wait().expect("it ends")).await;
-    assert!(ended.success(), "{ended}");
+    ends_in_order(second).await;
 }

@@ -113,11 +113,7 @@ impl Files {
         let most = self.writable.as_ref().map_or(0, |it| it.rename_limit);
         let writers = self.writers()?;
         let [(_, old), _] = self.paths([&from, &to])?;
-        // That may take long, and blocks no open.
-        let drafts = writers.snapshots_below(&self.source, &format!("{old}/"));
-        for (key, _) in drafts.into_iter().filter(|_| most > 0) {
-            self.publish_draft(&key).await?;
-        }
+        self.publish_below(&format!("{old}/"), most).await?;
         let ([old, new], lock) = self.lock_folders(&from, &to).await?;
         if new.starts_with(&old) {
             return Err(Errno::EINVAL);
@@ -159,6 +155,23 @@ impl Files {
             }
         };
         run_to_end(work).await
+    }
+
+    /// Publishes the drafts of a folder that is to be renamed, unless it has too many objects for that. That may take long,
+    /// and blocks no open.
+    async fn publish_below(&self, folder: &str, most: usize) -> Result<(), Errno> {
+        let writers = self.writers()?;
+        let looked = async {
+            let more = writers.has_more(&self.source, folder, most).await;
+            more.map_err(|error| errno::written(&error, folder))
+        };
+        if most == 0 || self.bounded(looked).await? {
+            return Ok(());
+        }
+        for (key, _) in writers.snapshots_below(&self.source, folder) {
+            self.publish_draft(&key).await?;
+        }
+        Ok(())
     }
 
     /// Waits until no name in both folders is used. Returns the key prefixes of both.

@@ -128,7 +128,7 @@ impl Writers {
             _ => return Ok(FolderRename::NotEmpty),
         };
         let marker = marker.map(|key| source.object(&key));
-        if most == 0 {
+        if most == 0 || self.has_more(source, from, most).await? {
             return Ok(FolderRename::TooMany);
         }
         let holds = inner.hold_folder(source, from).await?;

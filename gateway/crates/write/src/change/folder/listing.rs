@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::WriteError;
 use crate::publish::send::is_staging_key;
+use crate::{WriteError, Writers};
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::of_listing;
 use tidegate_origin::cause::run_for;
@@ -36,6 +36,34 @@ pub(super) async fn list(
             Some(next) => after = Some(next),
             None => return Ok(Some(found)),
         }
+    }
+}
+
+impl Writers {
+    /// Returns whether a folder has more than `most` objects, with those that its written drafts are going to be. Without
+    /// such drafts the bucket is not asked, for the rename looks at the limit itself.
+    ///
+    /// # Errors
+    /// If the origin failed.
+    pub async fn has_more(
+        &self,
+        source: &ReadContext,
+        folder: &str,
+        most: usize,
+    ) -> Result<bool, WriteError> {
+        let drafts = self.snapshots_below(source, folder).into_iter();
+        let written = drafts.filter(|(_, draft)| draft.dirty);
+        let mut new: HashSet<_> = written.map(|(key, _)| key.as_str().to_owned()).collect();
+        if new.is_empty() {
+            return Ok(false);
+        }
+        let Some(found) = list(source, folder, most).await? else {
+            return Ok(true);
+        };
+        for listed in &found {
+            new.remove(&listed.key);
+        }
+        Ok(found.len() + new.len() > most)
     }
 }
 

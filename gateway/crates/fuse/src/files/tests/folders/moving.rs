@@ -130,6 +130,43 @@ async fn a_listing_goes_on_in_a_folder_that_was_renamed() {
     }
 }
 
+/// `mv` copies a folder with too many objects itself: nothing of it is sent before that.
+#[tokio::test]
+async fn a_folder_that_is_too_large_publishes_no_draft() {
+    let world = World::writable();
+    for n in 0..18 {
+        world.bucket.put(&format!("p/old/{n}"), "x");
+    }
+    let old = world.walk("old").await.ino.0;
+    let create = async |file: &str| {
+        let created = world.files.create(old, file.into(), 0o101, MAKER).await;
+        let (_, handle, _) = created.expect("created");
+        world.fill(handle, 0, "draft").await;
+        handle
+    };
+    let mut handles = Vec::new();
+    for file in ["u", "v", "w"] {
+        handles.push(create(file).await);
+    }
+    assert_eq!(world.rename_top("old", "new").await, Err(Errno::EXDEV));
+    assert!(
+        world.bucket.writes().is_empty(),
+        "{:?}",
+        world.bucket.writes()
+    );
+    // One that replaces an object is none more.
+    let nought = world.walk("old/0").await.ino.0;
+    assert_eq!(world.files.unlink(old, "w".into()).await, Ok(()));
+    let (writer, _) = world.files.open(nought, WRITE, BY).await.expect("open");
+    world.fill(writer, 0, "X").await;
+    assert_eq!(world.rename_top("old", "new").await, Ok(()));
+    assert_eq!(world.bucket.keys().len(), 20);
+    assert_eq!(world.stored_text("p/new/0"), "X");
+    for handle in handles.into_iter().chain([writer]) {
+        world.files.close(handle).await;
+    }
+}
+
 /// Library servers find a moved book by its number.
 #[tokio::test]
 async fn a_rename_that_leaves_an_old_object_keeps_every_number() {
