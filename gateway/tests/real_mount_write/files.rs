@@ -18,6 +18,44 @@ fn new(path: &Path) -> File {
     how.open(path).expect("created")
 }
 
+/// What players and readers ask for over HTTP has the type that its name on the mount says.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_has_the_type_of_its_name() {
+    let desk = Desk::start("").await;
+    for (name, kind) in [
+        ("hls/index.m3u8", "application/vnd.apple.mpegurl"),
+        ("hls/0.ts", "video/mp2t"),
+        ("disc.m2ts", "video/mp2t"),
+        ("camera.MTS", "video/mp2t"),
+        ("dash/0.m4s", "video/iso.segment"),
+        ("dash/index.mpd", "application/dash+xml"),
+        ("book.m4b", "audio/mp4"),
+        ("song.m4a", "audio/mp4"),
+        ("song.mp3", "audio/mpeg"),
+        ("film.mkv", "video/x-matroska"),
+        ("film.vtt", "text/vtt"),
+        ("film.srt", "application/x-subrip"),
+        ("film.ass", "text/x-ssa"),
+        ("film.nfo", "text/x-nfo"),
+        ("book.epub", "application/epub+zip"),
+        ("book.azw3", "application/vnd.amazon.mobi8-ebook"),
+    ] {
+        let path = desk.mounted.path(name);
+        blocking(move || {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "bytes").expect("written");
+        })
+        .await;
+        let got = desk.mounted.gateway.get(&format!("/{name}"), &[]).await;
+        assert_eq!(
+            (got.status, got.header("content-type")),
+            (200, kind),
+            "{name}"
+        );
+    }
+    desk.stop().await;
+}
+
 /// A file without a name is read and written as POSIX says, through each of its handles.
 fn lives_on(mut file: File, mut truth: Vec<u8>) {
     let about = file.metadata().expect("it is open");

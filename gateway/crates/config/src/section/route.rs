@@ -65,8 +65,9 @@ pub struct Route {
     pub precompressed: Vec<Precompressed>,
     /// Types that are guessed from a key's ending, for objects stored without one.
     ///
-    /// An octet-stream counts as none. `passive`: images but SVG, audio, video, PDF, fonts, plain text. `all` adds
-    /// HTML, SVG, scripts and the rest, which browsers run: only if no other person can write to the bucket.
+    /// An octet-stream counts as none. `passive`: images but SVG, audio, video, playlists, subtitles, fonts, PDF,
+    /// e-books, plain text. `all` adds HTML, SVG, scripts and the rest, which browsers run: only if no other person
+    /// can write to the bucket.
     pub guess_types: GuessTypes,
     /// PUT and DELETE are answered, for clients that show `write_token`.
     pub writable: bool,

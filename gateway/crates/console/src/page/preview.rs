@@ -26,7 +26,7 @@ use crate::api::objects::Name;
 use tidegate_admin::place::Place;
 use tidegate_engine::{Object, Open};
 use tidegate_plan::ByteRange;
-use tidegate_plan::media_type::is_uninformative;
+use tidegate_plan::media_type::{self, is_uninformative};
 use tidegate_plan::precondition::{Decision, Validators, decide, requested_ranges};
 
 const PATH: &str = "/console/objects";
@@ -113,7 +113,7 @@ fn element_of(name: &str, content_type: Option<&str>) -> Option<(Element, &'stat
     let plain = content_type.and_then(|kind| kind.split(';').next());
     match plain.map(str::trim).filter(|kind| !is_uninformative(kind)) {
         Some(_) => element(content_type),
-        None => element(mime_guess::from_path(name).first_raw()),
+        None => element(media_type::of_name(name)),
     }
 }
 

@@ -18,8 +18,8 @@ use crate::nodes::file_draft::{HandleEntry, Purpose};
 use crate::{Writable, attr, errno};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Error, Object};
-use tidegate_plan::ObjectKey;
 use tidegate_plan::attributes::Attributes;
+use tidegate_plan::{ObjectKey, media_type};
 use tidegate_write::{DraftSnapshot, OpenMode, Stage};
 use tidegate_write::{WriteError, Writer};
 
@@ -376,7 +376,7 @@ fn facts(drafted: &DraftSnapshot) -> Facts {
 
 /// Returns the headers that a new object is stored with: its content type, guessed from its name, and its attributes.
 pub(crate) fn headers_of(key: &ObjectKey, attributes: Attributes) -> Headers {
-    let guess = mime_guess::from_path(key.as_str()).first_raw();
+    let guess = media_type::of_name(key.as_str());
     let value = guess.map(HeaderValue::from_static);
     let header = value.map(|value| (CONTENT_TYPE, value));
     let mut headers = header.into_iter().collect();

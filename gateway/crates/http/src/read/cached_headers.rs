@@ -167,7 +167,7 @@ fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<
     if !media_type::is_uninformative(own) {
         return None;
     }
-    let guess = mime_guess::from_path(key.as_str()).first_raw();
+    let guess = media_type::of_name(key.as_str());
     match guess.filter(|kind| rule.allows(kind)) {
         Some(guess) => Some(HeaderValue::from_static(guess)),
         // Without a type, a client would guess for itself.
@@ -190,7 +190,7 @@ fn is_encodable(headers: &HeaderMap) -> bool {
 }
 
 fn is_text(kind: &str) -> bool {
-    const OTHER_TEXT_TYPES: [&str; 9] = [
+    const OTHER_TEXT_TYPES: [&str; 12] = [
         "application/javascript",
         "application/json",
         "application/manifest+json",
@@ -199,6 +199,9 @@ fn is_text(kind: &str) -> bool {
         "application/xml",
         "application/vnd.apple.mpegurl",
         "application/x-mpegurl",
+        "application/x-subrip",
+        "audio/mpegurl",
+        "audio/x-mpegurl",
         "image/svg+xml",
     ];
     let kind = kind.to_ascii_lowercase();
