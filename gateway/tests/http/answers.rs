@@ -219,6 +219,30 @@ async fn clients_directives() {
     gateway.end().await;
 }
 
+/// A live playlist, which is replaced every few seconds; its segments stay.
+#[tokio::test]
+async fn a_replaced_object_that_says_no_cache_is_answered_at_once() {
+    let gateway = Gateway::start().await;
+    let live = [("cache-control", "no-cache")];
+    gateway.origin.put("hls/1.ts", sample(5000));
+    for n in 1..=3 {
+        let playlist = format!("#EXTM3U\n{n}.ts\n");
+        gateway
+            .origin
+            .put_with("hls/live.m3u8", playlist.clone(), &live);
+        for _ in 0..2 {
+            let got = gateway.get("/hls/live.m3u8", &[]).await;
+            assert_eq!((status(&got), got.text()), (200, playlist.clone()));
+            assert_eq!(got.header("cache-control"), "no-cache");
+        }
+        let before = gateway.origin.gets();
+        let segment = gateway.get("/hls/1.ts", &[]).await;
+        assert_eq!(segment.bytes()[..], sample(5000));
+        assert_eq!(gateway.origin.gets() - before, u64::from(n == 1));
+    }
+    gateway.end().await;
+}
+
 #[tokio::test]
 async fn age_and_staleness_are_told() {
     let gateway = Gateway::start().await;
