@@ -198,6 +198,7 @@ async fn put_keys(folder: &Path, count: u64) -> Result<Vec<f64>> {
             version: Arc::new(version),
             confirmed: Timestamp::from_secs(1_800_000_000),
             must_confirm: false,
+            written: None,
         };
         meta.put(&id, Entry::Present(Arc::new(record)));
         if number % BATCH == BATCH - 1 {

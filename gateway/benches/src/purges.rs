@@ -112,6 +112,7 @@ async fn put_keys(meta: &dyn MetaStore, origin: OriginId, keys: u64) -> Result<(
             version: Arc::new(version),
             confirmed: Timestamp::from_secs(1_700_000_000),
             must_confirm: false,
+            written: None,
         };
         meta.put(&id, Entry::Present(Arc::new(record)));
         if number % BATCH == BATCH - 1 {

@@ -24,6 +24,7 @@ pub mod space;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -239,6 +240,17 @@ pub struct Record {
     pub confirmed: Timestamp,
     /// `true` after an invalidation or an unclean stop: the version must be confirmed whatever its age.
     pub must_confirm: bool,
+    /// The bounds of the store's time of a version that is known only from its write.
+    pub written: Option<WriteSpan>,
+}
+
+/// The bounds of the time at which a store wrote an object, by its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteSpan {
+    /// The `Date` of the answer.
+    pub answered: Timestamp,
+    /// The duration of the request.
+    pub took: Duration,
 }
 
 /// The metadata store's entry of a key.

@@ -84,7 +84,6 @@ use metrics::Metrics;
 use names::hidden::HiddenFolders;
 use names::{Listings, Table};
 use open::resolve::PendingResolve;
-use open::unconfirmed::Unconfirmed;
 use ready::Readiness;
 use times::TimeTable;
 use variant::Variants;
@@ -276,7 +275,6 @@ pub struct Core {
     /// The times at which versions were written here.
     pub times: Arc<TimeTable>,
     /// Versions known only from the answer to a write.
-    pub(crate) unconfirmed: Unconfirmed,
     pub(crate) self_copies: SelfCopies,
     pub(crate) folder_readers: FolderReaders,
     pub(crate) subscribers: InvalidationSubscribers,
@@ -321,7 +319,6 @@ impl Core {
             names: Table::default(),
             hidden: HiddenFolders::default(),
             listings: Listings::default(),
-            unconfirmed: Unconfirmed::default(),
             self_copies: SelfCopies::default(),
             folder_readers: FolderReaders::default(),
             subscribers: InvalidationSubscribers::default(),

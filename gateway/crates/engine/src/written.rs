@@ -16,8 +16,7 @@ use crate::budget::Charge;
 use crate::fetch::options::{FetchOptions, admission};
 use crate::invalidate::pins;
 use crate::open::records;
-use crate::open::unconfirmed::WriteSpan;
-use tidegate_cache::{ChunkKey, Entry, PinId, Record};
+use tidegate_cache::{ChunkKey, Entry, PinId, Record, WriteSpan};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};
@@ -39,6 +38,21 @@ pub enum WriteConfirmation {
     Answered(WriteAnswer),
     /// The bucket has another version by now.
     Superseded,
+}
+
+impl WriteConfirmation {
+    /// Returns the bounds of the store's time of a version that is known only from the answer to its write. Without a
+    /// type the store has chosen one, and must be asked for it.
+    fn span(self, version: &Version) -> Option<WriteSpan> {
+        let typed = version.header(&http::header::CONTENT_TYPE).is_some();
+        match self {
+            Self::Answered(WriteAnswer { took, date, .. }) if typed => Some(WriteSpan {
+                answered: date?,
+                took,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// The start of a request whose answer tells the version of an object.
@@ -144,7 +158,7 @@ impl Filing {
         profile: &Profile,
         id: &ObjectId,
         version: &Arc<Version>,
-        asked: RequestStart,
+        (asked, known): (RequestStart, WriteConfirmation),
     ) -> Self {
         records::supersede(core, |other| other == id);
         let record = Record {
@@ -152,6 +166,7 @@ impl Filing {
             version: version.clone(),
             confirmed: asked.at,
             must_confirm: false,
+            written: known.span(version),
         };
         let is_storable = Policy::new(version, profile, asked.at).storable;
         Self {
@@ -234,23 +249,8 @@ impl Filing {
     }
 
     /// Makes the version known to readers.
-    pub(super) fn finish(self, known: WriteConfirmation) {
+    pub(super) fn finish(self) {
         let core = &self.core;
-        if let WriteConfirmation::Answered(WriteAnswer {
-            took,
-            date: Some(answered),
-            ..
-        }) = known
-            && self
-                .record
-                .version
-                .header(&http::header::CONTENT_TYPE)
-                .is_some()
-        {
-            // Without a type the store has chosen one, and must be asked for it.
-            core.unconfirmed
-                .note(self.record.id, WriteSpan { answered, took });
-        }
         let before = match core.meta.peek(&self.id) {
             Some(Entry::Present(before)) if before.id != self.record.id => Some(before),
             _ => None,
@@ -299,11 +299,11 @@ pub async fn install(
             return false;
         }
     };
-    let mut filing = Filing::begin(core, profile, id, version, asked);
+    let mut filing = Filing::begin(core, profile, id, version, (asked, known));
     if filing.is_storable {
         file(&mut filing);
     }
-    filing.finish(known);
+    filing.finish();
     core.meta.generation(id).await == asked.generation
 }
 

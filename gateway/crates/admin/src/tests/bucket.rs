@@ -68,6 +68,7 @@ impl Bucket {
             version: Arc::new(version),
             confirmed: Timestamp::from_secs(1_800_000_000),
             must_confirm: false,
+            written: None,
         };
         self.meta.put(&id, Entry::Present(Arc::new(record)));
     }

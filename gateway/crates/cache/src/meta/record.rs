@@ -2,11 +2,12 @@
 //! its key. A read returns the record stored under this key, or nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::Record;
+use crate::{Record, WriteSpan};
 use tidegate_plan::{ETag, ObjectId, Timestamp, Version, VersionId};
 
 /// The first byte of every sealed row; changes with the layout of any of them.
@@ -66,6 +67,12 @@ pub(super) fn encode(record: &Record, run: u64) -> Vec<u8> {
         put_bytes(&mut out, name.as_str().as_bytes());
         put_bytes(&mut out, value.as_bytes());
     }
+    // The rows of earlier releases end here.
+    if let Some(WriteSpan { answered, took }) = record.written {
+        let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        out.extend_from_slice(&answered.0.to_le_bytes());
+        out.extend_from_slice(&took.to_le_bytes());
+    }
     out
 }
 
@@ -94,6 +101,13 @@ pub(super) fn decode(payload: &[u8]) -> Option<(Record, u64)> {
         let name = HeaderName::from_bytes(from.bytes()?).ok()?;
         headers.push((name, HeaderValue::from_bytes(from.bytes()?).ok()?));
     }
+    let written = match from.0.is_empty() {
+        true => None,
+        false => Some(WriteSpan {
+            answered: Timestamp(from.u64()?),
+            took: Duration::from_millis(from.u64()?),
+        }),
+    };
     let version = Version {
         etag,
         size,
@@ -106,6 +120,7 @@ pub(super) fn decode(payload: &[u8]) -> Option<(Record, u64)> {
         id,
         confirmed,
         must_confirm,
+        written,
     };
     from.0.is_empty().then_some((record, run))
 }
@@ -179,9 +194,16 @@ mod tests {
             "[!#-~]{0,40}",
             options,
             headers,
+            any::<Option<(u64, u64)>>(),
         )
             .prop_map(
-                |((id, size, confirmed, must_confirm), etag, (modified, version_id), headers)| {
+                |(
+                    (id, size, confirmed, must_confirm),
+                    etag,
+                    (modified, version_id),
+                    headers,
+                    written,
+                )| {
                     Record {
                         version: Arc::new(Version {
                             etag: ETag::parse(&format!("\"{etag}\"")).expect("a valid tag"),
@@ -196,6 +218,10 @@ mod tests {
                         id: VersionId(id),
                         confirmed: Timestamp(confirmed),
                         must_confirm,
+                        written: written.map(|(answered, took)| WriteSpan {
+                            answered: Timestamp(answered),
+                            took: Duration::from_millis(took),
+                        }),
                     }
                 },
             )
@@ -205,6 +231,16 @@ mod tests {
         #[test]
         fn comes_back_as_it_went_in(record in records(), run: u64) {
             prop_assert_eq!(decode(&encode(&record, run)), Some((record, run)));
+        }
+
+        /// The row of an earlier release has no bounds of a write.
+        #[test]
+        fn rows_of_earlier_releases_are_read(record in records(), run: u64) {
+            let record = Record { written: None, ..record };
+            let span = WriteSpan { answered: Timestamp(1), took: Duration::ZERO };
+            let with_span = Record { written: Some(span), ..record.clone() };
+            let row = encode(&with_span, run);
+            prop_assert_eq!(decode(&row[..row.len() - 16]), Some((record, run)));
         }
 
         #[test]

@@ -49,6 +49,7 @@ pub(super) async fn put_version(store: &Meta, id: &ObjectId, tag: &str, confirme
         version: Arc::new(version),
         confirmed: Timestamp(confirmed),
         must_confirm: false,
+        written: None,
     };
     store.put(id, Entry::Present(Arc::new(record)));
 }

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 
 use super::pins;
 use super::subscribers::Scope;
+use crate::open::unconfirmed::explains_event;
 use crate::{Core, Engine};
 use tidegate_cache::{Entry, Record};
 use tidegate_plan::{ChangeKind, KeyChange, ObjectId, OriginId};
@@ -80,7 +81,7 @@ fn judge_record(
     let known = core.meta.peek(id);
     if let Some(Entry::Present(record)) = &known
         && is_doubt
-        && is_own_write(core, record, change)
+        && is_own_write(record, change)
     {
         return (Effect::Ours, None);
     }
@@ -117,10 +118,8 @@ fn judge_record(
 }
 
 /// Returns whether the change is the write that made the known version here, and nothing has cast doubt on it since.
-fn is_own_write(core: &Core, record: &Record, change: &KeyChange) -> bool {
-    is_reported(record, change)
-        && core.unconfirmed.explains_event(record, change.time)
-        && !record.must_confirm
+fn is_own_write(record: &Record, change: &KeyChange) -> bool {
+    is_reported(record, change) && explains_event(record, change.time) && !record.must_confirm
 }
 
 /// Returns whether the reported version has the ETag and size of the known one, and is the last reported one.

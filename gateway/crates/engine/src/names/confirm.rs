@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Answer, Engine, NameKind, answer_for, cached_only};
+use crate::open::unconfirmed::confirm_listed;
 use crate::{Object, ReadContext, records};
 use tidegate_cache::{Entry, Record};
 use tidegate_plan::freshness::Judgement;
@@ -64,9 +65,7 @@ impl Engine {
         if since <= record.confirmed {
             return None;
         }
-        let unconfirmed = &self.core.unconfirmed;
-        let version =
-            unconfirmed.confirm_listed(record, facts.etag.as_ref(), facts.size, stored)?;
+        let version = confirm_listed(record, facts.etag.as_ref(), facts.size, stored)?;
         let confirmed = Arc::new(Record {
             version,
             confirmed: since,

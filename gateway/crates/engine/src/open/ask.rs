@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::unconfirmed::dated;
 use crate::{Core, ReadContext};
 use tidegate_cache::Record;
 use tidegate_origin::{Answer, Condition, Content, Get, OriginError, Priority};
@@ -58,7 +59,7 @@ pub(super) async fn ask(
             Some(content),
         )),
         Ok(Answer::NotModified { last_modified }) => match known {
-            Some(record) => match unmodified(core, record, last_modified) {
+            Some(record) => match unmodified(record, last_modified) {
                 Some(record) => Ok(OriginVersion::Same(Box::new(record))),
                 None => head(source, id, None).await,
             },
@@ -73,9 +74,9 @@ pub(super) async fn ask(
 
 /// Returns the record that a 304 confirms. `None`: a copy of the object onto itself keeps the ETag and moves only
 /// `Last-Modified`; its headers may differ.
-fn unmodified(core: &Core, record: &Record, time: Option<Timestamp>) -> Option<Record> {
+fn unmodified(record: &Record, time: Option<Timestamp>) -> Option<Record> {
     let version = match time {
-        Some(told) => core.unconfirmed.dated(record, told)?,
+        Some(told) => dated(record, told)?,
         None => record.version.clone(),
     };
     Some(Record {

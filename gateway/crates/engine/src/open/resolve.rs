@@ -249,6 +249,7 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         id: vid,
         confirmed: asked,
         must_confirm: false,
+        written: None,
     });
     let profile = source.profile.load();
     let storable = Policy::new(&version, &profile, asked).storable;

@@ -118,6 +118,7 @@ impl SharedDraft {
             version: base.version.clone(),
             confirmed: self.inner.core.now(),
             must_confirm: false,
+            written: None,
         };
         engine.open_record(&self.source, id, Arc::new(record), Client::Own)
     }

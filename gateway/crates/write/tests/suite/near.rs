@@ -154,6 +154,32 @@ async fn a_confirmation_learns_the_time_with_one_request() {
     assert!(stored.last_modified.is_some_and(|time| time > Timestamp(0)));
 }
 
+/// So does one of the next process, and a listing.
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_a_confirmation_learns_the_time_with_one_request_too() {
+    let terms = Terms {
+        part: PART,
+        ..Terms::default()
+    };
+    let desk = desk(Commit::Close);
+    let bytes = sample(1, 3 * CHUNK);
+    for key in [KEY, "f/listed"] {
+        desk.write(key, &bytes).await;
+    }
+    let desk = desk.switched_off([], &terms).await;
+    desk.writers.settled().await;
+    pass(secs(3600)).await;
+    let before = asked(&desk.world);
+    drop(desk.world.get(KEY).await.expect("there"));
+    let after = asked(&desk.world);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (1, 0));
+    let listed = desk.world.engine.list(source(&desk), "f/", None).await;
+    assert_eq!(listed.expect("a page").names.len(), 1);
+    let before = asked(&desk.world);
+    drop(desk.world.get("f/listed").await.expect("there"));
+    assert_eq!(asked(&desk.world), before);
+}
+
 /// Headers mended later in the bucket keep the ETag, and move the time away from the write's.
 #[tokio::test(start_paused = true)]
 async fn headers_that_were_mended_elsewhere_are_asked_for() {

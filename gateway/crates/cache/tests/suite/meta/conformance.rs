@@ -110,6 +110,7 @@ async fn put_tagged(store: &dyn MetaStore, key: &str, tags: &str, confirmed: u64
         version: Arc::new(version),
         confirmed: Timestamp(confirmed),
         must_confirm: false,
+        written: None,
     };
     store.put(&id(key), Entry::Present(Arc::new(record.clone())));
     record

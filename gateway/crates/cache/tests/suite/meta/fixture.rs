@@ -38,6 +38,7 @@ pub(crate) fn record(id: &ObjectId, tag: u64, generation: u64, confirmed: u64) -
         version,
         confirmed: Timestamp(confirmed),
         must_confirm: false,
+        written: None,
     }
 }
 
