@@ -4,8 +4,8 @@
 //! stands for one thing, so
 //!
 //! - if a file and a folder have one name, the folder wins;
-//! - a segment that is empty, `.`, `..`, longer than [`MAX_NAME`] or holds a NUL is no name. Keys there or below are
-//!   hidden.
+//! - a segment that is empty, `.`, `..`, longer than [`MAX_NAME`] or holds a NUL is no name, and neither is that of an
+//!   object of our own ([`is_staging_name`]). Keys there or below are hidden.
 //!
 //! In a listing `a` comes long before `a/` if there are keys like `a-1` between. So a file is held back until the
 //! listing is past the folder that could take its name.
@@ -19,6 +19,17 @@ pub fn is_name(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
         && segment.len() <= MAX_NAME
         && !segment.contains(['/', '\0'])
+        && !is_staging_name(segment)
+}
+
+/// The beginning of the name of a staging object; 32 hexadecimal digits follow.
+pub const STAGING_PREFIX: &str = ".tidegate-";
+
+/// Returns whether a name is that of a staging object: one under which a draft is uploaded whose bytes must be read back.
+#[must_use]
+pub fn is_staging_name(name: &str) -> bool {
+    let digits = name.strip_prefix(STAGING_PREFIX).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the folders that a key proves, outermost first, each with its final `/`.
@@ -153,10 +164,19 @@ mod tests {
     #[test]
     fn what_cannot_be_a_name_is_hidden() {
         let long = "n".repeat(256);
-        for bad in ["", ".", "..", "a/b", "a\0", &long] {
+        let staged = format!("{STAGING_PREFIX}{}", "0123456789abcdef".repeat(2));
+        for bad in ["", ".", "..", "a/b", "a\0", &long, &staged] {
             assert!(!is_name(bad), "{bad:?}");
         }
-        for good in ["a", "...", ".a", "ü ☃", &long[1..]] {
+        for good in [
+            "a",
+            "...",
+            ".a",
+            "ü ☃",
+            &long[1..],
+            STAGING_PREFIX,
+            &staged[1..],
+        ] {
             assert!(is_name(good), "{good:?}");
         }
         let objects = ["p/", "p/a"].map(|key| (key.to_owned(), ()));

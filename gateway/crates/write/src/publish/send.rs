@@ -18,6 +18,7 @@ use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
+use tidegate_plan::folder::{STAGING_PREFIX, is_staging_name};
 use tidegate_plan::retry::Backoff;
 use tidegate_plan::upload::{PartJob, SendOccasion};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
@@ -355,14 +356,9 @@ impl DraftState {
     }
 }
 
-/// The beginning of a staging key's name; 32 hexadecimal digits follow.
-const STAGING_PREFIX: &str = ".tidegate-";
-
 /// Returns whether a key is one that [`staging_key`] makes.
 pub(crate) fn is_staging_key(key: &str) -> bool {
-    let name = key.rsplit('/').next().unwrap_or(key);
-    let digits = name.strip_prefix(STAGING_PREFIX).unwrap_or_default();
-    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    key.rsplit('/').next().is_some_and(is_staging_name)
 }
 
 /// Returns a random key beside the object's own, whose name shows that Tidegate owns it.

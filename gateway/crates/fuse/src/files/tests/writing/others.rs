@@ -110,3 +110,31 @@ async fn an_object_of_a_folders_name_stays_as_it_is() {
         assert_eq!(world.stored(&key).expect("there"), "bytes", "{name}");
     }
 }
+
+/// The upload of a large file whose bytes must be read back is an object beside it.
+#[tokio::test]
+async fn a_staging_object_has_no_name() {
+    let world = World::writable();
+    let name = format!(".tidegate-{}", "0123456789abcdef".repeat(2));
+    let key = format!("p/f/{name}");
+    world.bucket.put(&key, "parts");
+    world.bucket.put("p/f/file", "x");
+    let folder = world.walk("f").await.ino.0;
+    let handle = world.files.open_folder(folder).expect("a folder");
+    let page = world.files.folder(handle).expect("open").at(0).await;
+    let page = page.expect("names");
+    let names = page.from(0).iter().map(|(name, _)| name.clone());
+    assert_eq!(Vec::from_iter(names), ["file"]);
+    assert_eq!(world.look(folder, &name).await, Err(Errno::ENOENT));
+    let there = || (folder, name.clone().into());
+    let removed = world.files.unlink(folder, name.clone().into()).await;
+    assert_eq!(removed, Err(Errno::EINVAL));
+    let replaced = (folder, "file".into());
+    for (from, to) in [(there(), replaced.clone()), (replaced, there())] {
+        let renamed = world.files.rename(from, to, false).await;
+        assert_eq!(renamed, Err(Errno::EINVAL));
+    }
+    let made = world.files.create(folder, name.clone().into(), 0, MAKER);
+    assert_eq!(made.await.map(drop), Err(Errno::EINVAL));
+    assert_eq!(world.stored(&key).expect("there"), "parts");
+}
