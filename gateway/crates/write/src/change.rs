@@ -25,7 +25,8 @@ use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
-use tidegate_origin::{Guard, OriginError};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
@@ -123,16 +124,9 @@ impl Writers {
         }
         let (old, new) = (source.object(from), source.object(to));
         let ((open, over), _held) = self.0.publish_and_lock(&old, &new).await?;
-        let is_free = async {
-            match keep {
-                true => check_free(source, to, over.as_ref()).await,
-                false => Ok(()),
-            }
-        };
-        let (is_free, version) = tokio::join!(is_free, source.origin.head(from));
-        is_free?;
         let open = open.as_ref().map(|hold| &hold.writing);
-        let mut version = version.map_err(Error::from)?;
+        let kept = keep.then_some((to, over.as_ref()));
+        let mut version = look_at_both(source, from, kept).await?;
         let waiting = self.0.attributes.of_version(&old, &version.etag);
         if let Some(change) = &waiting {
             change.attributes.store(&mut version.headers);
@@ -151,16 +145,8 @@ impl Writers {
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = RequestStart::now(core, &new).await;
-        let guard = if keep { Guard::Absent } else { Guard::None };
         let what = (&version, headers);
-        let written = match copy(&self.0, source, what, from, (&new, guard), &|| {}).await {
-            Err(WriteError::Changed) if keep => {
-                // The one version or the other.
-                check_free(source, to, None).await?;
-                return Err(WriteError::Changed);
-            }
-            written => written?,
-        };
+        let written = copy_over(&self.0, source, what, from, (&new, keep)).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
         if let Some(over) = over {
@@ -321,6 +307,42 @@ impl Drafts {
                 ..version
             }),
         });
+    }
+}
+
+/// Returns the version of an object that is to be renamed. Fails if the object `kept`, with its draft, has the new key.
+async fn look_at_both(
+    source: &ReadContext,
+    from: &ObjectKey,
+    kept: Option<(&ObjectKey, Option<&PublishHold>)>,
+) -> Result<Version, WriteError> {
+    let is_free = async {
+        match kept {
+            Some((to, over)) => check_free(source, to, over).await,
+            None => Ok(()),
+        }
+    };
+    let (is_free, version) = tokio::join!(is_free, source.origin.head(from));
+    is_free?;
+    Ok(version.map_err(Error::from)?)
+}
+
+/// Copies a version to its new key. `keep`: an object that has that key stays, if the store compares.
+async fn copy_over(
+    inner: &Drafts,
+    source: &ReadContext,
+    what: (&Version, Option<Headers>),
+    from: &ObjectKey,
+    (new, keep): (&ObjectId, bool),
+) -> Result<Written, WriteError> {
+    let guard = if keep { Guard::Absent } else { Guard::None };
+    match copy(inner, source, what, from, (new, guard), &|| {}).await {
+        Err(WriteError::Changed) if keep => {
+            // The one version or the other.
+            check_free(source, &new.key, None).await?;
+            Err(WriteError::Changed)
+        }
+        written => written,
     }
 }
 
