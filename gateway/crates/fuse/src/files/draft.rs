@@ -280,20 +280,22 @@ impl Files {
     }
 
     /// Ends a draft that no handle writes any more. If all was committed, pages are of the committed version: those that
-    /// lack what other mounts wrote are dropped. Else it is published in the background, if the leaving handle `wrote`. The
-    /// turn is held. `leaving`: handles that may write, and are being closed.
+    /// lack what other mounts wrote are dropped. Else it is published in the background, if the leaving handle `wrote`, or a
+    /// close has failed to. The turn is held. `leaving`: handles that may write, and are being closed.
     pub(crate) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
         let Some(writer) = node.draft() else { return };
         if node.file_draft().writers() > leaving {
             return;
         }
         if writer.is_dirty() {
-            if wrote {
+            if wrote || writer.is_left_by_close() {
                 // Open readers do not keep it from the bucket.
                 writer.publish_behind();
             }
             return;
         }
+        let changes = node.file_draft().changes();
+        node.file_draft().note_published(changes);
         let base = writer.base().await;
         let drafted = writer.snapshot();
         node.file_draft().settle(base.clone());

@@ -200,6 +200,8 @@ impl Files {
             let _turn = node.turn.lock().await;
             let leaving = u32::from(handle.write_handle.is_some());
             let wrote = handle.write_handle.as_ref().is_some_and(WriteHandle::wrote);
+            // Bytes that only another mount has written are for that mount's close.
+            let wrote = wrote && node.file_draft().has_unpublished();
             self.settle(&node, leaving, wrote).await;
             drop(handle);
         }

@@ -67,7 +67,9 @@ impl Files {
                     self.touch_folder(folder);
                 }
                 let empties = how == OpenMode::Create && !is_new;
-                let (handle, reply) = self.open_writing(writing, creator.thread, (idle, empties));
+                let begins = !idle && (is_new || empties);
+                let how = (idle, begins, empties);
+                let (handle, reply) = self.open_writing(writing, creator.thread, how);
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
                 Ok((shown, handle, reply))
             }
@@ -102,7 +104,8 @@ impl Files {
             .await?;
         let entered = self.enter(node, (how, attributes), self.may_pass(flags.0));
         let writing = entered.await?;
-        Ok(self.open_writing(writing, thread, (idle, how == OpenMode::Create)))
+        let empties = how == OpenMode::Create;
+        Ok(self.open_writing(writing, thread, (idle, empties, empties)))
     }
 
     /// Returns whether a handle that writes can do without the kernel's pages.
@@ -116,7 +119,7 @@ impl Files {
         &self,
         writing: OpenDraft,
         thread: u32,
-        (idle, empties): (bool, bool),
+        (idle, begins, empties): (bool, bool, bool),
     ) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = HandleUsers::default();
@@ -127,7 +130,8 @@ impl Files {
             idle: AtomicBool::new(idle),
             empties,
         };
-        if empties {
+        if begins {
+            // Also nothing is content.
             write_handle.changes(&writing.share.node);
         }
         let (handle, reply) =
@@ -199,9 +203,14 @@ impl Files {
             // It is committed when the handle goes.
             return Ok(());
         }
+        let node = &handle.share.node;
+        let changes = node.file_draft().changes();
         if write_handle.writer.is_dirty() {
-            return self.commit(&write_handle.writer).await;
+            self.commit(&write_handle.writer).await?;
+            node.file_draft().note_published(changes);
+            return Ok(());
         }
+        node.file_draft().note_published(changes);
         // Another mount may have committed these bytes: its kernel can have pages from before them.
         self.tell_others(write_handle.writer.key());
         Ok(())

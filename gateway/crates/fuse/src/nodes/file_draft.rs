@@ -20,6 +20,8 @@ pub(crate) struct FileDraft {
     writer: Option<Arc<Writer>>,
     /// The changes of the draft that were made through this node.
     changes: u64,
+    /// Those of them that were there at the last close that published it.
+    published: u64,
     /// The changes that other mounts had made by the time at which the kernel's pages were last right.
     shown: u64,
     /// The version that it was committed as last.
@@ -105,7 +107,7 @@ impl FileDraft {
         let before = self.writer.replace(writer.clone());
         let another = before.is_some_and(|before| !before.is_of_one(&writer));
         if anew || another {
-            (self.changes, self.shown) = (0, writer.changes());
+            (self.changes, self.published, self.shown) = (0, 0, writer.changes());
         }
         another
     }
@@ -115,6 +117,21 @@ impl FileDraft {
         // In this order: a look in between finds one too many of others, never one too few.
         writer.count_change();
         self.changes += 1;
+    }
+
+    /// Returns the number of changes that were made through this node.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Notes that the first `changes` of them are published.
+    pub(crate) fn note_published(&mut self, changes: u64) {
+        self.published = self.published.max(changes);
+    }
+
+    /// Returns whether a change that was made through this node was not published by its close.
+    pub(crate) fn has_unpublished(&self) -> bool {
+        self.changes > self.published
     }
 
     /// Returns the number of changes by other mounts, if the kernel's pages lack any of them.

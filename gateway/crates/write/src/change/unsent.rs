@@ -125,8 +125,12 @@ async fn publish_under(
 ) -> Result<RenamedDraft, WriteError> {
     let writing = &hold.writing;
     let keeps = wanted == Guard::Absent;
+    // The journal names the old key until the object has the new one, whichever sync begins it.
+    writing.file();
     let (guard, taken) = {
         let mut state = writing.state();
+        // Before it has another key: no sync writes the journal anew.
+        state.phase.begin_attempt();
         state.id = new.clone();
         state.note_name(inner.core.next_time(new));
         // A rename replaces what is there, with the attributes that wait for it.

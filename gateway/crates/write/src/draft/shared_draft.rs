@@ -166,7 +166,9 @@ impl SharedDraft {
                     times.keep_draft(&state.id, state.times);
                     let records = std::mem::take(&mut state.records);
                     // Later writes are not durable, and records of them must not claim it.
-                    let anew = (file.grown() > longest).then(|| state.journal_snapshot());
+                    // During a publish under another key the journal keeps the old one.
+                    let is_long = file.grown() > longest && !state.phase.is_publishing();
+                    let anew = is_long.then(|| state.journal_snapshot());
                     break (journal, file, records, anew);
                 }
             }

@@ -14,6 +14,8 @@ pub(crate) struct UncertainCommits {
     tags: Vec<ETag>,
     /// Whether an earlier process may have begun one more, of the bytes in the spool.
     earlier: bool,
+    /// Whether a copy of the object onto itself may have been carried out.
+    copied: bool,
 }
 
 impl UncertainCommits {
@@ -22,12 +24,23 @@ impl UncertainCommits {
         Self {
             tags,
             earlier: true,
+            copied: true,
         }
     }
 
     /// Returns whether an object of the same bytes may be that of an earlier process.
     pub(crate) fn is_earlier(&self) -> bool {
         self.earlier
+    }
+
+    /// Returns whether the object may be its own copy with new headers.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.copied
+    }
+
+    /// Notes a copy of the object onto itself without an answer.
+    pub(crate) fn note_copy(&mut self) {
+        self.copied = true;
     }
 
     /// Returns whether there is none.

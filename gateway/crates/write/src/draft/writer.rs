@@ -56,6 +56,14 @@ impl Writer {
         self.writing.state().phase.is_dirty()
     }
 
+    /// Returns whether it is as it was closed, and the publish of that close failed.
+    #[must_use]
+    pub fn is_left_by_close(&self) -> bool {
+        let state = self.writing.state();
+        let is_closed = state.phase.is_unpublished() && !state.phase.is_unclosed();
+        is_closed && state.phase.trouble().is_some()
+    }
+
     /// Counts a change of its bytes that the caller is about to make, for [`Writer::changes`].
     pub fn count_change(&self) {
         self.writing.changes.fetch_add(1, Ordering::Relaxed);

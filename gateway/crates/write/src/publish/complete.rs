@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
+
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::change::server_copy::copy;
@@ -257,13 +260,20 @@ impl SharedDraft {
             }
             Err(error) => error,
         };
-        // The copy may have been made, now or at an earlier try, under another tag. Its headers
-        // show that.
+        // A refusal says that another writer was faster, unless an earlier try may have been carried out.
+        match error {
+            WriteError::Changed if !self.state().uncertain.is_copied() => return Err(error),
+            WriteError::Changed => {}
+            _ => self.state().uncertain.note_copy(),
+        }
+        // The copy of an object in parts has another tag. Its headers show it.
         let asked = RequestStart::now(core, &id).await;
+        let is_copy = |found: &Version| {
+            let is_tagged = found.etag.weak_eq(&version.etag) || is_of_parts(&version.etag);
+            is_tagged && found.size == version.size && alike(&found.headers, &headers)
+        };
         match self.source.origin.head(&id.key).await {
-            Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
-                Ok(PublishedVersion::found(found, asked))
-            }
+            Ok(found) if is_copy(&found) => Ok(PublishedVersion::found(found, asked)),
             _ => Err(error),
         }
     }
@@ -346,7 +356,25 @@ impl DraftState {
     }
 }
 
+/// Returns whether a tag is that of an object in parts: it ends in their number.
+fn is_of_parts(etag: &ETag) -> bool {
+    let count = etag.as_str().trim_end_matches('"').rsplit_once('-');
+    count.is_some_and(|(_, count)| !count.is_empty() && count.bytes().all(|it| it.is_ascii_digit()))
+}
+
 /// Returns whether both have the same headers, in any order.
 pub(crate) fn alike(one: &Headers, other: &Headers) -> bool {
     one.len() == other.len() && one.iter().all(|header| other.contains(header))
+}
+
+/// Returns whether an object was stored with these headers, and no others but a default content
+/// type.
+pub(crate) fn is_stored_as(stored: &Headers, sent: &Headers) -> bool {
+    let made_up = |(name, value): &(HeaderName, HeaderValue)| {
+        *name == CONTENT_TYPE
+            && value.as_bytes().ends_with(b"/octet-stream")
+            && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
+    };
+    sent.iter().all(|header| stored.contains(header))
+        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
 }

@@ -8,11 +8,13 @@ use bytes::Bytes;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::draft::shared_draft::SharedDraft;
+use crate::publish::complete::is_stored_as;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::{Chunks, RequestStart, WriteAnswer, WriteConfirmation};
+use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ByteRange, ChangeKind, ETag, Version};
 
@@ -77,8 +79,8 @@ impl SharedDraft {
                 Err(WriteError::Changed)
             }
             Err(error) => {
-                self.after_failed_put(size, &guard, tag(&pieces), error)
-                    .await
+                let sent = (tag(&pieces), size, headers);
+                self.after_failed_put(sent, &guard, error).await
             }
         }
     }
@@ -87,24 +89,30 @@ impl SharedDraft {
     /// or in place of a refusal.
     async fn after_failed_put(
         &self,
-        size: u64,
+        (ours, size, headers): (ETag, u64, Headers),
         guard: &Guard,
-        ours: ETag,
         error: OriginError,
     ) -> Result<PublishedVersion, WriteError> {
+        if error.proves_undone() {
+            return Err(error.into());
+        }
         let id = self.id();
         let asked = RequestStart::now(&self.inner.core, &id).await;
         let found = self.find_version(&id.key).await.ok().flatten();
-        let is_ours = |version: &Version| version.etag.weak_eq(&ours) && version.size == size;
+        let is_equal = |version: &Version| version.etag.weak_eq(&ours) && version.size == size;
         let found = match found {
-            Some(version) if is_ours(&version) => {
+            // Of two writers of the same lock file, one was first.
+            Some(version)
+                if *guard == Guard::Absent && !is_stored_as(&version.headers, &headers) =>
+            {
+                return Err(WriteError::Changed);
+            }
+            Some(version) if is_equal(&version) => {
                 return Ok(PublishedVersion::found(version, asked));
             }
             found => found,
         };
-        if !error.proves_undone() {
-            self.state().add_uncertain(ours);
-        }
+        self.state().add_uncertain(ours);
         // A store that refuses a large body may close before its answer is heard, each time.
         if found.is_some_and(|version| !guard.holds_for(&version.etag)) {
             return Err(WriteError::Changed);

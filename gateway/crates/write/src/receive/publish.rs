@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue};
 use tokio::time::sleep;
 
 use super::Receiving;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
-use crate::publish::complete::confirmed;
+use crate::publish::complete::{confirmed, is_stored_as};
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Chunks, RequestStart, WriteAnswer, WriteConfirmation};
-use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ChangeKind, ETag, Version};
 
@@ -112,25 +109,13 @@ impl Receiving {
             (Ok(version), Some(etag))
                 if version.etag == etag
                     && version.size == self.size
-                    && alike(&version.headers, &self.incoming.headers) =>
+                    && is_stored_as(&version.headers, &self.incoming.headers) =>
             {
                 Ok(PublishedVersion::found(version, asked))
             }
             _ => Err(error.into()),
         }
     }
-}
-
-/// Returns whether an object was stored with these headers, and no others but a default content
-/// type.
-fn alike(stored: &Headers, sent: &Headers) -> bool {
-    let made_up = |(name, value): &(HeaderName, HeaderValue)| {
-        *name == CONTENT_TYPE
-            && value.as_bytes().ends_with(b"/octet-stream")
-            && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
-    };
-    sent.iter().all(|header| stored.contains(header))
-        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
 }
 
 impl Drop for Receiving {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::UID_HEADER;
 use tidegate_write::WriteError;
@@ -80,6 +81,36 @@ async fn what_another_client_made_first_is_refused() {
     desk.bucket().put(KEY, "lock");
     let refused = writer.commit(Commit::Close).await;
     assert_eq!(refused, Err(WriteError::Changed));
+}
+
+/// Neither a throttle nor a refusal without an answer makes another writer's equal object ours.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_the_same_object_one_is_first() {
+    let throttled = OriginError::Throttled { retry_after: None };
+    for fault in [Fault::Refuse(throttled), Fault::LoseRefusal] {
+        let desk = Desk::plain();
+        let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+        put(&writer, 0, &"lock".into()).await;
+        desk.bucket().put(KEY, "lock");
+        desk.bucket().fail_next([fault.clone()]);
+        writer.commit(Commit::Close).await.expect_err("another's");
+        let refused = writer.commit(Commit::Close).await;
+        assert_eq!(refused, Err(WriteError::Changed), "{fault:?}");
+    }
+}
+
+/// Another writer has replaced the object, and gave it the same headers.
+#[tokio::test(start_paused = true)]
+async fn what_another_client_made_in_place_of_a_copy_is_not_taken_for_it() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old!");
+    let writer = desk.change(KEY).await;
+    set_owner(&writer, 7).await;
+    let uid = UID_HEADER;
+    desk.bucket().put_with(KEY, "new!", &[(uid.as_str(), "7")]);
+    let refused = writer.commit(Commit::Close).await;
+    assert_eq!(refused, Err(WriteError::Changed));
+    assert_eq!(desk.object(KEY), Some("new!".into()));
 }
 
 /// A draft that is held open, and is completely in the bucket, does not preserve its object there.

@@ -310,3 +310,34 @@ async fn a_draft_that_begins_under_the_new_name_meanwhile_is_replaced() {
     assert_eq!(desk.object(OTHER), Some("new".into()));
     assert!(desk.writers.pending().is_empty());
 }
+
+/// The rename of a new file fails, a sync that came meanwhile has promised it, and the machine is switched off: it is there
+/// under its old name. Its journal is begun, or written anew, by that sync.
+#[tokio::test(start_paused = true)]
+async fn what_is_synced_during_a_rename_that_fails_keeps_its_name() {
+    for syncs in 0..8 {
+        let desk = Desk::plain();
+        let writer = desk.create(KEY).await;
+        for at in 0..syncs {
+            put(&writer, 2 * at, &"x".into()).await;
+            writer.sync().await.expect("synced");
+        }
+        let late = [Fault::Latency(secs(2)), down()];
+        desk.bucket().fail_from("put", late, [down()]);
+        let (old, new) = (valid(KEY), valid(OTHER));
+        let renames = desk.writers.rename(source(&desk), &old, &new);
+        let sync = async {
+            pass(secs(1)).await;
+            writer.sync().await
+        };
+        let (renamed, synced) = tokio::join!(renames, sync);
+        renamed.expect_err("it is down");
+        synced.expect("synced");
+        let bytes = all(&writer).await;
+        let desk = desk.switched_off([writer], &Terms::default()).await;
+        desk.bucket().set_faults([]);
+        desk.writers.settled().await;
+        assert_eq!(desk.bucket().keys(), [KEY], "{syncs}");
+        assert_eq!(desk.object(KEY), Some(bytes));
+    }
+}

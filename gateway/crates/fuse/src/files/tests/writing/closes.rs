@@ -164,3 +164,46 @@ async fn a_close_tells_others_of_bytes_that_they_have_committed() {
     assert_eq!(world.ear.hears(&name).await, [format!("pages {ino}"), name]);
     second.close(theirs).await;
 }
+
+/// Another mount has begun to write to the file since this one's close.
+#[tokio::test]
+async fn a_handle_that_goes_publishes_no_half_of_another_mounts_write() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (handle, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
+    world.write(handle, 0, "A").await;
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    let writers = world.files.writers().expect("writable");
+    let key = ObjectKey::new("p/file").expect("a key");
+    let how = tidegate_write::OpenMode::Change;
+    let elsewhere = writers.open(&world.source, &key, how, Vec::new()).await;
+    let elsewhere = elsewhere.expect("opened");
+    elsewhere.write_at(0, "half".into()).await.expect("written");
+    world.files.close(handle).await;
+    writers.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "Aefore");
+    elsewhere.commit(Commit::Close).await.expect("committed");
+    assert_eq!(world.stored("p/file").expect("there"), "halfre");
+}
+
+/// The close of the program that wrote has failed, and the last handle is one through which nothing was written.
+#[tokio::test(start_paused = true)]
+async fn what_a_close_could_not_publish_does_not_wait_for_readers() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
+    world.write(writer, 0, "after!").await;
+    let (idle, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
+    let down = Fault::Refuse(OriginError::Unavailable("down"));
+    world.bucket.set_faults([down]);
+    assert_eq!(world.files.flush(writer, US).await, Err(Errno::EIO));
+    world.files.close(writer).await;
+    world.bucket.set_faults([]);
+    world.files.close(idle).await;
+    world.files.writers().expect("writable").settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "after!");
+    assert_eq!(world.text(reader).await, "after!");
+}
