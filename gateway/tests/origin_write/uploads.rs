@@ -155,7 +155,9 @@ pub(super) async fn copies_whole_objects(subject: &Subject) {
     assert_eq!(bytes, b"bytes");
     let wrong = ETag::parse("\"other\"").expect("a tag");
     for source in [source("one", &wrong), source("none", &etag)] {
-        let refused = writing.copy(source, &name("three"), None).await;
+        let refused = writing
+            .copy(source, (&name("three"), Guard::None), None)
+            .await;
         assert_eq!(refused, Err(OriginError::Changed));
     }
 }
