@@ -8,7 +8,7 @@ use crate::{Core, records};
 use tidegate_origin::{Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_name};
 use tidegate_plan::tree::whole_folders;
-use tidegate_plan::{ObjectId, ObjectKey};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 /// Records the names of a page.
 pub(super) fn record_page(
@@ -77,7 +77,9 @@ pub(super) fn record_page(
         odd,
         next: next.clone(),
     };
-    core.names.record_page(asked, landing);
+    for (origin, path) in core.names.record_page(asked, landing) {
+        doubt_passed(core, origin, &path, asked);
+    }
     let names = found.into_iter().map(|(name, child)| match child {
         FolderEntry::File(told) => (name, NameKind::File(told.facts)),
         FolderEntry::Folder => (name, NameKind::Folder),
@@ -145,6 +147,15 @@ pub(super) fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
     records::doubt(core, &id, |record| {
         record.confirmed < asked.at && !record.version.etag.weak_eq(etag)
     });
+}
+
+/// Doubts a known version that a younger listing has passed silently.
+fn doubt_passed(core: &Core, origin: OriginId, path: &str, asked: &NameRequest) {
+    let Ok(key) = ObjectKey::new(path) else {
+        return;
+    };
+    let id = ObjectId { origin, key };
+    records::doubt(core, &id, |record| record.confirmed < asked.at);
 }
 
 /// Records the folders that are whole on a page of a tree, which begins with the folder of this prefix.

@@ -229,7 +229,8 @@ impl Table {
         }
         let since = found.map_or(asked.at, |known| known.since);
         let epoch = self.begin_epoch();
-        names.record_change((origin, path), meaning, since, epoch);
+        // An answer of before proves no folder on its path now.
+        names.set((origin, path), meaning, since, epoch);
         true
     }
 

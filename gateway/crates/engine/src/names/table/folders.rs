@@ -229,7 +229,7 @@ impl NameGenerations {
     }
 
     /// See [`Table::record_page`].
-    fn record_page(&mut self, asked: &NameRequest, landing: ListedPage<'_>) {
+    fn record_page(&mut self, asked: &NameRequest, landing: ListedPage<'_>) -> Vec<Path> {
         let ListedPage { folder, epoch, .. } = landing;
         let before = self.folders.get(asked.origin, folder).cloned();
         for listed in landing.names {
@@ -242,7 +242,7 @@ impl NameGenerations {
         // Without this entry, names have left the table meanwhile, or the listed names may be purged.
         let still = self.folders.get(asked.origin, folder).is_some();
         let Some(before) = before.filter(|_| still && epoch > 0) else {
-            return;
+            return Vec::new();
         };
         let extent = match landing.next {
             Some(cursor) => Extent::UpTo(cursor),
@@ -251,7 +251,7 @@ impl NameGenerations {
         let goes_on = before.epoch == epoch && before.pages == landing.number;
         let begins = landing.number == 0 && before.epoch < epoch;
         if !(goes_on || begins) || self.is_purged_since(asked, folder) {
-            return;
+            return Vec::new();
         }
         let now = Folder {
             extent,
@@ -266,24 +266,26 @@ impl NameGenerations {
         if let Some(folder) = self.folders.get_mut(asked.origin, folder) {
             *folder = now;
         }
-        if whole {
-            self.drop_passed(asked.origin, folder, epoch);
+        match whole {
+            true => self.drop_passed(asked.origin, folder, epoch),
+            false => Vec::new(),
         }
     }
 
     /// Removes the names of a folder that its listing has passed silently, so that they are not found again once the
-    /// folder's knowledge is dropped.
-    fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) {
+    /// folder's knowledge is dropped. Returns their paths.
+    fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) -> Vec<Path> {
         let prefix = match folder {
             "" => String::new(),
             folder => format!("{folder}/"),
         };
         let all = self.in_folder(origin, &prefix, None);
         let passed = all.filter(|(_, _, known)| known.epoch < epoch);
-        let passed: Vec<_> = passed.map(|(_, path, _)| path.clone()).collect();
-        for path in passed {
-            self.remove(origin, &path);
+        let passed: Vec<Path> = passed.map(|(_, path, _)| (origin, path.clone())).collect();
+        for (_, path) in &passed {
+            self.remove(origin, path);
         }
+        passed
     }
 }
 
@@ -308,9 +310,13 @@ impl Table {
     }
 
     /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
-    /// useless in a folder with many writes.
-    pub(in crate::names) fn record_page(&self, asked: &NameRequest, landing: ListedPage<'_>) {
-        self.lock().record_page(asked, landing);
+    /// useless in a folder with many writes. Returns the known names that the listing has passed silently.
+    pub(in crate::names) fn record_page(
+        &self,
+        asked: &NameRequest,
+        landing: ListedPage<'_>,
+    ) -> Vec<Path> {
+        self.lock().record_page(asked, landing)
     }
 
     /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the

@@ -373,3 +373,37 @@ async fn a_made_folder_has_what_was_found_in_it() {
     let steps = vec![Read(3), ForeignPut(7), Look(7), MakeFolder(4), Read(4)];
     run(steps, (0, 3)).await;
 }
+
+/// Its listing did not have the file, which another writer had removed.
+#[tokio::test(start_paused = true)]
+async fn a_removed_folder_brings_no_removed_file_back() {
+    use Step::{ForeignDelete, Look, Read, RemoveFolder, Write};
+    let steps = vec![
+        Write(6),
+        ForeignDelete(6),
+        Read(3),
+        RemoveFolder(3),
+        Look(6),
+    ];
+    run(steps, (0, 3)).await;
+}
+
+/// The folder was listed as gone. A file in it that is still known gets a mode.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_attributes_brings_no_folder_back() {
+    use Step::{Chmod, ForeignDelete, Look, Pass, Read, RemoveFolder, Rename, Write};
+    let steps = vec![
+        Write(0),
+        RemoveFolder(0),
+        Look(2),
+        Rename(0, 5),
+        ForeignDelete(5),
+        Look(1),
+        Pass(59_000),
+        Look(18),
+        Chmod(5),
+        RemoveFolder(3),
+        Read(0),
+    ];
+    run(steps, (1, 3)).await;
+}
