@@ -232,7 +232,8 @@ async fn a_replaced_object_that_says_no_cache_is_answered_at_once() {
             .put_with("hls/live.m3u8", playlist.clone(), &live);
         for _ in 0..2 {
             let got = gateway.get("/hls/live.m3u8", &[]).await;
-            assert_eq!((status(&got), got.text()), (200, playlist.clone()));
+            assert_eq!(status(&got), 200);
+            assert_eq!(got.bytes()[..], *playlist.as_bytes());
             assert_eq!(got.header("cache-control"), "no-cache");
         }
         let before = gateway.origin.gets();

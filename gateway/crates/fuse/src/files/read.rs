@@ -65,9 +65,13 @@ impl Files {
         let told = |error| errno::logged(&error, &node.key());
         match self.read_version(Some(handle), &object, offset..end).await {
             Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
-                // It may be in the middle of a rename; its bytes are under the other name.
-                let _named = node.naming.read().await;
-                let moved = now()?;
+                // It may be in the middle of a rename; its bytes are under the other name. That of a folder is known before
+                // the old objects go.
+                let mut moved = now()?;
+                if moved.id() == object.id() {
+                    let _named = node.naming.read().await;
+                    moved = now()?;
+                }
                 if moved.id() == object.id() {
                     return Err(told(error));
                 }

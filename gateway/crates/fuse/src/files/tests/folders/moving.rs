@@ -167,32 +167,66 @@ async fn a_folder_that_is_too_large_publishes_no_draft() {
     }
 }
 
+/// A player goes on in a file whose old object is gone, though the deletions of others take for ever.
+#[tokio::test(start_paused = true)]
+async fn a_read_does_not_wait_for_the_deletions() {
+    let world = World::writable();
+    world.bucket.put("p/old/a", vec![7; 3 << 20]);
+    world.bucket.put("p/old/b", "b");
+    let (reader, _) = world.open(world.walk("old/a").await.ino.0).await;
+    world.files.read(reader, 0, 10).await.expect("read");
+    let slow = Fault::Latency(Duration::from_secs(600));
+    world.bucket.fail_from("delete", [], [slow]);
+    let read = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(world.bucket.object("p/old/a").is_none());
+        assert!(world.bucket.object("p/old/b").is_some());
+        world.bucket.set_faults([]);
+        let begun = tokio::time::Instant::now();
+        let read = world.files.read(reader, 2 << 20, 10).await;
+        assert_eq!(read.expect("read").as_ref(), [7; 10]);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), read);
+    assert_eq!(renamed, Ok(()));
+}
+
 /// Library servers find a moved book by its number.
 #[tokio::test]
 async fn a_rename_that_leaves_an_old_object_keeps_every_number() {
     for known in [true, false] {
         let world = World::with_a_folder();
+        // So the first deletion is that of `a`.
+        world.bucket.delete("p/old/");
         let before = match known {
             true => world.walked("old").await,
             false => world.numbers("old"),
         };
-        let reader = match known {
-            true => Some(world.open(world.walk("old/a").await.ino.0).await.0),
-            false => None,
-        };
+        let mut open = None;
+        if known {
+            let (reader, _) = world.open(before[1]).await;
+            let written = world.walk("old/b").await.ino.0;
+            let (writer, _) = world.files.open(written, WRITE, BY).await.expect("open");
+            world.fill(writer, 1, "b").await;
+            open = Some((reader, writer));
+        }
         world.bucket.fail_from("delete", [DOWN], []);
         assert_eq!(world.rename_top("old", "new").await, Err(Errno::EIO));
-        assert_eq!(world.there("new"), FILES);
+        let new = FILES.map(|file| world.stored_text(&format!("p/new/{file}")));
+        let b = if known { "bb" } else { "b" };
+        assert_eq!(new, ["a", b, "deep/c", "deep/er/d", "e"]);
         assert_eq!(world.numbers("new"), before, "{known}");
         assert_eq!(world.walked("new").await, before, "{known}");
         // The object that is left is another file.
-        let left: Vec<_> = world.there("old");
-        for file in &left {
-            let left = world.walk(&format!("old/{file}")).await.ino.0;
-            assert!(!before.contains(&left), "{file}");
-        }
-        if let Some(reader) = reader {
+        assert_eq!(world.there("old"), ["a"]);
+        let left = world.walk("old/a").await.ino.0;
+        assert!(!before.contains(&left), "{left}");
+        if let Some((reader, writer)) = open {
             assert_eq!(world.text_of(reader).await, "a");
+            world.fill(writer, 2, "bb").await;
+            assert_eq!(world.files.flush(writer, 0).await, Ok(()));
+            assert_eq!(world.stored_text("p/new/b"), "bbbb");
+            assert!(world.bucket.object("p/old/b").is_none());
         }
     }
 }
