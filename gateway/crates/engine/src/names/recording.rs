@@ -54,26 +54,11 @@ pub(super) fn record_page(
     if something {
         record_folders(core, asked, prefix);
     }
-    let names = found.iter().map(|(name, child)| {
-        let (meaning, stored, asked) = match child {
-            FolderEntry::File(told) => {
-                let meaning = Meaning::File(told.facts.clone());
-                (meaning, told.stored, told.asked)
-            }
-            FolderEntry::Folder => (Meaning::Folder, None, *asked),
-        };
-        ListedName {
-            name: name.clone(),
-            meaning,
-            stored,
-            asked,
-        }
-    });
     let landing = ListedPage {
         folder: path,
         epoch,
         number,
-        names: names.collect(),
+        names: found.iter().map(|it| listed_name(it, asked)).collect(),
         odd,
         next: next.clone(),
     };
@@ -88,6 +73,26 @@ pub(super) fn record_page(
         names: names.collect(),
         reached,
         next,
+    }
+}
+
+/// Returns a name for the table. One that was held back is as old as the page that had it.
+fn listed_name(
+    (name, child): &(String, FolderEntry<ListedFile>),
+    asked: &NameRequest,
+) -> ListedName {
+    let (meaning, stored, asked) = match child {
+        FolderEntry::File(told) => {
+            let meaning = Meaning::File(told.facts.clone());
+            (meaning, told.stored, told.asked)
+        }
+        FolderEntry::Folder => (Meaning::Folder, None, *asked),
+    };
+    ListedName {
+        name: name.clone(),
+        meaning,
+        stored,
+        asked,
     }
 }
 
