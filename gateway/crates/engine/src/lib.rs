@@ -274,7 +274,6 @@ pub struct Core {
     pub(crate) listings: Listings,
     /// The times at which versions were written here.
     pub times: Arc<TimeTable>,
-    /// Versions known only from the answer to a write.
     pub(crate) self_copies: SelfCopies,
     pub(crate) folder_readers: FolderReaders,
     pub(crate) subscribers: InvalidationSubscribers,

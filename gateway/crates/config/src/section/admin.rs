@@ -17,7 +17,7 @@ pub struct Admin {
     pub hosts: Vec<String>,
     /// The token that a change must show; left out: changes are refused.
     #[serde(skip_serializing)]
-    #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
+    #[schemars(extend("examples" = [{ "file": "$CREDENTIALS_DIRECTORY/token" }]))]
     pub token: Option<Secret>,
     /// The page at `/`, and `/api/v1`: off, after a login, or read by all who reach it.
     ///

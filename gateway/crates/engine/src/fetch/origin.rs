@@ -15,6 +15,9 @@ use crate::open::records;
 use tidegate_origin::{Body, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
+/// The most missing bytes for which an unwanted fetch is finished.
+const NEARLY_DONE: u64 = 1 << 20;
+
 /// Sends one request for the whole part, and a second one if the first began after its head.
 pub(crate) struct FromOrigin;
 
@@ -82,16 +85,20 @@ impl Fetch {
 
     /// Distributes a body to the flights, until the last has landed, and stores the chunks that are complete.
     ///
-    /// A fetch that no reader wants any more is finished all the same if at most one chunk of it is missing. To stop it
-    /// costs the connection, and those bytes are most likely under way. A mount's reader leaves after each of its reads;
-    /// its next one asks for the same chunk.
+    /// A fetch that no reader wants any more is finished all the same if at most one chunk of it is missing, and no more
+    /// than [`NEARLY_DONE`]. To stop it costs the connection, and those bytes are most likely under way. A mount's reader
+    /// leaves after each of its reads; its next one asks for the same chunk.
     pub(super) async fn receive(&mut self, mut body: Body) -> Result<(), FetchEnd> {
         let core = self.fetches.core.clone();
         let (began, length) = (Instant::now(), self.coming);
-        let nearly_done = core.geometry.chunk();
+        let nearly_done = core.geometry.chunk().min(NEARLY_DONE);
         while !self.flights.is_empty() {
             let frame = if self.coming <= nearly_done {
-                body.next().await
+                tokio::select! {
+                    biased;
+                    frame = body.next() => frame,
+                    () = core.stop.cancelled() => return Err(FetchEnd::Closed),
+                }
             } else {
                 tokio::select! {
                     biased;

@@ -152,8 +152,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Asks for the names of a known folder that were changed here with an unknown result, if that takes no more requests
-    /// than the folder's pages. Returns whether it did.
+    /// Asks for the names of a known folder that were changed here with an unknown result, if they are few. Returns whether
+    /// it did.
     async fn find_unknown(
         &self,
         source: &Arc<ReadContext>,

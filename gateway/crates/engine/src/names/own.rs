@@ -22,8 +22,8 @@ impl Core {
         self.name(id, Meaning::Missing);
     }
 
-    /// Records under every identity that an object was just removed. A name that was not known as a file's may be a
-    /// folder's, and is forgotten.
+    /// Records that an object was just removed; other identities forget its name. A name that was not known as a file's may
+    /// be a folder's, and is forgotten.
     pub fn object_removed(&self, id: &ObjectId) {
         if self.names.is_file(id.origin, id.key.as_str()) {
             self.forget_others(id);
@@ -116,8 +116,8 @@ impl Engine {
         })
     }
 
-    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`, and has no bytes. Sends no request if the whole
-    /// folder is known, otherwise one, or more if a page is short and not the last one.
+    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`, and has no bytes. Sends no
+    /// request if the whole folder is known, otherwise one, or more if a page is short and not the last one.
     ///
     /// # Errors
     /// If the origin failed.

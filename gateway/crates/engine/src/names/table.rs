@@ -212,7 +212,7 @@ impl Table {
         }
     }
 
-    /// Records this process's own change of an object that `asked` has found, unless the name is known otherwise since.
+    /// Records this process's own change of a version that `asked` has found, unless the name is known otherwise since.
     /// Returns whether it was recorded. The answer is as old as the one before.
     pub(super) fn record_change_of_found(
         &self,
@@ -224,7 +224,8 @@ impl Table {
         let found = names.find(origin, path);
         let told = found.as_ref().map(|known| known.epoch);
         let last = told.max(names.folders.passing_epoch(origin, path));
-        if last.is_some_and(|epoch| epoch > asked.epoch) || !names.is_current(asked, path) {
+        let is_later = last.is_some_and(|epoch| epoch > asked.epoch);
+        if is_later && !names.tells(origin, path, &meaning) || !names.is_current(asked, path) {
             return false;
         }
         let since = found.map_or(asked.at, |known| known.since);
@@ -411,6 +412,17 @@ impl NameGenerations {
             let is_put = known.own && !known.meaning.is_missing();
             is_put && passed().is_none_or(|epoch| known.epoch >= epoch)
         })
+    }
+
+    /// Returns whether the last answer for a path is this version of it.
+    fn tells(&mut self, origin: OriginId, path: &str, version: &Meaning) -> bool {
+        let known = self.current(origin, path).map(|known| known.meaning);
+        match (known, version) {
+            (Some(Meaning::File(known)), Meaning::File(version)) => {
+                known.etag.is_some() && known.etag == version.etag
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether a name was found in a folder since this epoch.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::names::answer::{ListedName, ListedPage};
 use crate::read_context::EventSpan;
+use tidegate_plan::ETag;
 
 const ORIGIN: OriginId = OriginId(1);
 
@@ -280,4 +281,29 @@ fn of_two_listings_the_later_one_counts() {
     assert_eq!(missing("f/other"), Some(true));
     table.put(&late, "f/b", Meaning::Folder);
     assert_eq!(missing("f/b"), None, "it was asked before");
+}
+
+/// A listing begins between the look-up of a file and the change of its attributes.
+#[test]
+fn a_changed_version_may_be_found_once_more_in_between() {
+    let file = |etag: Option<&str>| {
+        Meaning::File(Facts {
+            size: 1,
+            modified: None,
+            attributes: None,
+            changed: None,
+            etag: etag.map(|etag| ETag::parse(etag).expect("a tag")),
+            version: None,
+        })
+    };
+    let (mine, other) = (Some("\"a\""), Some("\"b\""));
+    for (found, changes) in [(mine, true), (other, false), (None, false)] {
+        let table = Table::default();
+        table.put(&asked(&table, 0), "f/file", file(mine));
+        let looked = asked(&table, 0);
+        table.begin_listing(ORIGIN, "f");
+        table.put(&asked(&table, 1), "f/file", file(found));
+        let changed = table.record_change_of_found(&looked, "f/file", file(mine));
+        assert_eq!(changed, changes, "{found:?}");
+    }
 }

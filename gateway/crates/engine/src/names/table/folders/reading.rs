@@ -5,6 +5,9 @@ use crate::names::answer::{Continuation, KnownNames, Meaning, NameRequest, Names
 use crate::names::table::{KnownName, Table};
 use tidegate_plan::folder::{self, is_name};
 
+/// The most names of a folder that are asked for one after the other, in place of its listing.
+const MAX_ASKED: usize = 8;
+
 impl Table {
     /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
     pub(in crate::names) fn names(
@@ -60,7 +63,8 @@ impl Table {
         }
     }
 
-    /// Returns the paths of a known folder's names that are to be asked for, if those are no more than its pages.
+    /// Returns the paths of a known folder's names that are to be asked for, if those are few: no more than its pages, and
+    /// than [`MAX_ASKED`].
     pub(in crate::names) fn unknown_names(
         &self,
         asked: &NameRequest,
@@ -73,7 +77,7 @@ impl Table {
         if folder.time_left(asked).0.is_zero() {
             return None;
         }
-        let most = folder.pages as usize;
+        let most = (folder.pages as usize).min(MAX_ASKED);
         let all = names.in_folder(asked.origin, prefix, None);
         let unknown = all.filter(|(_, _, known)| is_there(known, folder).is_none());
         let unknown: Vec<_> = unknown
