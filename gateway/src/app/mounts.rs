@@ -42,12 +42,12 @@ pub(super) async fn start(
     metrics.register(&mut parts.registry);
     let numbers = numbers.get_or_init(Arc::default).clone();
     let spool = config.spool_path(env).filter(|_| writers.is_some());
-    let mounted = first_mount(
-        config.state_path().into_iter().chain(spool).collect(),
-        &parts.engine,
-    );
-    let mounted = mounted.await?;
     let mut all = Mounts(Vec::new());
+    if mounts.is_empty() {
+        return Ok((all, writers));
+    }
+    let folders = config.state_path().into_iter().chain(spool).collect();
+    let mounted = first_mount(folders, &parts.engine).await?;
     for mount in mounts {
         let route = config
             .route_of(mount)

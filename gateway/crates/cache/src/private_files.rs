@@ -106,7 +106,13 @@ fn is_ours(name: &str) -> bool {
         "lost+found",
         "overrides.toml",
     ];
-    const OWN_PREFIXES: [&str; 4] = ["log-v", "chunks-", "console-history.json", "meta-v"];
+    const OWN_PREFIXES: [&str; 5] = [
+        "log-v",
+        "chunks-",
+        "console-history.json",
+        "first-mount-",
+        "meta-v",
+    ];
     OWN_NAMES.contains(&name)
         || OWN_PREFIXES.iter().any(|start| name.starts_with(start))
         || (name.starts_with(|first: char| first.is_ascii_digit())
