@@ -331,12 +331,11 @@ impl DraftState {
 
 /// Uncertain commits, and the journal.
 impl DraftState {
-    /// Notes that the object with this tag is, or may be, in the bucket, and is ours.
-    pub(crate) fn add_uncertain(&mut self, etag: ETag) {
-        if !self.uncertain.has(&etag) {
-            self.records.push(Record::tried(&etag));
-            self.uncertain.push(etag);
-        }
+    /// Notes that the object with this tag is, or may be, in the bucket, and is ours. It has these headers, if they are
+    /// known.
+    pub(crate) fn add_uncertain(&mut self, etag: ETag, headers: Option<Headers>) {
+        let record = self.uncertain.add(etag, headers);
+        self.records.extend(record);
     }
 
     /// Returns the beginning and the records of a new journal, valid once the bytes are durable.

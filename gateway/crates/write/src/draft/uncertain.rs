@@ -4,14 +4,19 @@
 //! It is recognized by its tag, which follows from the sent bytes (S3, unless encrypted with keys
 //! of its own).
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
+
 use crate::spool::journal::Record;
-use tidegate_plan::ETag;
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
+use tidegate_plan::{ETag, Version};
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UncertainCommits {
-    /// The tags of objects that are, or may be, in the bucket.
-    tags: Vec<ETag>,
+    /// The objects that are, or may be, in the bucket: each by its tag and, as far as they are known, its headers.
+    objects: Vec<(ETag, Option<Headers>)>,
     /// Whether an earlier process may have begun one more, of the bytes in the spool.
     earlier: bool,
     /// Whether a copy of the object onto itself may have been carried out.
@@ -21,8 +26,9 @@ pub(crate) struct UncertainCommits {
 impl UncertainCommits {
     /// Returns the tries that an earlier process noted.
     pub(crate) fn earlier(tags: Vec<ETag>) -> Self {
+        let objects = tags.into_iter().map(|tag| (tag, None)).collect();
         Self {
-            tags,
+            objects,
             earlier: true,
             copied: true,
         }
@@ -45,20 +51,46 @@ impl UncertainCommits {
 
     /// Returns whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tags.is_empty()
+        self.objects.is_empty()
     }
 
-    /// Adds one.
-    pub(crate) fn push(&mut self, etag: ETag) {
-        self.tags.push(etag);
+    /// Adds one, unless it is there. Returns the journal record of a new tag.
+    pub(crate) fn add(&mut self, etag: ETag, headers: Option<Headers>) -> Option<Record> {
+        let is_new = !self.objects.iter().any(|(tag, _)| tag.weak_eq(&etag));
+        let record = is_new.then(|| Record::tried(&etag));
+        let object = (etag, headers);
+        if !self.objects.contains(&object) {
+            self.objects.push(object);
+        }
+        record
     }
 
     /// Returns their journal records.
     pub(crate) fn records(&self) -> Vec<Record> {
-        self.tags.iter().map(Record::tried).collect()
+        let mut tags: Vec<_> = self.objects.iter().map(|(tag, _)| tag).collect();
+        tags.dedup();
+        tags.into_iter().map(Record::tried).collect()
     }
 
-    pub(crate) fn has(&self, etag: &ETag) -> bool {
-        self.tags.iter().any(|tag| tag.weak_eq(etag))
+    /// Returns whether one of them is this version. Of two writers that make the same object, only the headers tell which
+    /// was first.
+    pub(crate) fn has(&self, version: &Version, guard: &Guard) -> bool {
+        self.objects.iter().any(|(tag, headers)| {
+            let sent = headers.as_ref().filter(|_| *guard == Guard::Absent);
+            let is_stored = sent.is_none_or(|sent| is_stored_as(&version.headers, sent));
+            tag.weak_eq(&version.etag) && is_stored
+        })
     }
+}
+
+/// Returns whether an object was stored with these headers, and no others but a default content
+/// type.
+pub(crate) fn is_stored_as(stored: &Headers, sent: &Headers) -> bool {
+    let made_up = |(name, value): &(HeaderName, HeaderValue)| {
+        *name == CONTENT_TYPE
+            && value.as_bytes().ends_with(b"/octet-stream")
+            && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
+    };
+    sent.iter().all(|header| stored.contains(header))
+        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
 }

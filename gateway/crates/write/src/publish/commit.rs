@@ -163,7 +163,7 @@ impl SharedDraft {
         };
         let mut state = self.state();
         let guard = Guard::Same(found.etag.clone());
-        if !state.uncertain.has(&found.etag) || state.guard == guard {
+        if !state.uncertain.has(&found, &state.guard) || state.guard == guard {
             return Ok(false);
         }
         state.guard = guard;

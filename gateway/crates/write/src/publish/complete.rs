@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue};
-
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::change::server_copy::copy;
@@ -74,7 +71,7 @@ impl SharedDraft {
             (Err(error), OriginError::NoSuchUpload) => return Err(error.into()),
             _ => expected
                 .into_iter()
-                .for_each(|tag| self.state().add_uncertain(tag)),
+                .for_each(|tag| self.state().add_uncertain(tag, None)),
         }
         Err(error.into())
     }
@@ -290,7 +287,8 @@ impl SharedDraft {
         if headers == begun_with {
             return Ok(published);
         }
-        self.state().add_uncertain(published.version.etag.clone());
+        let tag = published.version.etag.clone();
+        self.state().add_uncertain(tag, None);
         let mut tries = 1..MAX_PUBLISH_ATTEMPTS;
         let mended = loop {
             let copied = self.copied_onto_itself(&published.version, headers.clone());
@@ -365,16 +363,4 @@ fn is_of_parts(etag: &ETag) -> bool {
 /// Returns whether both have the same headers, in any order.
 pub(crate) fn alike(one: &Headers, other: &Headers) -> bool {
     one.len() == other.len() && one.iter().all(|header| other.contains(header))
-}
-
-/// Returns whether an object was stored with these headers, and no others but a default content
-/// type.
-pub(crate) fn is_stored_as(stored: &Headers, sent: &Headers) -> bool {
-    let made_up = |(name, value): &(HeaderName, HeaderValue)| {
-        *name == CONTENT_TYPE
-            && value.as_bytes().ends_with(b"/octet-stream")
-            && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
-    };
-    sent.iter().all(|header| stored.contains(header))
-        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::draft::shared_draft::SharedDraft;
-use crate::publish::complete::is_stored_as;
+use crate::draft::uncertain::is_stored_as;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
@@ -47,7 +47,7 @@ impl SharedDraft {
             (state.id.key.clone(), state.headers_to_store())
         };
         if guard != Guard::None {
-            self.note_try(&pieces).await?;
+            self.note_try(&pieces, &headers).await?;
         }
         let payload = self.report_progress(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
@@ -74,7 +74,7 @@ impl SharedDraft {
             Err(OriginError::Changed) => {
                 let mut state = self.state();
                 if state.uncertain.is_earlier() {
-                    state.add_uncertain(tag(&pieces));
+                    state.add_uncertain(tag(&pieces), None);
                 }
                 Err(WriteError::Changed)
             }
@@ -112,7 +112,7 @@ impl SharedDraft {
             }
             found => found,
         };
-        self.state().add_uncertain(ours);
+        self.state().add_uncertain(ours, Some(headers));
         // A store that refuses a large body may close before its answer is heard, each time.
         if found.is_some_and(|version| !guard.holds_for(&version.etag)) {
             return Err(WriteError::Changed);
@@ -153,7 +153,7 @@ impl SharedDraft {
 
     /// Notes the tag of the object for the next process. That process may need bytes of the version
     /// that this put replaces, which then exist nowhere.
-    async fn note_try(&self, pieces: &[Bytes]) -> Result<(), WriteError> {
+    async fn note_try(&self, pieces: &[Bytes], headers: &Headers) -> Result<(), WriteError> {
         let needs_base = {
             let mut state = self.state();
             let needs_base = state.draft.base() > 0;
@@ -161,7 +161,7 @@ impl SharedDraft {
             if !state.phase.is_promised() || !(needs_base || state.phase.is_behind()) {
                 return Ok(());
             }
-            state.add_uncertain(tag(pieces));
+            state.add_uncertain(tag(pieces), Some(headers.clone()));
             needs_base
         };
         match needs_base {

@@ -99,6 +99,20 @@ async fn of_two_that_make_the_same_object_one_is_first() {
     }
 }
 
+/// A try without an answer, about which the bucket cannot be asked, makes it no more ours.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_the_same_object_one_is_first_also_after_a_try_that_nothing_is_known_of() {
+    let desk = Desk::plain();
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    set_owner(&writer, 7).await;
+    put(&writer, 0, &"lock".into()).await;
+    desk.fails(&writer).await;
+    let uid = UID_HEADER;
+    desk.bucket().put_with(KEY, "lock", &[(uid.as_str(), "8")]);
+    let refused = writer.commit(Commit::Close).await;
+    assert_eq!(refused, Err(WriteError::Changed));
+}
+
 /// Another writer has replaced the object, and gave it the same headers.
 #[tokio::test(start_paused = true)]
 async fn what_another_client_made_in_place_of_a_copy_is_not_taken_for_it() {
