@@ -77,9 +77,23 @@ impl UncertainCommits {
     pub(crate) fn has(&self, version: &Version, guard: &Guard) -> bool {
         self.objects.iter().any(|(tag, headers)| {
             let sent = headers.as_ref().filter(|_| *guard == Guard::Absent);
-            let is_stored = sent.is_none_or(|sent| is_stored_as(&version.headers, sent));
+            let is_stored = sent.is_none_or(|sent| is_made_with(&version.headers, sent));
             tag.weak_eq(&version.etag) && is_stored
         })
+    }
+}
+
+/// Returns whether an object of the same bytes is that of a request with these headers. Metadata tells it: stores leave
+/// it as it was sent, while some add a character set, a type or a time to live. Mounts send the time of the content.
+pub(crate) fn is_made_with(stored: &Headers, sent: &Headers) -> bool {
+    let of_metadata = |headers: &Headers| -> Headers {
+        let headers = headers.iter();
+        let is_metadata = |(name, _): &&(HeaderName, _)| name.as_str().starts_with("x-amz-meta-");
+        headers.filter(is_metadata).cloned().collect()
+    };
+    match of_metadata(sent) {
+        metadata if metadata.is_empty() => is_stored_as(stored, sent),
+        metadata => is_stored_as(&of_metadata(stored), &metadata),
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::uncertain::is_stored_as;
+use crate::draft::uncertain::is_made_with;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
@@ -103,7 +103,7 @@ impl SharedDraft {
         let found = match found {
             // Of two writers of the same lock file, one was first.
             Some(version)
-                if *guard == Guard::Absent && !is_stored_as(&version.headers, &headers) =>
+                if *guard == Guard::Absent && !is_made_with(&version.headers, &headers) =>
             {
                 return Err(WriteError::Changed);
             }

@@ -113,6 +113,37 @@ async fn of_two_that_make_the_same_object_one_is_first_also_after_a_try_that_not
     assert_eq!(refused, Err(WriteError::Changed));
 }
 
+/// The store adds a header. Whether it is asked at once or at the next try, the metadata tells that the object is ours.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_adds_a_header_refuses_no_object_that_is_ours() {
+    let uid = UID_HEADER;
+    for is_asked in [true, false] {
+        let desk = Desk::plain();
+        let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+        set_owner(&writer, 7).await;
+        put(&writer, 0, &"lock".into()).await;
+        let headers = [(uid.as_str(), "7"), ("cache-control", "max-age=60")];
+        let committed = match is_asked {
+            true => {
+                desk.bucket().fail_next([Fault::LoseAnswer]);
+                desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
+                let commit = writer.commit(Commit::Close);
+                let add = async {
+                    until(|| desk.object(KEY).is_some()).await;
+                    desk.bucket().mend(KEY, &headers);
+                };
+                tokio::join!(commit, add).0
+            }
+            false => {
+                desk.lose_the_answer(&writer).await;
+                desk.bucket().mend(KEY, &headers);
+                writer.commit(Commit::Close).await
+            }
+        };
+        assert_eq!(committed, Ok(()), "asked: {is_asked}");
+    }
+}
+
 /// Another writer has replaced the object, and gave it the same headers.
 #[tokio::test(start_paused = true)]
 async fn what_another_client_made_in_place_of_a_copy_is_not_taken_for_it() {
