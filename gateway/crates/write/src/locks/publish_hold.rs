@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
 use crate::publish::stuck::EndedFile;
 use crate::task::run_to_completion;
@@ -92,12 +93,17 @@ impl PublishHold {
     /// Discards the closed draft, because the object was written or deleted another way after its
     /// close. A draft with open handles stays.
     pub(crate) async fn discard_closed(self) {
+        self.writing.state().forget_closed_edition();
+        self.discard_unused(|_| true).await;
+    }
+
+    /// Discards the draft, if it has no handles and `is_due` holds; returns whether it did.
+    pub(crate) async fn discard_unused(self, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
         let unused = {
             // No handle may join it meanwhile.
             let mut writings = self.writing.inner.writings();
-            let mut state = self.writing.state();
-            let unused = state.handles == 0;
-            state.forget_closed_edition();
+            let state = self.writing.state();
+            let unused = state.handles == 0 && is_due(&state);
             drop(state);
             if unused {
                 self.writing.unlist(&mut writings, &self.id);
@@ -107,5 +113,6 @@ impl PublishHold {
         if unused {
             self.discard().await;
         }
+        unused
     }
 }

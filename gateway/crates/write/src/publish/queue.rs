@@ -128,7 +128,7 @@ impl Writers {
 
 impl DraftState {
     /// Returns whether it is a new, empty object that was not promised.
-    fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
         is_new && !self.phase.is_promised() && !self.is_half_way()
     }
@@ -251,10 +251,7 @@ impl SharedDraft {
                     self.state().next_try = None;
                 }
                 Err(error) => {
-                    tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
-                    let mut state = self.state();
-                    state.hold_no_memory();
-                    state.phase.leave_queue();
+                    self.refuse(&error).await;
                     break;
                 }
             }

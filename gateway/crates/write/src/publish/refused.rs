@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
 use tidegate_origin::Guard;
@@ -149,6 +150,37 @@ impl Writers {
 }
 
 impl SharedDraft {
+    /// Leaves the queue, because the draft was refused for good. One that has nothing to decide about is discarded: another
+    /// writer was faster to make an object that this one only touched. It would hide that object here.
+    pub(crate) async fn refuse(self: &Arc<Self>, error: &WriteError) {
+        let key = self.id().key;
+        let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
+        if *error == WriteError::Changed && self.discard_if(has_nothing).await {
+            tracing::info!(
+                key = key.as_str(),
+                "an empty file that another writer has made meanwhile is theirs"
+            );
+        } else {
+            tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+            self.state().hold_no_memory();
+        }
+        self.state().phase.leave_queue();
+    }
+
+    /// Discards it, if it has no handles and `is_due` holds; returns whether it did.
+    async fn discard_if(self: &Arc<Self>, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
+        let id = self.id();
+        let hold = self.inner.hold_publishing(&id).await;
+        let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
+            return false;
+        };
+        let is_discarded = hold.discard_unused(is_due).await;
+        if is_discarded {
+            self.inner.engine.doubt_key(&id).await;
+        }
+        is_discarded
+    }
+
     /// Returns whether the bytes that only its base has can be read. The first ones that are not cached stand for all that
     /// are not: the bucket has the version, or has it not.
     async fn has_its_base(&self) -> Result<bool, WriteError> {

@@ -5,7 +5,9 @@ use tidegate_cache::fake::Faults;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::{Attributes, UnixTime};
-use tidegate_write::{PossibleChoices, RefusedChoice, ResolveError, Stage, WriteError, Writer};
+use tidegate_write::{
+    OpenMode, PossibleChoices, RefusedChoice, ResolveError, Stage, WriteError, Writer,
+};
 
 use crate::support::engine::{pass, same, sample, secs, valid};
 use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
@@ -94,6 +96,29 @@ async fn ours_replaces_theirs_with_every_byte_that_the_draft_has() {
         .resolve(&id(&desk), RefusedChoice::KeepOurs)
         .await;
     assert_eq!(again, Err(ResolveError::NotRefused));
+}
+
+/// `touch` of a name that another gateway has made meanwhile: nothing is to be decided, and nothing hides their object.
+#[tokio::test(start_paused = true)]
+async fn an_empty_file_that_another_writer_made_first_is_theirs() {
+    for bytes in ["", "mine"] {
+        let desk = Desk::new(Terms::background());
+        let writer = desk.open(KEY, OpenMode::CreateMissing).await;
+        let writer = writer.expect("opened");
+        put(&writer, 0, &bytes.into()).await;
+        desk.bucket().put(KEY, "theirs");
+        drop(writer);
+        desk.writers.settled().await;
+        match bytes {
+            "" => {
+                nothing_is_left(&desk).await;
+                let reader = desk.change(KEY).await;
+                same(&all(&reader).await, &"theirs".into());
+            }
+            _ => is_refused(&desk).await,
+        }
+        same(&desk.object(KEY).expect("there"), &"theirs".into());
+    }
 }
 
 /// A store may refuse a body and close before its answer is heard. The version that it has tells that it was refused.

@@ -35,6 +35,21 @@ async fn a_file_that_is_there_by_now_is_not_replaced_unless_it_is_cut() {
     assert_eq!(world.stored("p/cut").expect("there"), "ours");
 }
 
+/// `touch` of a name that is known to be missing, and that another writer makes: an empty file must not hide theirs.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_was_only_touched_gives_way_to_another_writers() {
+    let world = World::writable();
+    assert_eq!(world.look(ROOT_INO, "log").await, Err(Errno::ENOENT));
+    let (_, handle) = world.create("log").await;
+    world.bucket.put("p/log", "theirs");
+    world.done(handle).await;
+    world.settled().await;
+    assert_eq!(world.look(ROOT_INO, "log").await.expect("there").size, 6);
+    let writers = &world.files.writable.as_ref().expect("writable").writers;
+    assert!(writers.pending().is_empty());
+    assert_eq!(world.stored("p/log").expect("there"), "theirs");
+}
+
 /// The draft of a new file is renamed before its first request. What another writer has put under its first name is
 /// another file.
 #[tokio::test]
