@@ -271,6 +271,18 @@ impl Write {
         }
     }
 
+    /// Returns whether it has a condition on its key.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn is_guarded(&self) -> bool {
+        match self {
+            Self::Put { guard, .. }
+            | Self::Complete { guard, .. }
+            | Self::Copy { guard, .. }
+            | Self::Delete { guard, .. } => *guard != Guard::None,
+            _ => false,
+        }
+    }
+
     /// Returns the bytes that it sends, if any.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
         match self {

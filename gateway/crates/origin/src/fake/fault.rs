@@ -41,6 +41,8 @@ pub enum Fault {
     IgnoreRange,
     /// `If-Match`, `If-None-Match` and `versionId` are ignored.
     IgnoreConditions,
+    /// A write with a condition is refused as unknown.
+    RefuseConditions,
     /// A write is carried out, and its answer is lost.
     LoseAnswer,
     /// A write that the store refuses is not told so: the connection is lost.

@@ -139,6 +139,9 @@ impl FakeOrigin {
         let _running = RunningRequest::new(self.0.counts.running.clone());
         self.came_in(write.kind());
         let faults = self.apply().await?;
+        if faults.contains(&Fault::RefuseConditions) && write.is_guarded() {
+            return Err(OriginError::Unsupported);
+        }
         let outcome = self.apply_write(write, &faults).await;
         let lost = match outcome {
             Ok(_) => Fault::LoseAnswer,

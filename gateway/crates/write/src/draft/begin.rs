@@ -119,6 +119,7 @@ async fn begin(
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
     state.phase = Phase::created();
+    state.may_lack_guard = how == OpenMode::CreateMissing;
     // The caller has the object's attributes among the headers.
     state.attributes_of = inner.attributes.get(id).map(|change| change.revision);
     Ok(state)

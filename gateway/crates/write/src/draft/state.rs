@@ -27,6 +27,9 @@ pub(crate) struct DraftState {
     pub(crate) base: Option<Pinned>,
     pub(crate) headers: Headers,
     pub(crate) guard: Guard,
+    /// Whether it goes without the condition that no object is there, once a look has found none, if the store does not
+    /// know conditions.
+    pub(crate) may_lack_guard: bool,
     pub(crate) upload: Option<Upload>,
     /// The headers that the upload was begun with.
     pub(crate) begun_with: Headers,
@@ -100,6 +103,7 @@ impl DraftState {
             base,
             headers,
             guard,
+            may_lack_guard: false,
             upload: None,
             begun_with: Headers::new(),
             staged: false,
@@ -218,6 +222,7 @@ impl DraftState {
                 Guard::Absent => GuardWord::Absent,
                 Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
             },
+            may_lack_guard: self.may_lack_guard,
             base: self.journaled_base(),
             first_part: self.draft.sizes().first(),
             hidden: self.staged,

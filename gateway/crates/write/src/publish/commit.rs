@@ -113,6 +113,7 @@ impl SharedDraft {
                 Err(WriteError::Lost) => Ok(self.can_send_anew()),
                 Err(error) if self.lacks_source(&error) => self.detach_base().await.map(|()| true),
                 Err(WriteError::Changed) => self.was_ours().await,
+                Err(WriteError::Unsupported) if locks.is_none() => self.drop_unknown_guard().await,
                 _ => Ok(false),
             };
             published = match again {
@@ -172,6 +173,25 @@ impl SharedDraft {
             state.base = Some(Pinned { key, version });
         }
         Ok(true)
+    }
+
+    /// Drops the condition that no object is there, if the store does not know it, and a look finds none. A draft that was
+    /// created with `O_EXCL` keeps it. Returns whether it was dropped.
+    async fn drop_unknown_guard(&self) -> Result<bool, WriteError> {
+        let is_due = {
+            let state = self.state();
+            state.may_lack_guard && state.guard == Guard::Absent
+        };
+        if !is_due {
+            return Ok(false);
+        }
+        match self.find_version(&self.id().key).await? {
+            Some(_) => Err(WriteError::Changed),
+            None => {
+                self.state().guard = Guard::None;
+                Ok(true)
+            }
+        }
     }
 
     async fn publish(self: &Arc<Self>) -> Result<PublishedVersion, WriteError> {

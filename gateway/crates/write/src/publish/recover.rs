@@ -109,6 +109,7 @@ impl Writers {
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
         let mut state = DraftState::new(&self.0, id, base, headers, guard);
+        state.may_lack_guard = begin.may_lack_guard;
         state.times = times;
         state.unsent_since = times.changed;
         state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);

@@ -53,6 +53,9 @@ pub(crate) struct Begin {
     pub(crate) headers: Vec<(String, String)>,
     /// The condition on the key at its publish.
     pub(crate) guard: GuardWord,
+    /// Whether a store that does not know the condition gets it without, once a look has found no object.
+    #[serde(default)]
+    pub(crate) may_lack_guard: bool,
     /// The version that it began as; `None`: empty.
     pub(crate) base: Option<Base>,
     /// Bytes of its first part, which determines the sizes of all others.
@@ -312,6 +315,7 @@ impl Begin {
             key: key.to_owned(),
             headers: vec![],
             guard: GuardWord::None,
+            may_lack_guard: false,
             base: None,
             first_part: 1 << 20,
             hidden: false,

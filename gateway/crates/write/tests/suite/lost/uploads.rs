@@ -3,11 +3,11 @@
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_write::WriteError;
-use tidegate_write::{Commit, Stage};
+use tidegate_write::{Commit, OpenMode, Stage};
 
 use super::KEY;
 use crate::support::engine::{same, sample, settle, valid};
-use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, source, until};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_with_copied_parts_is_completed_once() {
@@ -97,6 +97,62 @@ async fn what_the_store_does_not_know_is_not_tried_for_ever() {
     until(|| desk.writers.pending()[0].stage == Stage::Refused).await;
     let trouble = desk.writers.pending()[0].trouble.clone();
     assert_eq!(trouble, Some(WriteError::Unsupported));
+}
+
+/// A store that refuses the condition of a new object (501) gets what `>>` and `touch` make without it, if it has no object
+/// there. `O_EXCL` needs the condition.
+#[tokio::test(start_paused = true)]
+async fn a_new_object_needs_no_condition_that_the_store_does_not_know() {
+    let missing = OpenMode::CreateMissing;
+    for (how, theirs, length, expected) in [
+        (missing, false, PART / 2, Ok(())),
+        (missing, false, 3 * PART, Ok(())),
+        (missing, true, PART / 2, Err(WriteError::Changed)),
+        (missing, true, 3 * PART, Err(WriteError::Changed)),
+        (
+            OpenMode::CreateNew,
+            false,
+            PART / 2,
+            Err(WriteError::Unsupported),
+        ),
+        (
+            OpenMode::CreateNew,
+            false,
+            3 * PART,
+            Err(WriteError::Unsupported),
+        ),
+    ] {
+        let desk = Desk::plain();
+        desk.bucket().set_faults([Fault::RefuseConditions]);
+        let bytes = sample(1, length);
+        let writer = desk.open(KEY, how).await.expect("opened");
+        put(&writer, 0, &bytes).await;
+        if theirs {
+            desk.bucket().put(KEY, "theirs");
+        }
+        let committed = writer.commit(Commit::Close).await;
+        assert_eq!(committed, expected, "{how:?} {theirs} {length}");
+        let there = match (theirs, expected) {
+            (true, _) => Some("theirs".into()),
+            (false, Ok(())) => Some(bytes),
+            (false, Err(_)) => None,
+        };
+        assert_eq!(desk.object(KEY), there, "{how:?} {theirs} {length}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_needs_none_after_a_restart_either() {
+    let desk = Desk::new(Terms::background());
+    let writer = desk.open(KEY, OpenMode::CreateMissing).await;
+    let writer = writer.expect("opened");
+    put(&writer, 0, &"bytes".into()).await;
+    desk.bucket().set_faults([down()]);
+    writer.commit(Commit::Background).await.expect("durable");
+    let again = desk.switched_off([writer], &Terms::background()).await;
+    again.bucket().set_faults([Fault::RefuseConditions]);
+    again.writers.settled().await;
+    assert_eq!(again.object(KEY), Some("bytes".into()));
 }
 
 /// A bucket without room is reported at once; the draft stays, and is uploaded once there is room.
