@@ -242,11 +242,12 @@ impl SpoolFile {
         self.journal().log.note(records)
     }
 
-    /// Appends records, and makes the journal durable.
+    /// Appends records, and makes the journal durable. After an error a later sync makes them durable.
     pub(crate) fn note_durably(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
-        self.make_name_durable(&mut journal)?;
+        let is_named = self.make_name_durable(&mut journal);
         journal.log.note(records)?;
+        is_named?;
         journal.log.sync()
     }
 

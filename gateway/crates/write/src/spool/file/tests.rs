@@ -79,6 +79,28 @@ fn what_could_not_be_told_is_told_with_the_next() {
     assert_eq!(read, [7; 5000][..]);
 }
 
+/// The caller has no other copy of the records, one of which may say that bytes are gone.
+#[test]
+fn what_is_noted_while_the_folder_cannot_be_synced_is_not_forgotten() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 3);
+    file.write(0, vec![7; 300_000].into()).expect("written");
+    file.sync(&[wrote(300_000)]).expect("synced");
+    assert!(file.may_differ(), "its data has a file");
+    file.journal().is_named = false;
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let away = elsewhere.path().join("away");
+    fs::rename(directory.path(), &away).expect("moved");
+    let cut = file.note_durably(&[Record::Cut { size: 100 }]);
+    assert!(cut.is_err(), "the folder is not there");
+    fs::rename(&away, directory.path()).expect("moved back");
+    file.note_durably(&[]).expect("durable");
+    let [(.., found, _)] = &journals(directory.path())[..] else {
+        panic!("one journal");
+    };
+    assert_eq!(found.draft.size(), 100);
+}
+
 /// A disk that failed once must not keep an object from being published under a staging key.
 #[test]
 fn begins_anew_in_another_file_where_its_own_is_lost() {
