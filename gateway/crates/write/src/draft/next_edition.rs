@@ -33,8 +33,8 @@ enum DiskWork {
 
 impl SharedDraft {
     /// Truncates the draft to nothing and returns the length before; `anew`: for a writer that replaces the object of this
-    /// name, with these headers and whatever version the bucket has. `None`: a rename has given the draft another name, and
-    /// nothing was changed.
+    /// name, with these headers and whatever version the bucket has. `None`: a rename has given the draft another name, or
+    /// the object was deleted meanwhile, and nothing was changed.
     ///
     /// Waits for a publish under way, and for a sync. A caller that gives up then has changed nothing. The rest needs no
     /// wait, so it neither fails nor comes later.
@@ -44,7 +44,8 @@ impl SharedDraft {
         let journal = self.journal.clone().lock_owned().await;
         let before = {
             let state = self.state();
-            if anew.as_ref().is_some_and(|(id, _)| **id != state.id) {
+            let is_other = |id: &ObjectId| *id != state.id || state.phase.is_discarded();
+            if anew.as_ref().is_some_and(|(id, _)| is_other(id)) {
                 return None;
             }
             state.draft.size()

@@ -249,6 +249,27 @@ async fn what_was_deleted_does_not_come_back_when_it_is_synced() {
     assert_eq!(again.object(KEY), None);
 }
 
+/// A writer that opens the object while it is being deleted makes a new one.
+#[tokio::test(start_paused = true)]
+async fn what_is_opened_to_be_replaced_while_it_is_deleted_is_not_lost() {
+    let desk = Desk::plain();
+    let held = desk.create(KEY).await;
+    put(&held, 0, &"before".into()).await;
+    desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
+    let key = valid(KEY);
+    let remove = desk.writers.remove(source(&desk), &key);
+    let replace = async {
+        until(|| desk.bucket().count("delete") == 1).await;
+        let writer = desk.open(KEY, OpenMode::Create).await.expect("opened");
+        put(&writer, 0, &"after".into()).await;
+        writer.commit(Commit::Close).await
+    };
+    let (removed, replaced) = tokio::join!(remove, replace);
+    assert_eq!((removed, replaced), (Ok(()), Ok(())));
+    same(&desk.object(KEY).expect("there"), &"after".into());
+    drop(held);
+}
+
 /// Headers that were set after parts were uploaded are the object's after a restart, too.
 #[tokio::test(start_paused = true)]
 async fn headers_outlive_a_restart() {
