@@ -16,7 +16,7 @@ mod without_bytes;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
@@ -50,8 +50,8 @@ pub struct S3 {
     anonymous: bool,
     /// Whether the store was found to refuse uploads that name a checksum.
     names_no_sums: AtomicBool,
-    /// Whether the store refuses a deletion with a condition.
-    deletes_without_conditions: AtomicBool,
+    /// The refusals of deletions with a condition, in a row.
+    refused_deletions: AtomicU32,
 }
 
 impl S3 {
@@ -71,7 +71,7 @@ impl S3 {
             },
             anonymous: matches!(settings.credentials, Credentials::Anonymous),
             names_no_sums: AtomicBool::new(false),
-            deletes_without_conditions: AtomicBool::new(false),
+            refused_deletions: AtomicU32::new(0),
         })
     }
 

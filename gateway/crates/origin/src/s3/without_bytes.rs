@@ -8,6 +8,9 @@ use super::write::{if_match, of_source, part_number, tag};
 use crate::{CopySource, Guard, OriginError, Upload, WriteOutcome};
 use tidegate_plan::{ByteRange, ObjectKey};
 
+/// The refusals of conditional deletions in a row after which no more are sent.
+const MAX_REFUSED_DELETIONS: u32 = 2;
+
 impl S3 {
     pub(super) async fn copy_part(
         &self,
@@ -40,8 +43,8 @@ impl S3 {
         }
     }
 
-    /// Deletes an object. A store that refuses the condition (501, or 400) is not asked with one again. A weak tag
-    /// matches nothing.
+    /// Deletes an object. A store that refuses the condition (501, or 400) is asked without. After two refusals in a row it
+    /// is not asked with one again: a proxy or a busy node may say that once. A weak tag matches nothing.
     pub(super) async fn delete(
         &self,
         key: &ObjectKey,
@@ -50,7 +53,8 @@ impl S3 {
     ) -> Result<WriteOutcome, OriginError> {
         let is_compared = match guard {
             Guard::Same(etag) => {
-                !etag.is_weak() && !self.deletes_without_conditions.load(Ordering::Relaxed)
+                !etag.is_weak()
+                    && self.refused_deletions.load(Ordering::Relaxed) < MAX_REFUSED_DELETIONS
             }
             Guard::None | Guard::Absent => false,
         };
@@ -61,15 +65,21 @@ impl S3 {
         match compared.await {
             Err(OriginError::Unsupported) => {
                 let done = self.delete_if(key, version_id, None).await?;
-                tracing::info!(
-                    bucket = self.bucket,
-                    "the store has no conditional deletions"
-                );
-                self.deletes_without_conditions
-                    .store(true, Ordering::Relaxed);
+                let before = self.refused_deletions.fetch_add(1, Ordering::Relaxed);
+                if before + 1 == MAX_REFUSED_DELETIONS {
+                    tracing::info!(
+                        bucket = self.bucket,
+                        "the store has no conditional deletions"
+                    );
+                }
                 Ok(done)
             }
-            done => done,
+            done @ (Ok(_) | Err(OriginError::Changed)) => {
+                // It does compare.
+                self.refused_deletions.store(0, Ordering::Relaxed);
+                done
+            }
+            failed => failed,
         }
     }
 
