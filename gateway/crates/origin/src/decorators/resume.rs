@@ -151,11 +151,16 @@ impl OriginWrite for Resume {
                 retry: self.retry,
                 done: 0,
             };
+            let mut is_unknown = false;
             loop {
                 let error = match self.inner.write(write.clone()).await {
                     Ok(wrote) => return Ok(wrote),
                     Err(error) => error,
                 };
+                if error == OriginError::Changed && is_unknown && self.is_deleted(&write).await {
+                    return Ok(WriteOutcome::Done);
+                }
+                is_unknown |= !error.proves_undone();
                 if !write.is_idempotent() && !error.proves_undone() {
                     return Err(error);
                 }
@@ -166,6 +171,15 @@ impl OriginWrite for Resume {
 }
 
 impl Resume {
+    /// Returns whether the object of a deletion is gone. An earlier try has deleted it then, and a store that keeps versions
+    /// compares the next one with the delete marker.
+    async fn is_deleted(&self, write: &Write) -> bool {
+        match write {
+            Write::Delete { key, .. } => self.inner.head(key).await == Err(OriginError::NotFound),
+            _ => false,
+        }
+    }
+
     /// Makes the body continue after it breaks.
     fn resume_body(&self, request: Get, content: Content) -> Content {
         let rest = RemainingRead {

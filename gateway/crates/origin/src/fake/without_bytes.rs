@@ -38,7 +38,13 @@ impl FakeOrigin {
                 version_id,
                 guard,
             } => {
-                if self.current(&key).is_some() && !faults.contains(&Fault::IgnoreConditions) {
+                // AWS compares with a delete marker, too.
+                let is_there = self
+                    .state()
+                    .objects
+                    .get(&key)
+                    .is_some_and(|it| !it.is_empty());
+                if is_there && !faults.contains(&Fault::IgnoreConditions) {
                     self.hold(&key, &guard)?;
                 }
                 match version_id {

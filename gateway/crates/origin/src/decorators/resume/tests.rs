@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
+use crate::Guard;
 use crate::decorators::checked::Checked;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
@@ -174,6 +175,31 @@ async fn what_does_not_pass_is_asked_once() {
             error
         );
         assert_eq!(fake.gets(), n);
+    }
+}
+
+/// A bucket that keeps versions compares the second try with the delete marker of the first.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_answer_was_lost_is_no_other_writers_change() {
+    for expected in [Ok(WriteOutcome::Done), Err(OriginError::Changed)] {
+        let fake = FakeOrigin::new().with_versions();
+        let origin = over(&fake);
+        let etag = fake.put("k", "ours").etag.clone();
+        fake.fail_next([Fault::LoseAnswer]);
+        let deleted = origin.write(Write::Delete {
+            key: key("k"),
+            version_id: None,
+            guard: Guard::Same(etag),
+        });
+        let meanwhile = async {
+            while fake.count("delete") == 0 {
+                tokio::task::yield_now().await;
+            }
+            if expected.is_err() {
+                fake.put("k", "theirs");
+            }
+        };
+        assert_eq!(tokio::join!(deleted, meanwhile).0, expected);
     }
 }
 
