@@ -61,6 +61,8 @@ pub(super) struct Slot {
 enum SlotState {
     Blank,
     Used,
+    /// Its name was deleted, and may return after a crash.
+    Unlinked,
     /// It was deleted.
     Removed,
 }
@@ -162,8 +164,10 @@ impl Slot {
     /// Blanks it, durably, for a journal that comes back would publish an old state again. The
     /// bytes after its head stay for their readers. Blocks.
     pub(super) fn blank(&mut self) -> io::Result<()> {
-        if self.state != SlotState::Used {
-            return Ok(());
+        match self.state {
+            SlotState::Used => {}
+            SlotState::Unlinked => return self.make_removal_durable(),
+            SlotState::Blank | SlotState::Removed => return Ok(()),
         }
         let blanked = self.erase();
         if blanked.is_ok() && self.slots.spare().len() < MAX_SPARE_FILES {
@@ -186,12 +190,24 @@ impl Slot {
     }
 
     fn remove(&mut self, blanked: &io::Result<()>) -> io::Result<()> {
-        fs::remove_file(&self.held.path)?;
-        self.state = SlotState::Removed;
-        match blanked {
-            Ok(()) => Ok(()),
-            Err(_) => self.slots.sync_names(),
+        match fs::remove_file(&self.held.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => self.state = SlotState::Unlinked,
         }
+        match blanked {
+            Ok(()) => {
+                self.state = SlotState::Removed;
+                Ok(())
+            }
+            Err(_) => self.make_removal_durable(),
+        }
+    }
+
+    /// Makes the deletion of its name durable. It cannot be used again: it has no name.
+    fn make_removal_durable(&mut self) -> io::Result<()> {
+        self.slots.sync_names()?;
+        self.state = SlotState::Removed;
+        Ok(())
     }
 
     /// Truncates it to its first length, if it has grown.
@@ -257,6 +273,27 @@ mod tests {
         left.used();
         drop(left);
         assert_eq!(slots.spare().len(), CREATED_AT_ONCE - 2);
+    }
+
+    /// A file that can neither be blanked nor durably deleted may come back after a crash, however often that is tried.
+    #[test]
+    fn a_removal_that_is_not_durable_is_none() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let (names, away) = (directory.path(), elsewhere.path().join("away"));
+        let full = elsewhere.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", &full).expect("a name");
+        let slots = Slots::new(names, None);
+        let mut slot = slots.found(&full).expect("there is one");
+        fs::rename(names, &away).expect("moved");
+        for _ in 0..2 {
+            assert!(slot.blank().is_err(), "its folder cannot be synced");
+        }
+        fs::rename(&away, names).expect("moved back");
+        slot.blank().expect("durable");
+        assert_eq!(slot.state, SlotState::Removed);
+        drop(slot);
+        assert!(slots.spare().is_empty());
     }
 
     #[test]
