@@ -17,6 +17,7 @@ use crate::change::server_copy::copy;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::uncertain::is_made_with;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::publish::queue::remove;
@@ -327,7 +328,8 @@ async fn look_at_both(
     Ok(version.map_err(Error::from)?)
 }
 
-/// Copies a version to its new key. `keep`: an object that has that key stays, if the store compares.
+/// Copies a version to its new key. `keep`: an object that has that key stays, if the store compares. The key was found free
+/// then, so an object there that is the copy in all that a store tells is the copy: its answer was lost.
 async fn copy_over(
     inner: &Drafts,
     source: &ReadContext,
@@ -336,14 +338,36 @@ async fn copy_over(
     (new, keep): (&ObjectId, bool),
 ) -> Result<Written, WriteError> {
     let guard = if keep { Guard::Absent } else { Guard::None };
+    let version = what.0;
     match copy(inner, source, what, from, (new, guard), &|| {}).await {
         Err(WriteError::Changed) if keep => {
             // The one version or the other.
             check_free(source, &new.key, None).await?;
             Err(WriteError::Changed)
         }
+        Err(error) if keep && leaves_doubt(&error) => {
+            let found = source.origin.head(&new.key).await;
+            let found = found.ok().filter(|found| is_copy(found, version));
+            let copied = |found: Version| Written {
+                etag: found.etag,
+                version_id: found.version_id,
+                answered: None,
+            };
+            found.map(copied).ok_or(error)
+        }
         written => written,
     }
+}
+
+/// Returns whether a failed copy may have been made all the same.
+fn leaves_doubt(error: &WriteError) -> bool {
+    let is_refused = matches!(error, WriteError::Origin(Error::Overloaded { .. }));
+    error.is_passing() && !is_refused
+}
+
+fn is_copy(found: &Version, version: &Version) -> bool {
+    let is_same = found.etag.weak_eq(&version.etag) && found.size == version.size;
+    is_same && is_made_with(&found.headers, &version.headers)
 }
 
 /// Fails if an object has a key, or is about to.

@@ -308,6 +308,39 @@ async fn a_renamed_object_of_a_bucket_that_keeps_versions_can_be_changed() {
     same(&desk.object("folder/other").expect("there"), &truth);
 }
 
+/// A rename that must not replace is not sent twice. The copy whose answer was lost is found under the new key, which was free.
+#[tokio::test(start_paused = true)]
+async fn a_rename_that_replaces_nothing_finds_its_copy() {
+    let uid = UID_HEADER;
+    for (is_theirs, fault) in [(false, Fault::LoseAnswer), (true, down()), (false, down())] {
+        let desk = Desk::plain();
+        desk.bucket().put_with(KEY, "old", &[(uid.as_str(), "7")]);
+        let (from, to) = (valid(KEY), valid("folder/other"));
+        // Both keys are looked at; then the object is copied.
+        for faults in [
+            vec![],
+            vec![],
+            vec![Fault::Latency(engine::secs(1)), fault.clone()],
+        ] {
+            desk.bucket().fail_next(faults);
+        }
+        let rename = desk.writers.rename_over(source(&desk), &from, &to, true);
+        let meanwhile = async {
+            until(|| desk.bucket().count("copy") == 1).await;
+            if is_theirs {
+                let theirs = [(uid.as_str(), "8")];
+                desk.bucket().put_with("folder/other", "old", &theirs);
+            }
+        };
+        let (renamed, ()) = tokio::join!(rename, meanwhile);
+        let is_made = fault == Fault::LoseAnswer;
+        assert_eq!(renamed.is_ok(), is_made, "{fault:?} {is_theirs}");
+        assert_eq!(desk.object(KEY).is_some(), !is_made);
+        let is_there = desk.object("folder/other").is_some();
+        assert_eq!(is_there, is_made || is_theirs);
+    }
+}
+
 /// An object written under the old key during the rename is not deleted with it.
 #[tokio::test(start_paused = true)]
 async fn what_is_written_while_it_is_renamed_stays() {
