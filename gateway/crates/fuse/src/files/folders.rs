@@ -198,12 +198,22 @@ impl Files {
         for node in self.nodes.within(folder).into_values() {
             let is_open = !node.is_folder && node.pages().is_open();
             if let (true, Ok(key)) = (is_open, key_of(&node))
-                && let Some(version) = self.current_version(&key, true).await
+                && let Some(version) = self.version_in_rename(&key).await
             {
                 open.push((node, version));
             }
         }
         open
+    }
+
+    /// Returns the current version of an open file. The bucket may be asked for it, and programs wait for the rename as long
+    /// as it gets on.
+    async fn version_in_rename(&self, key: &ObjectKey) -> Option<Object> {
+        let version = self.current_version(key, true).await;
+        if let Ok(writers) = self.writers() {
+            writers.note_rename_progress();
+        }
+        version
     }
 
     /// Gives the nodes below a renamed folder their new keys, and open files the identities of their copies. Does not wait
@@ -225,7 +235,7 @@ impl Files {
             let etag = moved.and_then(|moved| moved.etag.as_ref());
             if let (Some(moved), Some(true)) = (moved, etag.map(|it| *it == before.version().etag))
                 && let Ok(new) = ObjectKey::new(&format!("{to}{}", moved.rest))
-                && let Some(after) = self.current_version(&new, true).await
+                && let Some(after) = self.version_in_rename(&new).await
             {
                 successors.push((node, before, after));
             }

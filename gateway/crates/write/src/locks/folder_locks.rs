@@ -183,6 +183,11 @@ impl Writers {
         self.0.folders.0.progress.subscribe()
     }
 
+    /// Notes that the rename of a folder has got on, for callers that wait for it.
+    pub fn note_rename_progress(&self) {
+        self.0.folders.note_progress();
+    }
+
     /// Returns one identifier for all identities of a bucket.
     fn bucket(&self, source: &ReadContext) -> OriginId {
         let id = source.origin.id();
