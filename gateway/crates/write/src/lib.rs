@@ -63,7 +63,7 @@ pub mod receive;
 mod spool;
 mod task;
 
-pub use change::folder::{CopiedFolder, FolderRename, MovedObject};
+pub use change::folder::{CopiedFolder, FolderRename};
 pub use change::unsent::RenamedDraft;
 pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
 pub use draft::snapshot::DraftSnapshot;

@@ -46,21 +46,8 @@ pub enum FolderRename {
 /// A folder whose objects have all been copied.
 #[derive(Debug)]
 pub struct CopiedFolder {
-    /// The objects that have only their new keys.
-    pub moved: Vec<MovedObject>,
     /// The error of the first source that could not be deleted.
     pub left: Option<WriteError>,
-}
-
-/// An object that was given another key.
-#[derive(Debug)]
-pub struct MovedObject {
-    /// The old key.
-    pub from: ObjectKey,
-    /// The new key.
-    pub to: ObjectKey,
-    /// The tag that the moved version had under the old key.
-    pub etag: ETag,
 }
 
 /// An object to be renamed.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{CopiedFolder, Item, MovedObject};
+use super::{CopiedFolder, Item};
 use crate::change::delete_moved;
 use crate::{Drafts, MAX_DRAFT_STREAMS};
 use tidegate_engine::ReadContext;
@@ -25,15 +25,12 @@ impl Drafts {
             (number, delete_moved(self, source, old, &version.etag).await)
         });
         let mut deletions = stream::iter(deletions).buffer_unordered(MAX_DRAFT_STREAMS);
-        let mut copied = CopiedFolder {
-            moved: Vec::new(),
-            left: None,
-        };
+        let (mut gone, mut left) = (0_usize, None);
         while let Some((number, deleted)) = deletions.next().await {
             let item = &items[number];
             self.folders.note_progress();
             if lines.is_due(Instant::now()) {
-                let (deleted, of, key) = (copied.moved.len(), items.len(), item.old.key.as_str());
+                let (deleted, of, key) = (gone, items.len(), item.old.key.as_str());
                 tracing::info!(
                     deleted,
                     of,
@@ -41,17 +38,14 @@ impl Drafts {
                     "still deleting a renamed folder's old objects"
                 );
             }
-            if let Err(error) = deleted {
-                copied.left.get_or_insert(error);
-                continue;
+            match deleted {
+                Ok(()) => gone += 1,
+                Err(error) => {
+                    left.get_or_insert(error);
+                }
             }
-            copied.moved.push(MovedObject {
-                from: item.old.key.clone(),
-                to: item.new.key.clone(),
-                etag: item.version.etag.clone(),
-            });
         }
-        copied
+        CopiedFolder { left }
     }
 
     /// Forgets the folder and its subfolders under the old name, also those without a marker in the bucket.
