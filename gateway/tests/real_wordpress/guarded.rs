@@ -1,11 +1,12 @@
 //! Recipe 1: paths that nginx treats apart, and what browsers may keep of the others.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use anyhow::{Context as _, Result, ensure};
 use loadtest::wordpress::recipe::{self, Home};
-use loadtest::wordpress::{Answer, Places, Web};
+use loadtest::wordpress::{Answer, Places, Web, open_to_others};
 use tempfile::TempDir;
 
 use crate::world::{World, until};
@@ -124,6 +125,9 @@ async fn a_visitor_does_not_wait_long_for_a_gateway_that_is_dead() -> Result<()>
     let places = Places::lay_out(&dir.path().join("site"))?;
     let home = Home::make(dir.path().join("gateway"))?;
     let _queue = UnixListener::bind(home.socket())?;
+    // nginx' workers are another user.
+    fs::set_permissions(home.socket(), fs::Permissions::from_mode(0o666))?;
+    open_to_others(&home.dir)?;
     for name in ["wordpress-mount.conf", "wordpress-offload.conf"] {
         let http = recipe::nginx(name, &home, &places)?;
         let short = [(

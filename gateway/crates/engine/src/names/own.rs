@@ -1,6 +1,7 @@
 //! This process's own changes to names, which it sees at once.
 
 use super::answer::{Meaning, NameRequest};
+use super::recording::doubt_passed;
 use super::{Engine, Facts, NameRequestCause};
 use crate::Core;
 use crate::open::records;
@@ -36,7 +37,10 @@ impl Core {
     /// Records a folder that was just created, with nothing in it.
     pub fn folder_made(&self, id: &ObjectId) {
         let path = id.key.as_str().trim_end_matches('/');
-        self.names.record_made_folder(id.origin, path, self.now());
+        let now = self.now();
+        for (origin, path) in self.names.record_made_folder(id.origin, path, now) {
+            doubt_passed(self, origin, &path, now);
+        }
     }
 
     /// Records that a folder is there whose creation was recorded earlier; its contents stay known.

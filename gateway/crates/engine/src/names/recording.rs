@@ -8,7 +8,7 @@ use crate::{Core, records};
 use tidegate_origin::{Listed, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_name};
 use tidegate_plan::tree::whole_folders;
-use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId, Timestamp};
 
 /// Records the names of a page.
 pub(super) fn record_page(
@@ -63,7 +63,7 @@ pub(super) fn record_page(
         next: next.clone(),
     };
     for (origin, path) in core.names.record_page(asked, landing) {
-        doubt_passed(core, origin, &path, asked);
+        doubt_passed(core, origin, &path, asked.at);
     }
     let names = found.into_iter().map(|(name, child)| match child {
         FolderEntry::File(told) => (name, NameKind::File(told.facts)),
@@ -154,13 +154,13 @@ pub(super) fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
     });
 }
 
-/// Doubts a known version that a younger listing has passed silently.
-fn doubt_passed(core: &Core, origin: OriginId, path: &str, asked: &NameRequest) {
+/// Doubts a known version of before `at` that is missing according to its folder.
+pub(super) fn doubt_passed(core: &Core, origin: OriginId, path: &str, at: Timestamp) {
     let Ok(key) = ObjectKey::new(path) else {
         return;
     };
     let id = ObjectId { origin, key };
-    records::doubt(core, &id, |record| record.confirmed < asked.at);
+    records::doubt(core, &id, |record| record.confirmed < at);
 }
 
 /// Records the folders that are whole on a page of a tree, which begins with the folder of this prefix.

@@ -198,7 +198,14 @@ impl Table {
 
     /// Records a folder that this process has just created, with nothing in it but what this process has put there or
     /// found there meanwhile. That is as old as the answer that it was missing.
-    pub(super) fn record_made_folder(&self, origin: OriginId, path: &str, at: Timestamp) {
+    ///
+    /// Returns the names in it that were known before, and are not there.
+    pub(super) fn record_made_folder(
+        &self,
+        origin: OriginId,
+        path: &str,
+        at: Timestamp,
+    ) -> Vec<Path> {
         let mut names = self.lock();
         let since = names.passed_at(origin, path).unwrap_or(at);
         let told = names.find(origin, path).map(|known| known.epoch);
@@ -206,10 +213,12 @@ impl Table {
         let is_empty = !names.holds_found(origin, path, told.unwrap_or_default());
         let epoch = self.begin_epoch();
         names.record_change((origin, path), Meaning::Folder, at, epoch);
-        if is_empty && !names.holds_own(origin, path) {
-            names.charge(path);
-            names.folders.record_made(origin, path, since, epoch);
+        if !is_empty || names.holds_own(origin, path) {
+            return Vec::new();
         }
+        names.charge(path);
+        names.folders.record_made(origin, path, since, epoch);
+        names.drop_passed(origin, path, epoch)
     }
 
     /// Records this process's own change of a version that `asked` has found, unless the name is known otherwise since.

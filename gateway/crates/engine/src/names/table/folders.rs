@@ -274,7 +274,7 @@ impl NameGenerations {
 
     /// Removes the names of a folder that its listing has passed silently, so that they are not found again once the
     /// folder's knowledge is dropped. Returns their paths.
-    fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) -> Vec<Path> {
+    pub(super) fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) -> Vec<Path> {
         let prefix = match folder {
             "" => String::new(),
             folder => format!("{folder}/"),

@@ -407,3 +407,19 @@ async fn a_change_of_attributes_brings_no_folder_back() {
     ];
     run(steps, (1, 3)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_folder_brings_nothing_back_that_it_was_told_without() {
+    use Step::{ForeignDelete, HttpPut, Look, MakeFolder, Read, RemoveFolder};
+    let steps = vec![
+        HttpPut(9),
+        Look(9),
+        ForeignDelete(9),
+        MakeFolder(1),
+        MakeFolder(5),
+        Read(5),
+        RemoveFolder(5),
+        Look(9),
+    ];
+    run(steps, (0, 3)).await;
+}

@@ -323,3 +323,27 @@ async fn a_rename_that_a_crash_has_cut_keeps_every_number() {
     }
     assert!(kinds.contains(&((5, 5), true)), "{kinds:?}");
 }
+
+/// The bucket is asked for the versions of open files. That gets on, too.
+#[tokio::test(start_paused = true)]
+async fn a_rename_of_many_open_files_fails_no_program_that_waits_for_it() {
+    let world = World::with_a_folder();
+    let old = world.walk("old").await.ino.0;
+    for file in FILES {
+        let file = world.walk(&format!("old/{file}")).await;
+        world.open(file.ino.0).await;
+    }
+    for file in FILES {
+        world.purge(&format!("p/old/{file}")).await;
+    }
+    assert_eq!(world.look(ROOT_INO, "new").await, Err(Errno::ENOENT));
+    let late = Fault::Latency(Duration::from_secs(9));
+    world.bucket.set_faults([late]);
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let made = world.files.mkdir(old, "sub".into(), MAKER).await;
+        assert_eq!(made.map(drop), Ok(()));
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), begin);
+    assert_eq!(renamed, Ok(()));
+}
