@@ -420,7 +420,7 @@ pub fn is_root() -> bool {
 }
 
 /// Lets other users pass through a folder and its parents, up to the temporary directory.
-pub(crate) fn open_to_others(dir: &Path) -> Result<()> {
+pub fn open_to_others(dir: &Path) -> Result<()> {
     let temporary = std::env::temp_dir();
     for folder in dir.ancestors().take_while(|folder| **folder != *temporary) {
         let mode = fs::metadata(folder)?.permissions().mode();

@@ -32,7 +32,7 @@ pub struct Settings {
     pub size: Option<u64>,
     /// The deadline of every request.
     pub deadline: Duration,
-    /// The time of folders without a marker: that of the first mount ([`crate::first_mount`]).
+    /// The time of folders without a marker: that of the first mount ([`crate::first_mount()`]).
     pub mounted: SystemTime,
     /// The inode numbers of renamed files, which all mounts of a process share.
     pub numbers: Arc<NumberTable>,
