@@ -122,6 +122,8 @@ fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> 
     #[cfg(target_os = "linux")]
     allocator::set_up();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    #[cfg(target_os = "linux")]
+    runtime.on_thread_start(allocator::keep_small);
     let runtime = runtime.enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let done = runtime.block_on(command);

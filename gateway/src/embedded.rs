@@ -140,7 +140,7 @@ impl Embedded {
         content_type: &str,
         body: impl Stream<Item = io::Result<Bytes>> + Send + Sync + 'static,
     ) -> Result<(), EmbeddedError> {
-        self.bucket
+        Arc::clone(&self.bucket)
             .store(BUCKET_NAME, key, content_type, StreamingBlob::wrap(body))
             .await
             .map_err(|error| EmbeddedError::Refused(error.to_string()))

@@ -14,7 +14,7 @@ use super::Progress;
 use tidegate_origin::cause::run_for;
 use tidegate_origin::{Answer, Body, Cause, Condition, Get, Origin, OriginError, Priority};
 use tidegate_plan::diagnosis::{self, Rate};
-use tidegate_plan::{ETag, ObjectKey, RangeSpec};
+use tidegate_plan::{ObjectKey, RangeSpec};
 
 /// Objects from this size on are large enough to measure rates with.
 const LARGE_OBJECT: u64 = 64 << 20;
@@ -103,7 +103,8 @@ struct Object {
     origin: Arc<dyn Origin>,
     key: ObjectKey,
     size: u64,
-    etag: ETag,
+    /// This version and no other, asked for as the gateway asks: keys without `s3:GetObjectVersion` are found out here.
+    version: Condition,
     time: Duration,
 }
 
@@ -122,7 +123,10 @@ impl Object {
                     origin: Arc::clone(origin),
                     key: key.clone(),
                     size: version.size,
-                    etag: version.etag,
+                    version: Condition::Match {
+                        etag: version.etag.clone(),
+                        version_id: version.version_id.clone(),
+                    },
                     time,
                 });
             }
@@ -145,10 +149,7 @@ impl Object {
                 first,
                 last: (first + length).min(self.size) - 1,
             }),
-            condition: Condition::Match {
-                etag: self.etag.clone(),
-                version_id: None,
-            },
+            condition: self.version.clone(),
             priority: Priority::Demand,
         };
         // No reader takes these bytes.
@@ -231,4 +232,31 @@ struct Counts {
     bytes: AtomicU64,
     /// Notified of the first byte.
     first: Notify,
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_origin::FakeOrigin;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_versioned_bucket_is_asked_by_the_id_of_its_version() {
+        let fake = FakeOrigin::new().with_versions();
+        let stored = fake.put("large", vec![7; 1 << 20]);
+        let origin: Arc<dyn Origin> = Arc::new(fake.clone());
+        let key = ObjectKey::new("large").expect("a key");
+        let mut progress = Progress::new(std::io::sink());
+        let time = Duration::from_millis(1);
+        let measured = measure(&origin, ("main", 1), &[key], time, &mut progress).await;
+        measured.expect("it answers");
+        let asked = fake.log();
+        assert!(!asked.is_empty());
+        for get in asked {
+            let version_id = stored.version_id.clone();
+            assert!(version_id.is_some(), "the bucket keeps versions");
+            let etag = stored.etag.clone();
+            assert_eq!(get.condition, Condition::Match { etag, version_id });
+        }
+    }
 }

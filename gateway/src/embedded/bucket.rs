@@ -6,6 +6,7 @@
 //!
 //! - each key has a lock: reading and replacing it exclude each other until the file is open;
 //! - conditions are checked first and then the range, on the one version that the lock holds;
+//! - a copy appears whole, as what is put does: s3s-fs writes it in place, and a listing would show a part of it;
 //! - a file that was placed or changed by hand (see [`Seals`]) is put again, once, so that its ETag fits its bytes.
 //!
 //! One limit stays: a file system must be able to hold the key (no empty segments, at most about 160 bytes, because
@@ -15,12 +16,13 @@ use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use http::{HeaderMap, Method, Uri};
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopySource, DeleteObjectInput, DeleteObjectOutput, ETag,
-    GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, ListObjectsV2Input,
-    ListObjectsV2Output, PutObjectInput, PutObjectOutput, StreamingBlob,
+    DeleteObjectInput, DeleteObjectOutput, ETag, GetObjectInput, GetObjectOutput, HeadObjectInput,
+    HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput,
+    StreamingBlob,
 };
 use s3s::{S3 as _, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
@@ -28,6 +30,7 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::condition::{Conditions, satisfy, unsatisfiable};
 use super::seal::Seals;
+mod copies;
 mod uploads;
 
 use uploads::Uploads;
@@ -71,7 +74,7 @@ impl Bucket {
 
     /// Puts an object from inside the process, unsigned.
     pub(super) async fn store(
-        &self,
+        self: Arc<Self>,
         bucket: &str,
         key: &str,
         content_type: &str,
@@ -120,7 +123,7 @@ impl Bucket {
     }
 
     pub(super) async fn put(
-        &self,
+        self: Arc<Self>,
         request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let input = &request.input;
@@ -144,7 +147,7 @@ impl Bucket {
     }
 
     pub(super) async fn delete(
-        &self,
+        self: Arc<Self>,
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         let input = &request.input;
@@ -156,42 +159,6 @@ impl Bucket {
             };
         }
         self.files.delete_object(request).await
-    }
-
-    pub(super) async fn copy(
-        &self,
-        request: S3Request<CopyObjectInput>,
-    ) -> S3Result<S3Response<CopyObjectOutput>> {
-        let CopySource::Bucket { bucket, key, .. } = &request.input.copy_source else {
-            return Err(s3_error!(NotImplemented));
-        };
-        must_be_plain(&request.input.key)?;
-        let (from, to) = (
-            self.path(bucket, key),
-            self.path(&request.input.bucket, &request.input.key),
-        );
-        let source = self.stripe(bucket, key);
-        let target = self.stripe(&request.input.bucket, &request.input.key);
-        // Always in this order, and a shared lock only once, so that two copies cannot wait for each other.
-        let _first = self.locks[source.min(target)].write().await;
-        let _second = match source == target {
-            true => None,
-            false => Some(self.locks[source.max(target)].write().await),
-        };
-        let file = self.file(bucket, key).await?;
-        if !self.seals.holds(bucket, key, &file).await {
-            self.adopt(bucket, key).await?;
-        }
-        // s3s-fs writes a copy into the existing file: a reader would get a mixture.
-        if from != to && to.is_file() {
-            tokio::fs::remove_file(&to)
-                .await
-                .map_err(S3Error::internal_error)?;
-        }
-        let (bucket, key) = (request.input.bucket.clone(), request.input.key.clone());
-        let response = self.files.copy_object(request).await?;
-        self.seal(&bucket, &key).await?;
-        Ok(response)
     }
 
     /// Locks an object for reading and makes sure that its ETag fits its bytes.
@@ -225,30 +192,6 @@ impl Bucket {
             .map_err(S3Error::internal_error)?;
         let head = self.files.head_object(local(head)).await?.output;
         head.e_tag.ok_or_else(|| s3_error!(InternalError))
-    }
-
-    /// Takes the present file as the object, and keeps the object's headers.
-    async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
-        let get = GetObjectInput::builder()
-            .bucket(bucket.to_owned())
-            .key(key.to_owned())
-            .build()
-            .map_err(S3Error::internal_error)?;
-        let now = self.files.get_object(local(get)).await?.output;
-        let put = PutObjectInput {
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            body: now.body,
-            cache_control: now.cache_control,
-            content_disposition: now.content_disposition,
-            content_encoding: now.content_encoding,
-            content_language: now.content_language,
-            content_type: now.content_type,
-            metadata: now.metadata,
-            ..PutObjectInput::default()
-        };
-        self.files.put_object(local(put)).await?;
-        self.seal(bucket, key).await
     }
 
     /// Records that the object's present file came through S3.

@@ -1,11 +1,13 @@
-//! The conditions of a conditional or ranged GET or HEAD, decided as in S3 (RFC 9110, 13.2.2, 14.2).
+//! The conditions of a conditional or ranged GET or HEAD, and those of a copy on its source, decided as in S3 (RFC 9110, 13.2.2, 14.2).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue, header};
-use s3s::dto::{ETag, ETagCondition, GetObjectInput, HeadObjectInput, Range, Timestamp};
-use s3s::{S3Error, S3Result, s3_error};
+use s3s::dto::{
+    CopyObjectInput, ETag, ETagCondition, GetObjectInput, HeadObjectInput, Range, Timestamp,
+};
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
 /// The conditions of one request.
 #[derive(Debug, Default)]
@@ -28,6 +30,16 @@ enum Verdict {
 }
 
 impl Conditions {
+    /// Returns the answer that ends the copy, if the conditions on its source do not hold: 412 for each.
+    pub(super) fn check_source(&self, etag: Option<&ETag>, file: &Metadata) -> S3Result<()> {
+        match self.check(etag, file) {
+            Err(error) if *error.code() == S3ErrorCode::NotModified => {
+                Err(s3_error!(PreconditionFailed))
+            }
+            result => result,
+        }
+    }
+
     /// Returns the answer that ends the request, if the conditions do not hold.
     pub(super) fn check(&self, etag: Option<&ETag>, file: &Metadata) -> S3Result<()> {
         let etag = etag.ok_or_else(|| s3_error!(InternalError, "an object without an ETag"))?;
@@ -97,6 +109,18 @@ fn value(text: &str) -> S3Result<HeaderValue> {
 fn whole_seconds(time: SystemTime) -> SystemTime {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     UNIX_EPOCH + Duration::from_secs(since.as_secs())
+}
+
+impl From<&CopyObjectInput> for Conditions {
+    /// Takes the conditions on the source.
+    fn from(input: &CopyObjectInput) -> Self {
+        Self {
+            if_match: input.copy_source_if_match.clone(),
+            if_unmodified_since: input.copy_source_if_unmodified_since.clone(),
+            if_none_match: input.copy_source_if_none_match.clone(),
+            if_modified_since: input.copy_source_if_modified_since.clone(),
+        }
+    }
 }
 
 impl From<&GetObjectInput> for Conditions {

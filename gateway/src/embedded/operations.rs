@@ -12,13 +12,23 @@ use s3s::dto::{
     ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutObjectInput,
     PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3, S3Request, S3Response, S3Result};
+use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
 
 use super::bucket::Bucket;
 
 /// A [`Bucket`] that the service and its owner share.
 #[derive(Debug)]
 pub(super) struct Shared(pub(super) Arc<Bucket>);
+
+/// Carries out a change to its end, also where its client disconnects: s3s-fs changes the bytes, the headers and the ETag
+/// of an object one after the other, and forgets an upload before it joins its parts.
+async fn finish<T: Send + 'static>(
+    change: impl Future<Output = S3Result<T>> + Send + 'static,
+) -> S3Result<T> {
+    tokio::spawn(change)
+        .await
+        .map_err(S3Error::internal_error)?
+}
 
 /// Implements [`S3`] by passing each operation on to the bucket or to s3s-fs.
 macro_rules! operations {
@@ -42,11 +52,11 @@ macro_rules! operations {
 operations! {
     get_object(GetObjectInput) -> GetObjectOutput: b => |r| b.get(r);
     head_object(HeadObjectInput) -> HeadObjectOutput: b => |r| b.head(r);
-    put_object(PutObjectInput) -> PutObjectOutput: b => |r| b.put(r);
-    delete_object(DeleteObjectInput) -> DeleteObjectOutput: b => |r| b.delete(r);
-    copy_object(CopyObjectInput) -> CopyObjectOutput: b => |r| b.copy(r);
+    put_object(PutObjectInput) -> PutObjectOutput: b => |r| finish(b.clone().put(r));
+    delete_object(DeleteObjectInput) -> DeleteObjectOutput: b => |r| finish(b.clone().delete(r));
+    copy_object(CopyObjectInput) -> CopyObjectOutput: b => |r| finish(b.clone().copy(r));
     complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput:
-        b => |r| b.clone().complete(r);
+        b => |r| finish(b.clone().complete(r));
     create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput:
         b => |r| b.create(r);
     upload_part(UploadPartInput) -> UploadPartOutput: b => |r| b.part(r);

@@ -76,18 +76,8 @@ impl Bucket {
         self.files().upload_part_copy(request).await
     }
 
-    /// Completes the upload even if the client disconnects. s3s-fs forgets the upload first and
-    /// joins its parts then; if it stopped in between, both would be lost.
     pub(in crate::embedded) async fn complete(
         self: Arc<Self>,
-        request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        let completed = tokio::spawn(async move { self.complete_now(request).await });
-        completed.await.map_err(S3Error::internal_error)?
-    }
-
-    async fn complete_now(
-        &self,
         mut request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = &request.input;
