@@ -291,6 +291,63 @@ async fn a_copy_does_not_reach_into_an_answer_begun() {
     assert_eq!(read, old);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_shows_no_part_of_a_copy() {
+    let site = Site::start().await;
+    let size = 48 << 20;
+    site.put("large", vec![7; size]).await;
+    for round in 0..8 {
+        let to = format!("copies/{round}");
+        let copy = site.client.copy_object().bucket("media").key(&to);
+        let copy = tokio::spawn(copy.copy_source("media/large").send());
+        while !copy.is_finished() {
+            let list = site.client.list_objects_v2().bucket("media");
+            let found = list.prefix(&to).send().await.expect("a listing");
+            for object in found.contents() {
+                let whole = i64::try_from(size).expect("a size");
+                assert_eq!(object.size(), Some(whole), "{to} is shown whole");
+            }
+        }
+        copy.await.expect("no panic").expect("a copy");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_keeps_headers_or_replaces_them_and_checks_its_source() {
+    let site = Site::start().await;
+    let tag = site.put("from", "bytes").await;
+    let copy = |to: &str| {
+        let copy = site.client.copy_object().bucket("media").key(to);
+        copy.copy_source("media/from")
+    };
+    let other = copy("refused").copy_source_if_match("\"other\"").send();
+    assert_eq!(status(other.await), 412);
+    let present = copy("refused").copy_source_if_none_match(&tag).send();
+    assert_eq!(status(present.await), 412);
+    assert!(!site.origin.has("refused").await);
+    let kept = copy("kept").copy_source_if_match(&tag).send();
+    let kept = kept.await.expect("a copy").copy_object_result;
+    assert_eq!(kept.and_then(|result| result.e_tag), Some(tag));
+    // Onto itself, as a change of attributes is.
+    let replaced = copy("from")
+        .metadata_directive(aws_sdk_s3::types::MetadataDirective::Replace)
+        .content_type("text/x-other")
+        .metadata("mode", "33188")
+        .send();
+    replaced.await.expect("a copy");
+    for (key, media_type, mode) in [
+        ("kept", "text/x-test", None),
+        ("from", "text/x-other", Some("33188")),
+    ] {
+        let found = site.get(key).send().await.expect("an object");
+        assert_eq!(found.content_type(), Some(media_type), "{key}");
+        let found_mode = found.metadata().and_then(|all| all.get("mode"));
+        assert_eq!(found_mode.map(String::as_str), mode, "{key}");
+        let bytes = found.body.collect().await.expect("bytes").into_bytes();
+        assert_eq!(bytes, "bytes", "{key}");
+    }
+}
+
 #[tokio::test]
 async fn takes_objects_from_inside_and_keeps_them_over_a_restart() {
     let site = Site::start().await;
