@@ -1,9 +1,9 @@
 //! Another configuration for a running gateway: the file is read again, checked whole, and applied whole or not at all.
 //!
-//! Listeners, the admin listener too, routes, profiles, accesses, limits, origins, hooks, events, the level of the log, the budget, and the sizes and disks of the cache are
-//! exchanged
-//! while requests are answered; secrets in files and certificates are read again. A request that has begun ends on the routes and the
-//! origin that it began with. Keys that need a restart are named, and keep their old values until then.
+//! Exchanged while requests are answered: listeners (the admin listener too), routes, profiles, accesses, limits, origins,
+//! hooks, events, the level of the log, the budget, and the sizes and disks of the cache. Secrets in files and certificates
+//! are read again. A request that has begun ends on the routes and the origin that it began with. Keys that need a restart
+//! are named, and keep their old values until then.
 
 use std::sync::Arc;
 
@@ -32,12 +32,14 @@ use tidegate_http::{ClientMemory, Control, Routes};
 use tidegate_origin::Metrics;
 
 pub(super) mod admin;
+mod files;
 mod in_force;
 mod listeners;
 mod mounted_route;
 mod start_secrets;
 
 use admin::{LiveAdmin, PreparedAdmin};
+use files::{StateFiles, in_time};
 use listeners::PreparedListeners;
 use mounted_route::MountedRoute;
 use start_secrets::StartSecrets;
@@ -64,6 +66,7 @@ pub(super) struct Reloader {
     fleet: Option<Arc<FleetLink>>,
     /// Held during a reload.
     present: Mutex<InForce>,
+    state_files: StateFiles,
     /// The configuration in force, for callers that only read it.
     shown: watch::Sender<Arc<Loaded>>,
 }
@@ -113,10 +116,9 @@ impl Reload for Reloader {
     }
 
     fn overridden(&self) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(async {
-            let present = self.present.lock().await;
-            present.loaded.overrides.keys().map(str::to_owned).collect()
-        })
+        // Not what a change under way holds: it may wait for a disk.
+        let loaded = self.loaded();
+        Box::pin(async move { loaded.overrides.keys().map(str::to_owned).collect() })
     }
 }
 
@@ -150,6 +152,7 @@ impl Reloader {
             hooks: parts.written_keys.clone(),
             fleet: parts.fleet.as_ref().map(FleetMember::link),
             shown: watch::Sender::new(loaded.clone()),
+            state_files: StateFiles::default(),
             present: Mutex::new(InForce {
                 loaded,
                 live: LiveParts {
@@ -189,13 +192,13 @@ impl Reloader {
         let state = present.loaded.config.state_path();
         let state = state.ok_or_else(|| wrong("the gateway keeps no state: set `state.path`"))?;
         let folder = state.clone();
-        let kept = spawn_blocking(move || Overrides::read(&folder).map_err(wrong));
-        let kept = kept.await.map_err(wrong)??;
+        let kept = self.state_files.in_turn(move || Overrides::read(&folder));
+        let kept = kept.await?;
         let new = kept.with(&change.key, change.value.as_deref());
         let new = new.map_err(wrong)?;
         let report = self.apply(&mut present, Some(new.clone())).await?;
-        let written = spawn_blocking(move || new.write(&state));
-        if let Err(error) = written.await.map_err(wrong)? {
+        let written = self.state_files.in_turn(move || new.write(&state));
+        if let Err(error) = written.await {
             let error = format!("it cannot be kept: {error}");
             return match self.apply(&mut present, Some(kept)).await {
                 Ok(_) => Err(wrong(error)),
@@ -320,7 +323,7 @@ impl Reloader {
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
         let (env, challenges) = (self.env.clone(), self.tls.tls().challenges());
         let state = present.loaded.config.state_path();
-        let loaded = spawn_blocking(move || {
+        let loaded = in_time(move || {
             let loaded = tidegate_config::load_with(Some(&file), overrides.as_ref(), &env);
             let loaded = loaded.map_err(wrong)?;
             loaded.config.require_origin().map_err(wrong)?;
@@ -336,7 +339,7 @@ impl Reloader {
             let tls = tls.map_err(|error| wrong(format!("{error:#}")))?;
             Ok((loaded, tls))
         });
-        loaded.await.map_err(wrong)?
+        loaded.await
     }
 
     /// Returns what a reload has changed, and what it could not.

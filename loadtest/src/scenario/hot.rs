@@ -110,7 +110,17 @@ async fn run(context: &Context, mut report: Report, mut plan: Plan) -> Result<Re
                 continue;
             };
             for case in &plan.cases {
-                let found = case.measure(&peer, context).await?;
+                let found = match case.measure(&peer, context).await {
+                    // A reference that gives up ends no run of hours; ours does.
+                    Err(error) if !plan.own.contains(&name) => {
+                        let note =
+                            format!("{name} gave up in start {}, {case}: {error:#}", round + 1);
+                        progress(&note);
+                        report.notes.push(note);
+                        break;
+                    }
+                    found => found?,
+                };
                 progress(format!(
                     "   {case}: {:.0}/s, {:.1} µs",
                     found.rate, found.cpu_micros
