@@ -196,6 +196,10 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings
         disks: disks(&config.cache),
         state: config.state_path(),
         state_size: config.state.size.0,
+        state_timeouts: tidegate_cache::StateTimeouts {
+            read: config.state.read_timeout.into(),
+            write: config.state.write_timeout.into(),
+        },
         tags_header: tags_header.parse().context("cache.tags_header")?,
         ..tidegate_cache::Settings::default()
     })

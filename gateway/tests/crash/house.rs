@@ -16,7 +16,7 @@ use crate::serving::{Serving, disk};
 const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-crashes";
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Returns the bytes of an object, which repeat its key.
 pub(crate) fn body(key: &str, length: usize) -> Vec<u8> {
@@ -79,6 +79,13 @@ impl House {
             self.serving.log()
         );
         assert!(got.body == body(key, length), "{key}");
+    }
+
+    /// Returns how many bytes of an object the disk has.
+    pub(crate) async fn on_disk(&self, key: &str) -> u64 {
+        let stat = self.serving.look(&format!("/stat?path=/{key}")).await;
+        let stat: serde_json::Value = serde_json::from_slice(&stat.body).expect("JSON");
+        stat["objects"][0]["bytes"]["disk"].as_u64().unwrap_or(0)
     }
 
     /// Changes an object through the gateway: replaces its content, or deletes it.

@@ -32,13 +32,15 @@ async fn what_was_read_a_moment_before_a_kill_is_found_again() {
     house.serving.kill();
 
     house.serving.start().await;
+    // A disk that is late is raced by the bucket: bytes that came from there tell nothing about those that are here.
+    let mut found = 0;
     for number in 0..OBJECTS {
+        found += house.on_disk(&key(number)).await;
         house.read(&key(number), MIB).await;
     }
-    let sent = house.serving.metric(&["origin_received_bytes_total"]).await;
-    let found = 1.0 - sent as f64 / (OBJECTS * MIB) as f64;
+    let found = found as f64 / (OBJECTS * MIB) as f64;
     println!("{:.2} % of the bytes are found again", found * 100.0);
-    assert!(found >= 0.99, "{sent} bytes came from the bucket");
+    assert!(found >= 0.99, "{found}");
     house.serving.end().await;
 }
 

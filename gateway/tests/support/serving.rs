@@ -10,12 +10,12 @@ use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::gateway::{Got, ask};
+use crate::gateway::{Got, PATIENT, ask};
 use crate::mount::TOKEN;
 use crate::ports::free_addr;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A configuration, and the processes that run with it one after the other.
 pub(crate) struct Serving {
@@ -23,6 +23,7 @@ pub(crate) struct Serving {
     pub(crate) admin: SocketAddr,
     home: TempDir,
     child: Option<Child>,
+    is_patient: bool,
 }
 
 impl Serving {
@@ -35,9 +36,16 @@ impl Serving {
             admin,
             home: tempfile::tempdir().expect("a folder"),
             child: None,
+            is_patient: true,
         };
         serving.configure(toml);
         serving
+    }
+
+    /// Returns the same with the program's own deadlines for the disk of its state, which a test lets pass.
+    pub(crate) fn impatient(mut self) -> Self {
+        self.is_patient = false;
+        self
     }
 
     /// Sets another configuration for the next start.
@@ -104,6 +112,9 @@ impl Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.args(["serve", "--config"]).arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        if self.is_patient {
+            command.envs(PATIENT);
+        }
         command.envs(variables.iter().copied());
         self.child = Some(command.stderr(log).spawn().expect("it starts"));
     }

@@ -33,7 +33,7 @@ use prometheus_client::registry::Registry;
 pub use error::StoreError;
 pub use meta::{Meta, PurgeEffect, PurgeScope};
 pub use pins::{PinId, Pinning};
-pub use settings::{DiskSettings, Settings};
+pub use settings::{DiskSettings, Settings, StateTimeouts};
 pub use tiering::TieringError;
 pub use tiers::{PreparedTiers, Tiering, Tiers};
 

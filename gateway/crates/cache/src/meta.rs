@@ -114,11 +114,12 @@ impl Meta {
         let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
         db.bound(Sweep::new(settings.state_size, metrics.swept.clone()));
         // Only now are the rows of those keys durably removed.
-        let marks = Marks::start(MarkFile::create(&marks));
+        let timeouts = settings.state_timeouts;
+        let marks = Marks::start(MarkFile::create(&marks), timeouts.write);
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
         let cache = cache_of(settings, purges);
         let pins = Arc::new(Pins::restore(&pins));
-        let journal = Journal::new(db, marks, &cache, &pins, metrics.clone())
+        let journal = Journal::new(db, marks, &cache, &pins, metrics.clone(), timeouts)
             .map_err(StoreError::io("start a thread for", dir))?;
         let store = Self {
             cache,
@@ -275,7 +276,7 @@ impl Meta {
             }
             journal.push_purges(&mut queue, edits)
         };
-        Box::pin(await_durable(result))
+        Box::pin(await_durable(result, journal.write_timeout()))
     }
 }
 
@@ -375,7 +376,7 @@ impl MetaStore for Meta {
             journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
             marked
         };
-        Box::pin(await_result(marked))
+        Box::pin(await_result(marked, journal.write_timeout()))
     }
 
     fn end_change(&self, id: &ObjectId) {

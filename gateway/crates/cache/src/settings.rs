@@ -23,6 +23,8 @@ pub struct Settings {
     /// The size of the database file from which rows that were confirmed longest ago are removed for new
     /// ones.
     pub state_size: u64,
+    /// The longest waits for the disk of the metadata.
+    pub state_timeouts: StateTimeouts,
     /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; entries that do not fit
     /// are read from `state` again.
     pub meta_memory: u64,
@@ -38,8 +40,29 @@ impl Default for Settings {
             disks: Vec::new(),
             state: None,
             state_size: 2 << 30,
+            state_timeouts: StateTimeouts::default(),
             meta_memory: 32 << 20,
             tags_header: HeaderName::from_static(DEFAULT_TAGS_HEADER),
+        }
+    }
+}
+
+/// The longest waits for the disk of the metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateTimeouts {
+    /// The wait of a request for the row of its key, with the wait for its turn; then the row is unknown
+    /// (`state.read_timeout`).
+    pub read: Duration,
+    /// The wait of a purge, and of a change of pins or of an object, until it is durable (`state.write_timeout`). Purges
+    /// and pins hold in memory from the start. A write that takes longer hangs.
+    pub write: Duration,
+}
+
+impl Default for StateTimeouts {
+    fn default() -> Self {
+        Self {
+            read: Duration::from_millis(250),
+            write: Duration::from_secs(5),
         }
     }
 }

@@ -26,8 +26,8 @@ use super::purges::PurgeEdit;
 use super::queue::{ChangeQueue, JournalEnd, RecordChange, TakenChanges, Urgency};
 use super::reads::{PROBE_PAUSE, RowReads, StoredRow};
 use super::record::{encode, row_key, seal};
-use crate::MetaError;
 use crate::pins::SharedPins;
+use crate::{MetaError, StateTimeouts};
 use tidegate_plan::ObjectId;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -46,9 +46,6 @@ pub(super) const MAX_CHANGES: usize = 2 * MAX_RECORDS;
 /// The pause after a failure, before the database is tried again.
 const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 
-/// A write that takes longer than this hangs.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that
 /// does not return is left behind.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,6 +55,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Journal {
     shared: Arc<JournalState>,
     reads: RowReads,
+    write_timeout: Duration,
     /// Disconnected when the writer thread has ended.
     writer: Mutex<Receiver<()>>,
 }
@@ -83,9 +81,11 @@ impl Journal {
         cache: &Arc<EntryCache>,
         pins: &SharedPins,
         metrics: MetaMetrics,
+        timeouts: StateTimeouts,
     ) -> std::io::Result<Self> {
         let db = Arc::new(db);
-        let reads = RowReads::new(Arc::clone(&db) as _, metrics.clone(), PROBE_PAUSE)?;
+        let times = (timeouts.read, PROBE_PAUSE);
+        let reads = RowReads::new(Arc::clone(&db) as _, metrics.clone(), times)?;
         let shared = Arc::new(JournalState {
             db,
             cache: Arc::clone(cache),
@@ -109,6 +109,7 @@ impl Journal {
         Ok(Self {
             shared,
             reads,
+            write_timeout: timeouts.write,
             writer: Mutex::new(writer),
         })
     }
@@ -160,6 +161,11 @@ impl Journal {
         self.wait_for(queue)
     }
 
+    /// Returns the longest wait until something is durable.
+    pub(super) fn write_timeout(&self) -> Duration {
+        self.write_timeout
+    }
+
     fn wait_for(&self, queue: &mut ChangeQueue) -> oneshot::Receiver<Result<(), MetaError>> {
         let (sender, result) = oneshot::channel();
         // After the end no result follows: `sender` is dropped, and the receiver gets an error.
@@ -186,7 +192,7 @@ impl Journal {
     /// Describes the faults of the database in words.
     pub(super) fn notes(&self) -> Vec<String> {
         let since = *self.shared.writing_since();
-        let stuck = since.and_then(|since| describe_hang(since.elapsed()));
+        let stuck = since.and_then(|since| describe_hang(since.elapsed(), self.write_timeout));
         self.reads.note().into_iter().chain(stuck).collect()
     }
 
@@ -231,9 +237,9 @@ impl Drop for Journal {
 }
 
 /// Returns a note if a write takes longer than on a healthy disk.
-fn describe_hang(time: Duration) -> Option<String> {
+fn describe_hang(time: Duration, longest: Duration) -> Option<String> {
     let seconds = time.as_secs();
-    (time >= WRITE_TIMEOUT).then(|| {
+    (time >= longest).then(|| {
         format!(
             "metadata store: nothing is written to it (a write has not returned for {seconds} s)"
         )
@@ -408,11 +414,10 @@ mod tests {
 
     #[test]
     fn a_write_that_takes_too_long_is_told() {
-        assert_eq!(
-            describe_hang(WRITE_TIMEOUT - Duration::from_millis(1)),
-            None
-        );
-        let note = describe_hang(Duration::from_secs(61)).expect("a note");
+        let longest = Duration::from_secs(5);
+        let before = longest - Duration::from_millis(1);
+        assert_eq!(describe_hang(before, longest), None);
+        let note = describe_hang(Duration::from_secs(61), longest).expect("a note");
         assert!(note.contains("has not returned for 61 s"), "{note}");
     }
 }

@@ -21,7 +21,6 @@ use tracing::{info, warn};
 
 use self::block::{MarkBlock, pack};
 pub(super) use self::file::MarkFile;
-use super::durable::DURABLE_TIMEOUT;
 use crate::MetaError;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -38,6 +37,8 @@ pub(super) type MarkReceiver = oneshot::Receiver<Result<(), MetaError>>;
 #[derive(Debug)]
 pub(super) struct Marks {
     shared: Arc<MarksShared>,
+    /// A flush that takes longer hangs.
+    write_timeout: Duration,
     /// Disconnected when the thread has ended.
     writer: Mutex<Receiver<()>>,
 }
@@ -77,7 +78,7 @@ impl Marks {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(super) fn start(file: MarkFile) -> io::Result<Self> {
+    pub(super) fn start(file: MarkFile, write_timeout: Duration) -> io::Result<Self> {
         let shared = Arc::new(MarksShared::default());
         let writing = Arc::clone(&shared);
         let (ended, writer) = channel();
@@ -89,6 +90,7 @@ impl Marks {
             })?;
         Ok(Self {
             shared,
+            write_timeout,
             writer: Mutex::new(writer),
         })
     }
@@ -99,7 +101,7 @@ impl Marks {
         let mut state = self.shared.lock();
         state.next += 1;
         let token = state.next;
-        let hangs = |since: Instant| since.elapsed() >= DURABLE_TIMEOUT;
+        let hangs = |since: Instant| since.elapsed() >= self.write_timeout;
         if state.flushing_since.is_some_and(hangs) {
             let _ = sender.send(Err(MetaError("the state disk hangs".to_owned())));
         } else {

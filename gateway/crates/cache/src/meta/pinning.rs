@@ -20,14 +20,15 @@ impl Meta {
                 let rows = change(&self.pins);
                 rows.map(|rows| {
                     queue.pins.extend(rows);
-                    Some(journal.push_purges(&mut queue, Vec::new()))
+                    let result = journal.push_purges(&mut queue, Vec::new());
+                    Some((result, journal.write_timeout()))
                 })
             }
         };
         Box::pin(async move {
             match result? {
                 None => Ok(()),
-                Some(result) => await_durable(result)
+                Some((result, longest)) => await_durable(result, longest)
                     .await
                     .map_err(|error| PinError::NotDurable(error.0)),
             }

@@ -24,9 +24,6 @@ use crate::blocking::{BlockingCall, BlockingThreads};
 
 use tidegate_telemetry::locks::Recover as _;
 
-/// The longest that a request waits for a row, including the wait for a permit.
-pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// The pause before each probe.
 pub(super) const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -75,6 +72,8 @@ pub(super) struct RowReads {
 struct RowReadState {
     rows: Arc<dyn RowSource>,
     metrics: MetaMetrics,
+    /// The longest that a request waits for a row, including the wait for a permit.
+    timeout: Duration,
     /// The pause before each probe.
     pause: Duration,
     /// A read was late, and no probe was in time since.
@@ -87,14 +86,15 @@ struct RowReadState {
 }
 
 impl RowReads {
-    /// Creates the reads of `rows`. After a late read, a probe tries again after each `pause`.
+    /// Creates the reads of `rows`, each of which is late after `timeout`. After a late read, a probe tries again after
+    /// each `pause`.
     ///
     /// # Errors
     /// The system gives no threads.
     pub(super) fn new(
         rows: Arc<dyn RowSource>,
         metrics: MetaMetrics,
-        pause: Duration,
+        (timeout, pause): (Duration, Duration),
     ) -> std::io::Result<Self> {
         let threads = BlockingThreads::new("tidegate-row", MAX_READS)?;
         metrics.reads_up.set(1);
@@ -102,6 +102,7 @@ impl RowReads {
             shared: Arc::new(RowReadState {
                 rows,
                 metrics,
+                timeout,
                 pause,
                 off: AtomicBool::new(false),
                 hung: AtomicU64::new(0),
@@ -113,7 +114,7 @@ impl RowReads {
         })
     }
 
-    /// Reads the row of a key, within [`ROW_TIMEOUT`]. A failure is handed to `failed`.
+    /// Reads the row of a key, within the timeout. A failure is handed to `failed`.
     pub(super) async fn read(
         &self,
         key: Vec<u8>,
@@ -125,7 +126,7 @@ impl RowReads {
             return StoredRow::Unknown;
         }
         let call = Arc::new(BlockingCall::default());
-        let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
+        let row = match timeout(shared.timeout, self.run(&key, Arc::clone(&call), failed)).await {
             Ok(row) => row,
             Err(_) => {
                 // A read that only waited for its permit says nothing about the disk.
@@ -185,7 +186,7 @@ impl RowReads {
         off.then(|| {
             format!(
                 "metadata store: nothing is read from it (no answer within {} ms)",
-                ROW_TIMEOUT.as_millis()
+                self.shared.timeout.as_millis()
             )
         })
     }
@@ -220,7 +221,7 @@ impl RowReadState {
         }
         self.metrics.reads_up.set(0);
         warn!(
-            waited_ms = ROW_TIMEOUT.as_millis(),
+            waited_ms = self.timeout.as_millis(),
             "the metadata store does not answer in time; nothing is read from it until a probe succeeds"
         );
         let weak = Arc::downgrade(self);
@@ -249,7 +250,7 @@ impl RowReadState {
         let began = Instant::now();
         // A failure is an answer too: the next read reports it.
         let _ = self.rows.row(key);
-        began.elapsed() < ROW_TIMEOUT && self.hung.load(Ordering::Relaxed) == 0
+        began.elapsed() < self.timeout && self.hung.load(Ordering::Relaxed) == 0
     }
 }
 

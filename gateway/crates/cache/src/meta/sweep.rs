@@ -104,7 +104,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::meta::tests::put_version;
+    use crate::meta::tests::{PATIENT, put_version};
     use crate::meta::{DATABASE_FILE, Meta};
     use crate::{MetaStore as _, Settings};
     use tidegate_plan::{ObjectId, ObjectKey, OriginId};
@@ -131,6 +131,7 @@ mod tests {
         let settings = |state_size| Settings {
             state: Some(dir.path().to_path_buf()),
             state_size,
+            state_timeouts: PATIENT,
             ..Settings::default()
         };
         let store = Meta::open(&settings(FILE_LIMIT), &mut Registry::default()).expect("opens");

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use super::db::faulty_disk::{DiskCall, FaultyDisk};
 use super::journal::MAX_CHANGES;
 use super::*;
+use crate::StateTimeouts;
 use tidegate_plan::{ETag, ObjectKey, Version};
 
 fn id(key: &str) -> ObjectId {
@@ -15,9 +16,16 @@ fn id(key: &str) -> ObjectId {
     }
 }
 
+/// Waits so long that no disk of a slow machine is late.
+pub(super) const PATIENT: StateTimeouts = StateTimeouts {
+    read: Duration::from_secs(600),
+    write: Duration::from_secs(600),
+};
+
 fn settings(dir: &TempDir) -> Settings {
     Settings {
         state: Some(dir.path().to_path_buf()),
+        state_timeouts: PATIENT,
         ..Settings::default()
     }
 }

@@ -4,6 +4,6 @@
 mod changes;
 mod conformance;
 mod damage;
-mod fixture;
+pub(crate) mod fixture;
 mod model;
 mod restarts;

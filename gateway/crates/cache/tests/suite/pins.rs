@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use tidegate_cache::{Meta, MetaStore, PinId, Pinning, Settings, pins::PinError};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
+use crate::meta::fixture::PATIENT;
+
 const ORIGIN: OriginId = OriginId(7);
 
 fn id(key: &str) -> ObjectId {
@@ -20,6 +22,7 @@ fn id(key: &str) -> ObjectId {
 fn open(state: &Path) -> Meta {
     let settings = Settings {
         state: Some(state.to_path_buf()),
+        state_timeouts: PATIENT,
         ..Settings::default()
     };
     Meta::open(&settings, &mut Registry::default()).expect("opens")

@@ -1,11 +1,12 @@
 //! `[state]`: metadata that outlives a restart.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use tidegate_plan::ByteSize;
+use tidegate_plan::{ByteSize, Period};
 
 /// Metadata: the version of each key, and the purges.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -16,6 +17,10 @@ pub struct State {
     pub path: Option<PathBuf>,
     /// The largest size of its database; then keys confirmed longest ago make room for new ones.
     pub size: ByteSize,
+    /// The longest that a request waits for what is known of its object; then the bucket is asked.
+    pub read_timeout: Period,
+    /// The longest that a purge, a pin or a change of an object waits for the disk.
+    pub write_timeout: Period,
 }
 
 impl Default for State {
@@ -23,6 +28,8 @@ impl Default for State {
         Self {
             path: None,
             size: ByteSize(2 << 30),
+            read_timeout: Period(Duration::from_millis(250)),
+            write_timeout: Period::secs(5),
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings};
+use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings, StateTimeouts};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
 
 pub(crate) const ORIGIN: OriginId = OriginId(7);
@@ -51,9 +52,16 @@ pub(crate) async fn put(store: &dyn MetaStore, key: &str, tag: u64, confirmed: u
     entry
 }
 
+/// Waits so long that no disk of a slow machine is late.
+pub(crate) const PATIENT: StateTimeouts = StateTimeouts {
+    read: Duration::from_secs(600),
+    write: Duration::from_secs(600),
+};
+
 pub(crate) fn settings(state: Option<&Path>) -> Settings {
     Settings {
         state: state.map(Path::to_path_buf),
+        state_timeouts: PATIENT,
         meta_memory: 4 << 20,
         ..Settings::default()
     }
