@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Parts, ReadContext};
 use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
@@ -26,7 +26,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Timeout of a test's waits; only a failure waits so long.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
+
+/// Longer than any client here is silent, on however slow a machine.
+const PATIENT: Duration = Duration::from_secs(3600);
 
 /// 4 KiB, so that small objects have many chunks.
 pub(crate) const CHUNK: u64 = 4096;
@@ -86,6 +89,13 @@ impl Gateway {
         routes: Vec<RouteSettings>,
         settings: Settings,
     ) -> Self {
+        // A pause of the machine is none of a client.
+        let settings = Settings {
+            header_timeout: PATIENT,
+            idle_timeout: PATIENT,
+            stall_timeout: PATIENT,
+            ..settings
+        };
         // A time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
@@ -97,7 +107,15 @@ impl Gateway {
         let opened = tidegate_cache::open(&stores, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
-            assists: Assists::default(),
+            // A second request of a machine that stood still would be counted, and a slow one encodes for long.
+            assists: Assists {
+                hedge: false,
+                encoding: EncodingTimes {
+                    wait: PATIENT,
+                    timeout: PATIENT,
+                },
+                ..Assists::default()
+            },
             runtime: None,
             chunks,
             meta,

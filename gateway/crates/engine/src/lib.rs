@@ -70,7 +70,7 @@ pub use open::outcome::{ForwardReason, OpenOutcome};
 pub use open::{Open, records};
 pub use read_context::{EventCoverage, ReadContext, SubscriptionProof};
 pub use tidegate_cache::Tier;
-pub use variant::{Variant, VariantReader, VariantState};
+pub use variant::{EncodingTimes, Variant, VariantReader, VariantState};
 
 use fetch::Assembly;
 use fetch::origin_rate::OriginRate;
@@ -324,7 +324,7 @@ impl Core {
             reported: ReportedChanges::default(),
             observers: Observers::default(),
             doubted: DoubtMark::default(),
-            variants: Variants::default(),
+            variants: Variants::new(parts.assists.encoding),
             streams: Arc::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),

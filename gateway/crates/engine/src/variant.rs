@@ -7,7 +7,7 @@
 //!
 //! Encoders are few. Before an encoder begins, it takes a place and reserves its maximum memory; if no place or no
 //! memory is free, the answer is identity. Encoders run on the runtime for origin requests, on blocking threads.
-//! Concurrent readers of one variant wait for one *flight*, for [`ENCODING_WAIT`] at most.
+//! Concurrent readers of one variant wait for one *flight*, for [`EncodingTimes::wait`] at most.
 
 use std::collections::HashMap;
 use std::io;
@@ -43,17 +43,30 @@ use head::{Head, head_chunk};
 /// The largest object that is encoded. At some 40 MB/s that takes a tenth of a second of one processor.
 pub const MAX_ENCODED_SIZE: u64 = 4 << 20;
 
-/// The time that an answer waits for the encoder of its variant.
-pub const ENCODING_WAIT: Duration = Duration::from_secs(1);
+/// The waits for an encoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodingTimes {
+    /// The time that an answer waits for the encoder of its variant.
+    pub wait: Duration,
+    /// The timeout of an encoder, reading its object included: a slow one blocks others.
+    pub timeout: Duration,
+}
 
-/// The timeout of an encoder, reading its object included: a slow one blocks others.
-const ENCODING_TIMEOUT: Duration = Duration::from_secs(10);
+impl Default for EncodingTimes {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(1),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
 
 /// The minimum and maximum number of concurrent encoders; between them, one for each processor.
 const ENCODER_COUNTS: (usize, usize) = (2, 4);
 
 /// The encoders of an engine, and the variants being encoded.
 pub(super) struct Variants {
+    times: EncodingTimes,
     permits: Arc<Semaphore>,
     flights: Mutex<HashMap<VersionId, Encoding>>,
 }
@@ -61,18 +74,17 @@ pub(super) struct Variants {
 /// A variant being encoded. `None`: the encoder failed; failures are not cached.
 type Encoding = Shared<oneshot::Receiver<Option<Arc<EncodedVariant>>>>;
 
-impl Default for Variants {
-    fn default() -> Self {
+impl Variants {
+    pub(super) fn new(times: EncodingTimes) -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
         let permits = processors.clamp(ENCODER_COUNTS.0, ENCODER_COUNTS.1);
         Self {
+            times,
             permits: Arc::new(Semaphore::new(permits)),
             flights: Mutex::default(),
         }
     }
-}
 
-impl Variants {
     fn flights(&self) -> MutexGuard<'_, HashMap<VersionId, Encoding>> {
         self.flights.lock().recover()
     }
@@ -182,7 +194,8 @@ impl Object {
                 EncodingStart::Stored => {}
                 EncodingStart::Full => return None,
                 EncodingStart::UnderWay(flight) => {
-                    let made = timeout(ENCODING_WAIT, flight).await.ok()?.ok()??;
+                    let wait = self.pinned.core.variants.times.wait;
+                    let made = timeout(wait, flight).await.ok()?.ok()??;
                     return (made.head.size > 0)
                         .then(|| Variant::new(self, coding, made.head, Some(made)));
                 }
@@ -255,7 +268,7 @@ impl Object {
     ) {
         let core = &self.pinned.core;
         let made = tokio::select! {
-            made = timeout(ENCODING_TIMEOUT, self.encode(coding, charge)) => made.ok().flatten(),
+            made = timeout(core.variants.times.timeout, self.encode(coding, charge)) => made.ok().flatten(),
             () = core.stop.cancelled() => None,
         };
         let made = made.map(Arc::new);

@@ -89,13 +89,13 @@ async fn no_method_tells_that_there_is_a_route() {
 async fn wrong_tokens_are_answered_at_once() {
     let gateway = Gateway::with(vec![hidden()], Settings::default()).await;
     let begun = Instant::now();
-    for _ in 0..12 {
+    for _ in 0..60 {
         let wrong = [("authorization", "Bearer wrong")];
         let (found, ..) = answer(&gateway, "PUT", "/private/k", &wrong).await;
         assert_eq!(found, 404);
     }
-    // Elsewhere the last six of them alone wait for 8 s each.
-    assert!(begun.elapsed() < LONG / 2);
+    // Elsewhere the last 54 of them alone wait for 8 s each.
+    assert!(begun.elapsed() < LONG);
     gateway.end().await;
 }
 

@@ -9,7 +9,7 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{ENCODING_TIMEOUT, EncoderPermit, EncodingStart, OpenVariant, Variant};
+use super::{EncoderPermit, EncodingStart, OpenVariant, Variant};
 use crate::Error;
 use tidegate_plan::ByteRange;
 
@@ -119,12 +119,12 @@ impl OpenVariant {
 
     /// Returns a piece that is not in memory: from disk, or encoded again.
     async fn recover(&self, index: u32) -> Result<Bytes, Error> {
-        let chunks = &self.object.pinned.core.chunks;
+        let core = &self.object.pinned.core;
         let key = self.chunk(index);
-        if let Some((piece, _)) = chunks.get(&key, self.len(index)).await {
+        if let Some((piece, _)) = core.chunks.get(&key, self.len(index)).await {
             return Ok(piece);
         }
-        let remade = timeout(ENCODING_TIMEOUT, self.encode_again(index)).await;
+        let remade = timeout(core.variants.times.timeout, self.encode_again(index)).await;
         remade.ok().flatten().ok_or(Error::Unavailable)
     }
 
