@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -55,16 +55,23 @@ impl Drop for Receiver {
 
 impl Receiver {
     pub(crate) async fn start(manner: Manner) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("bound");
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        socket.bind(any).expect("a port");
+        let address = socket.local_addr().expect("bound");
         let (tell, requests) = mpsc::unbounded_channel();
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();
+        // A port that is bound and not listened at stays ours, and refuses clients.
+        let (bound, listener) = match manner {
+            Manner::Down => (Some(socket), None),
+            _ => (None, Some(socket.listen(1024).expect("it listens"))),
+        };
         let task = tokio::spawn(async move {
-            if manner == Manner::Down {
-                drop(listener);
+            let _bound = bound;
+            let Some(listener) = listener else {
                 return std::future::pending().await;
-            }
+            };
             loop {
                 let (stream, _) = listener.accept().await.expect("accepts");
                 let (tell, count) = (tell.clone(), count.clone());
