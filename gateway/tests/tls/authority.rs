@@ -127,6 +127,6 @@ pub(crate) async fn connect(
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let connector = TlsConnector::from(config.clone());
-    let opened = timeout(Duration::from_secs(60), connector.connect(name, stream)).await;
+    let opened = timeout(Duration::from_secs(300), connector.connect(name, stream)).await;
     opened.expect("in time")
 }
