@@ -10,11 +10,12 @@ use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::target::LONG;
+use crate::target::{DEADLINE, LONG};
 
 /// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -23,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// machine does not.
 const PARTS: usize = 5;
 
-/// A client that requests a cached object and `/healthz` again and again until it is told to stop.
+/// A client that requests a cached object and `/healthz` again and again until it is told to stop. Beside them it asks a
+/// plain server of this process: what that takes is the machine's own time.
 pub(crate) struct Bystander {
     stop: Arc<AtomicBool>,
     task: JoinHandle<Latencies>,
@@ -34,6 +36,7 @@ pub(crate) struct Bystander {
 pub(crate) struct Latencies {
     pub(crate) reads: Vec<Duration>,
     pub(crate) health: Vec<Duration>,
+    pub(crate) plain: Vec<Duration>,
 }
 
 impl Bystander {
@@ -51,16 +54,17 @@ impl Bystander {
 }
 
 async fn asks(http: SocketAddr, admin: SocketAddr, stop: Arc<AtomicBool>) -> Latencies {
-    let (mut public, mut private) = (connect(http).await, connect(admin).await);
+    let mut public = Connected::to(http).await;
+    let mut private = Connected::to(admin).await;
+    let mut plain = Connected::to(plain_server().await).await;
     let mut ticks = interval(PAUSE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut latencies = Latencies::default();
     while !stop.load(Ordering::Relaxed) || latencies.reads.len() < 20 * PARTS {
         ticks.tick().await;
-        latencies.reads.push(ask(&mut public, http, "/small").await);
-        latencies
-            .health
-            .push(ask(&mut private, admin, "/healthz").await);
+        latencies.reads.push(public.ask("/small").await);
+        latencies.health.push(private.ask("/healthz").await);
+        latencies.plain.push(plain.ask("/").await);
     }
     latencies
 }
@@ -71,6 +75,52 @@ async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("a connection");
     tokio::spawn(connection);
     sender
+}
+
+/// A connection that is kept. One that ends while it is idle is opened again: on a machine that stands still for longer
+/// than the program's deadline, that is no fault.
+struct Connected {
+    address: SocketAddr,
+    sender: SendRequest<Empty<Bytes>>,
+    asked: Instant,
+}
+
+impl Connected {
+    async fn to(address: SocketAddr) -> Self {
+        Self {
+            address,
+            sender: connect(address).await,
+            asked: Instant::now(),
+        }
+    }
+
+    /// Sends one request that must be answered with 200, and returns the time it took.
+    async fn ask(&mut self, path: &str) -> Duration {
+        // A server may end a connection that was idle for long just as a request is sent.
+        if self.sender.is_closed() || self.asked.elapsed() > DEADLINE / 2 {
+            self.sender = connect(self.address).await;
+        }
+        let took = ask(&mut self.sender, self.address, path).await;
+        self.asked = Instant::now();
+        took
+    }
+}
+
+/// Starts a server that answers any request with a few bytes; returns its address.
+async fn plain_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                while let Ok(1..) = stream.read(&mut [0; 4096]).await {
+                    let _ = stream.write_all(answer).await;
+                }
+            });
+        }
+    });
+    address
 }
 
 /// Sends one request that must be answered with 200, and returns the time it took.

@@ -4,19 +4,22 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::target::{DEADLINE, LONG, Target};
+use crate::target::{LONG, Target};
 use crate::wire::{
     CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, connect, field, frame, get, rest, send,
 };
 
-/// Duration of a flood, if the program does not close the connection before.
+/// Duration of a flood that the program bears, if it does not close the connection before.
 const FLOOD: Duration = Duration::from_millis(1500);
+
+/// Duration of a flood that ends when the program closes the connection.
+const UNTIL_CLOSED: Duration = LONG;
 
 const CONNECTIONS: usize = 8;
 
-/// Sends the output of `next` on several connections side by side; returns how many were closed.
-async fn flood(target: &Target, next: impl Fn(u32) -> Vec<u8>) -> usize {
+/// Sends the output of `next` on several connections side by side, for a time; returns how many were closed.
+async fn flood(target: &Target, time: Duration, next: impl Fn(u32) -> Vec<u8>) -> usize {
     let one = async || {
         let mut stream = connect(target).await;
         send(&mut stream, PREFACE).await.expect("it has just begun");
@@ -26,8 +29,8 @@ async fn flood(target: &Target, next: impl Fn(u32) -> Vec<u8>) -> usize {
             for number in 0.. {
                 let bytes = next(number);
                 let sent = tokio::io::AsyncWriteExt::write_all(&mut writer, &bytes);
-                match timeout(FLOOD, sent).await {
-                    Ok(Ok(())) if begun.elapsed() < FLOOD => {}
+                match timeout(time, sent).await {
+                    Ok(Ok(())) if begun.elapsed() < time => {}
                     Ok(Ok(())) | Err(_) => return false,
                     Ok(Err(_)) => return true,
                 }
@@ -55,7 +58,7 @@ fn stream(number: u32) -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn rapid_reset() {
     let target = Target::start().await;
-    let attack = flood(&target, |number| {
+    let attack = flood(&target, UNTIL_CLOSED, |number| {
         let numbers = number * 64..(number + 1) * 64;
         let pairs = numbers.map(stream).map(|stream| {
             let mut pair = frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/fill/1"));
@@ -66,19 +69,19 @@ async fn rapid_reset() {
     });
     let closed = target.besiege("rapid reset", attack).await.bore();
     assert_eq!(closed, CONNECTIONS, "each is closed");
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn continuations_without_end() {
     let target = Target::start().await;
-    let attack = flood(&target, |number| match number {
+    let attack = flood(&target, UNTIL_CLOSED, |number| match number {
         0 => frame(HEADERS, 0, 1, &get("/small")),
         _ => frame(CONTINUATION, 0, 1, &field("x", "y").repeat(2000)),
     });
     let closed = target.besiege("CONTINUATION", attack).await.bore();
     assert_eq!(closed, CONNECTIONS, "each is closed");
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
 }
 
 /// Frames that cost a client nothing: SETTINGS and PING have to be answered, the others are looked at.
@@ -91,24 +94,24 @@ async fn control_frames_without_end() {
         (WINDOW_UPDATE, 0, &[0, 0, 0, 1]),
         (PRIORITY, 1, &[0, 0, 0, 0, 16]),
     ];
-    let attack = flood(&target, |number| {
+    let attack = flood(&target, FLOOD, |number| {
         let (kind, stream, payload) = kinds[number as usize % kinds.len()];
         frame(kind, 0, stream, payload).repeat(500)
     });
     let closed = target.besiege("control frames", attack).await.bore();
     println!("control frames: {closed} of {CONNECTIONS} connections were closed");
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_frames_without_end() {
     let target = Target::start().await;
-    let attack = flood(&target, |number| match number {
+    let attack = flood(&target, FLOOD, |number| match number {
         0 => frame(HEADERS, END_HEADERS, 1, &get("/small")),
         _ => frame(crate::wire::DATA, 0, 1, &[]).repeat(100),
     });
     target.besiege("empty DATA", attack).await.bore();
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
 }
 
 /// Heads of the allowed size and beyond it, on many connections at once.
@@ -131,7 +134,7 @@ async fn heads_that_are_bombs() {
         streams
     };
     let held = target.besiege("1,000 heads of 15 KiB", attack).await.bore();
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
     drop(held);
     let rows = [
         (format!("X: {}\r\n", "x".repeat(64 << 10)), "431"),
@@ -160,7 +163,7 @@ async fn heads_that_are_bombs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hpack_bombs() {
     let target = Target::start().await;
-    let attack = flood(&target, |number| {
+    let attack = flood(&target, FLOOD, |number| {
         let mut block = get("/small");
         if number == 0 {
             // A literal field, remembered as number 62 (RFC 7541, 6.2.1).
@@ -171,7 +174,7 @@ async fn hpack_bombs() {
         frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &block)
     });
     target.besiege("HPACK bombs", attack).await.bore();
-    target.quiet(4 * DEADLINE).await;
+    target.quiet().await;
     let _ = timeout(LONG, target.get("/small", &[]))
         .await
         .expect("it lives");

@@ -84,7 +84,7 @@ async fn send(body: &mut SendStream<Bytes>) {
 async fn bodies_beside_gets_are_discarded_while_their_answers_are_pending() {
     let target = Target::start().await;
     target.s3.bucket.put("cold", vec![7; 100_000]);
-    target.s3.bucket.set_faults([Fault::Latency(LONG)]);
+    target.s3.bucket.set_faults([Fault::Latency(2 * LONG)]);
     let attacker = Multiplexed::connect(&target, 65_535).await;
     let mut pending = Vec::new();
     for _ in 0..GETS {
@@ -92,7 +92,7 @@ async fn bodies_beside_gets_are_discarded_while_their_answers_are_pending() {
         let request = Request::get("http://target/cold").body(());
         let request = request.expect("a request");
         let (answer, mut body) = sender.send_request(request, false).expect("a stream");
-        let sent = timeout(LONG / 2, send(&mut body)).await;
+        let sent = timeout(LONG, send(&mut body)).await;
         sent.expect("the server keeps none of it");
         pending.push((answer, body));
     }

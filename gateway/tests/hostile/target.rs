@@ -29,7 +29,7 @@ const PROGRAM: u64 = 32 * MIB;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Timeout of a test's waits; only a failure waits so long.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 /// Number of chunks that fill the memory tier, and some more.
 pub(crate) const FILLERS: usize = 280;
@@ -153,8 +153,8 @@ impl Target {
     }
 
     /// Waits until the program has no public connection left, though the attacker closes none. Returns the time that
-    /// took; panics if it exceeds `limit`.
-    pub(crate) async fn quiet(&self, limit: Duration) -> Duration {
+    /// took. How late a deadline may be noticed is tested under paused time, beside the deadlines.
+    pub(crate) async fn quiet(&self) -> Duration {
         let begun = Instant::now();
         loop {
             let open = self.metric(&["tidegate_http_connections "]).await;
@@ -162,8 +162,8 @@ impl Target {
                 return begun.elapsed();
             }
             assert!(
-                begun.elapsed() < limit,
-                "{open} connections live after {limit:?}"
+                begun.elapsed() < LONG,
+                "{open} connections live after {LONG:?}"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
