@@ -30,7 +30,7 @@ mod crowded;
 mod slow_client;
 
 /// Longer than any step here takes; only a failure waits for it.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(300);
 /// A deadline that a test wants to see pass.
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -157,6 +157,16 @@ impl Running {
     }
 }
 
+/// Returns settings whose deadlines no pause of a slow machine reaches.
+fn patient() -> Settings {
+    Settings {
+        header_timeout: 10 * LONG,
+        idle_timeout: 10 * LONG,
+        stall_timeout: 10 * LONG,
+        ..Settings::default()
+    }
+}
+
 /// Reads an answer's head.
 async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut text = Vec::new();
@@ -188,7 +198,7 @@ async fn body(stream: &mut (impl AsyncReadExt + Unpin), length: usize) -> Vec<u8
 
 #[tokio::test]
 async fn keeps_connections_alive_and_never_chunks() {
-    let server = Running::start(700_000, Settings::default()).await;
+    let server = Running::start(700_000, patient()).await;
     let mut stream = server.ask("/").await;
     for _ in 0..3 {
         let head = head(&mut stream).await;
@@ -208,7 +218,7 @@ async fn keeps_connections_alive_and_never_chunks() {
 
 #[tokio::test]
 async fn speaks_http2_with_prior_knowledge() {
-    let server = Running::start(700_000, Settings::default()).await;
+    let server = Running::start(700_000, patient()).await;
     let io = TokioIo::new(server.connect().await);
     let executor = TokioExecutor::new();
     let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io)
@@ -244,7 +254,7 @@ async fn speaks_http2_with_prior_knowledge() {
 async fn listens_on_a_unix_socket() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("t.sock");
-    let server = Running::at(Listen::Unix(path.clone()), 10, Settings::default()).await;
+    let server = Running::at(Listen::Unix(path.clone()), 10, patient()).await;
     let mut stream = UnixStream::connect(&path).await.expect("listening");
     stream
         .write_all(b"GET / HTTP/1.0\r\n\r\n")
@@ -260,7 +270,7 @@ async fn listens_on_a_unix_socket() {
 async fn bounds_heads() {
     let settings = Settings {
         max_header_bytes: 8192,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(10, settings).await;
     let mut stream = server.connect().await;
@@ -277,7 +287,7 @@ async fn bounds_heads() {
 async fn ends_silent_slow_and_idle_connections() {
     let settings = Settings {
         header_timeout: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(10, settings).await;
     let mut silent = server.connect().await;
@@ -292,7 +302,7 @@ async fn ends_silent_slow_and_idle_connections() {
 
     let settings = Settings {
         idle_timeout: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(10, settings).await;
     let mut idle = server.ask("/").await;
@@ -328,8 +338,9 @@ async fn ends_a_client_that_takes_nothing_and_frees_what_it_held() {
 async fn an_http2_client_that_opens_no_window_stalls_too() {
     let settings = Settings {
         stall_timeout: SHORT,
-        idle_timeout: SHORT,
-        ..Settings::default()
+        // A slow machine takes its time from the connection to the request.
+        idle_timeout: 10 * SHORT,
+        ..patient()
     };
     let server = Running::start(1 << 20, settings).await;
     let io = TokioIo::new(server.connect().await);
@@ -362,7 +373,7 @@ async fn a_slow_origin_is_no_reason_to_end_a_connection() {
     let settings = Settings {
         stall_timeout: SHORT,
         idle_timeout: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(1000, settings).await;
     let mut stream = server.ask("/hang").await;
@@ -376,7 +387,7 @@ async fn a_slow_origin_is_no_reason_to_end_a_connection() {
 
 #[tokio::test]
 async fn drains_what_is_under_way_and_refuses_the_rest() {
-    let server = Running::start(10, Settings::default()).await;
+    let server = Running::start(10, patient()).await;
     let mut idle = server.ask("/").await;
     head(&mut idle).await;
     let mut busy = server.ask("/wait").await;
@@ -402,7 +413,7 @@ async fn drains_what_is_under_way_and_refuses_the_rest() {
 async fn a_drain_has_a_deadline() {
     let settings = Settings {
         drain: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(10, settings).await;
     let mut busy = server.ask("/wait").await;

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_body_that_breaks_is_seen_to_be_broken() {
-    let server = Running::start(1 << 20, Settings::default()).await;
+    let server = Running::start(1 << 20, patient()).await;
     let mut stream = server.ask("/break").await;
     let head = head(&mut stream).await;
     assert!(head.contains("content-length: 1048576\r\n"), "{head}");
@@ -23,7 +23,7 @@ async fn a_body_that_breaks_is_seen_to_be_broken() {
 async fn an_answer_that_outlasts_the_drain_was_not_ended_by_its_client() {
     let settings = Settings {
         drain: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(64 << 20, settings).await;
     let mut stream = server.ask("/").await;
@@ -39,7 +39,7 @@ async fn an_answer_that_outlasts_the_drain_was_not_ended_by_its_client() {
 
 #[tokio::test]
 async fn an_answer_that_its_client_leaves_is_counted_apart() {
-    let server = Running::start(64 << 20, Settings::default()).await;
+    let server = Running::start(64 << 20, patient()).await;
     let mut stream = server.ask("/").await;
     head(&mut stream).await;
     drop(stream);

@@ -27,7 +27,7 @@ async fn connected(address: &Listen) -> std::io::Result<TcpStream> {
 
 #[tokio::test]
 async fn a_listener_comes_and_another_goes_in_order() {
-    let (mut server, control) = controlled(Settings::default()).await;
+    let (mut server, control) = controlled(patient()).await;
     let mut idle = server.ask("/").await;
     head(&mut idle).await;
     let mut busy = server.ask("/wait").await;
@@ -77,7 +77,7 @@ async fn a_listener_comes_and_another_goes_in_order() {
 async fn answers_of_a_listener_that_has_gone_have_a_deadline() {
     let settings = Settings {
         drain: SHORT,
-        ..Settings::default()
+        ..patient()
     };
     let (server, control) = controlled(settings).await;
     let mut busy = server.ask("/wait").await;
@@ -89,7 +89,7 @@ async fn answers_of_a_listener_that_has_gone_have_a_deadline() {
 
 #[tokio::test]
 async fn a_duplicate_takes_the_connections_that_wait() {
-    let (server, control) = controlled(Settings::default()).await;
+    let (server, control) = controlled(patient()).await;
     let own = control.duplicate(&server.address).expect("a descriptor");
     let added = vec![(server.address.clone(), own.expect("open"))];
     control.replace_listeners(Vec::new(), added).await;
@@ -106,7 +106,7 @@ async fn a_duplicate_takes_the_connections_that_wait() {
 async fn the_limit_of_connections_follows_the_settings() {
     let limited = |connections| Settings {
         connections,
-        ..Settings::default()
+        ..patient()
     };
     let (server, control) = controlled(limited(1)).await;
     let mut first = server.ask("/").await;
@@ -132,7 +132,7 @@ async fn the_limit_of_connections_follows_the_settings() {
 async fn without_a_control_the_listeners_stay() {
     let (address, own) = listener().await;
     let changes = Changes::fixed(vec![own]);
-    let settings = Settings::default().into();
+    let settings = patient().into();
     let server = Running::serving(address, 10, settings, changes);
     let mut stream = server.ask("/").await;
     head(&mut stream).await;

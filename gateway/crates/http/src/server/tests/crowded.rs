@@ -6,7 +6,7 @@ use super::*;
 async fn an_idle_connection_gives_way_and_a_busy_one_does_not() {
     let settings = Settings {
         connections: 3,
-        ..Settings::default()
+        ..patient()
     };
     let server = Running::start(10, settings).await;
     let busy = server.ask("/wait").await;
