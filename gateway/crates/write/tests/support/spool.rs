@@ -1,5 +1,7 @@
 //! Writers over the fake bucket, with small parts and a small spool.
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,14 +193,31 @@ pub(crate) async fn all(writer: &Writer) -> Bytes {
     writer.read_at(range).await.expect("readable")
 }
 
-/// Copies a spool as a machine finds it that was switched off now.
+/// Copies a spool as a machine finds it that was switched off now. Threads that still work in it may rename and remove
+/// files: a copy during which the names change is made again.
 pub(crate) fn copy_of(spool: impl AsRef<Path>) -> TempDir {
-    let copy = tempfile::tempdir().expect("a folder");
-    for entry in std::fs::read_dir(spool).expect("readable") {
-        let entry = entry.expect("readable");
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
+    let spool = spool.as_ref();
+    loop {
+        let (copy, names) = (tempfile::tempdir().expect("a folder"), names_in(spool));
+        let copied = names
+            .iter()
+            .try_for_each(|name| std::fs::copy(spool.join(name), copy.path().join(name)).map(drop));
+        match copied {
+            Ok(()) if names_in(spool) == names => return copy,
+            Err(error) if error.kind() != ErrorKind::NotFound => panic!("not copied: {error}"),
+            _ => {}
+        }
     }
-    copy
+}
+
+/// Returns the names of the files in a folder, in order.
+fn names_in(folder: &Path) -> Vec<OsString> {
+    let entries = std::fs::read_dir(folder).expect("readable");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    names.sort();
+    names
 }
 
 /// Returns the fault of an origin that is down.
