@@ -67,7 +67,7 @@ use world::{World, sample};
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Returns the JSON of an answer of the API.
 async fn api(gateway: &Whole, path: &str) -> Value {

@@ -23,7 +23,7 @@ use store_events::{alive, beat, message, post, record};
 use world::World;
 
 const TOKEN: &str = "t0ken-of-the-bucket";
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Starts a gateway that would keep an object for an hour, and takes events.
 async fn start(world: &World, more: &str) -> Whole {

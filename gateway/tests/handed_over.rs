@@ -17,7 +17,7 @@ mod killed;
 use killed::Killed;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Starts `tidegate serve` with a configuration that listens on `http`, in a folder of its own.
 fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Killed {

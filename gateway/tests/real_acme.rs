@@ -45,7 +45,7 @@ use ports::free_addr;
 use serving::Serving;
 use world::{World, sample};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 const NAME: &str = "media.example";
 const DAYS: Duration = Duration::from_secs(90 * 24 * 3600);
 

@@ -50,7 +50,7 @@ use ports::free_addr;
 const TOKEN: &str = "t0ken-of-the-bucket";
 const SUBJECT: &str = "media-events";
 const STREAM: &str = "MEDIA";
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// The way from MinIO to the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -54,7 +54,7 @@ use receiver::{Manner, Receiver};
 use serving::Serving;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 const MIB: usize = 1 << 20;
 

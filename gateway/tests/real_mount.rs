@@ -45,7 +45,7 @@ use reading::{all, copied_by_the_kernel, sample};
 const MIB: usize = 1 << 20;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Returns a second of silence that ffprobe recognises (WAVE, "canonical" header).
 fn wave() -> Vec<u8> {
@@ -252,8 +252,13 @@ async fn a_sequential_read_fetches_each_byte_once() {
     let path = mounted.path("large");
     let read = blocking(move || std::fs::read(path).expect("read")).await;
     assert!(read == bytes, "the bytes differ");
-    let fetched = store.bucket.bytes() as f64 / bytes.len() as f64;
-    assert!(fetched <= 1.01, "{fetched}");
+    // A request that a busy machine makes late is sent once more; that is counted.
+    let hedged = mounted.gateway.metric(&["hedged_bytes_total"]).await;
+    let fetched = store.bucket.bytes().saturating_sub(hedged) as f64 / bytes.len() as f64;
+    assert!(
+        fetched <= 1.01,
+        "{fetched}, without {hedged} bytes of hedges"
+    );
     // The kernel's reads have the length of a chunk, as root may tell it; by itself it sends 512.
     let words = ["fuse_operations", "operation=\"read\""];
     let reads = mounted.gateway.metric(&words).await;

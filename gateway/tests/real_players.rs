@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(300);
 
 /// An audio file of three minutes.
 const AUDIO: &str = "audio/tide-waltz.wav";

@@ -60,7 +60,7 @@ use world::{World, sample};
 const SIZE: usize = 100_000;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A route for all, and what else the test says.
 fn configuration(world: &World, more: &str) -> String {

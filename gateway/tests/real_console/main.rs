@@ -182,7 +182,7 @@ async fn a_paced_stream_moves_and_is_stopped(stage: &Stage) {
             "return !document.querySelector('#live rect.read')",
         )
         .await;
-    let ended = tokio::time::timeout(Duration::from_secs(60), reader).await;
+    let ended = tokio::time::timeout(Duration::from_secs(300), reader).await;
     ended.expect("its reader was cut off").expect("no panic");
     stop.cancel();
 }

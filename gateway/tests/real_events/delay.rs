@@ -37,15 +37,15 @@ impl Reader {
     }
 }
 
-/// The longest delay that half of the PUTs may have. The target is a tenth of that, and of the slowest in a hundred; a busy
-/// machine may miss it.
-const MAX_MEDIAN: Duration = Duration::from_secs(1);
+/// The longest delay that half of the PUTs may have: far more than the target, which a slow machine misses, and far less than
+/// `ttl`.
+const MAX_MEDIAN: Duration = Duration::from_secs(60);
 
 /// The time that MinIO lets pass between two looks into its queue.
 const QUEUE_PAUSE: Duration = Duration::from_secs(3);
 
 /// The longest delay that one PUT may have: an event that is lost comes no sooner than `ttl` ends, an hour here.
-const MAX_DELAY: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = LONG;
 
 /// Prints how long a read of a cached object stays old after its PUT was answered, beside the target; the bounds are generous.
 /// `pause` is the time that the store itself may wait.

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::compare;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(300);
 
 /// The time without a request after which a step's requests count as complete.
 const QUIET: Duration = Duration::from_millis(700);

@@ -20,7 +20,7 @@ use crate::work::{Heard, Worker, ask};
 pub(crate) const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-power-cuts";
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// The environment of the workers.
 pub(crate) struct Scene {

@@ -27,7 +27,7 @@ const KEYS: u64 = 8;
 const PIECE: usize = 128 << 10;
 
 /// Timeout of a request; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(300);
 
 /// The answer to a request.
 #[derive(Debug)]

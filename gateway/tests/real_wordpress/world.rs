@@ -23,7 +23,7 @@ use crate::door::Door;
 use crate::rights;
 
 /// Timeout of a test's waits; only a failure waits so long.
-pub(crate) const LONG: Duration = Duration::from_secs(90);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 /// Waits until `holds` returns true.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A server that keeps what it is sent and answers 200, or nothing at all.
 #[derive(Clone)]

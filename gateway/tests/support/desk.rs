@@ -18,7 +18,7 @@ pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const PART: usize = 16 * MIB;
 
 /// Timeout of a test's waits; only a failure waits so long.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 /// Returns bytes that differ for each seed.
 pub(crate) fn sample(seed: usize, size: usize) -> Vec<u8> {

@@ -69,7 +69,7 @@ impl Minio {
 
     /// Polls, because MinIO does not report its readiness: it listens before its disks are ready.
     async fn wait(&mut self, address: &str) {
-        for _ in 0..600 {
+        for _ in 0..6000 {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
                 panic!("minio ended at its start: {status}");
             }

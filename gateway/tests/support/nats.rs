@@ -36,7 +36,7 @@ impl Nats {
                 panic!("`{binary}` does not start ({error}): install it or set TIDEGATE_NATS")
             });
         let mut nats = Self { child };
-        for _ in 0..600 {
+        for _ in 0..6000 {
             if let Some(status) = nats.child.try_wait().expect("a child of ours") {
                 panic!("nats-server ended at its start: {status}");
             }

@@ -13,7 +13,7 @@ use crate::gateway::{Got, ask, send};
 use crate::world::World;
 
 /// Timeout of a wait; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Posts a message to the subscription `bucket`.
 pub(crate) async fn post(admin: SocketAddr, token: &str, body: &str) -> Got {

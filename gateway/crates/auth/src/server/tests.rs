@@ -140,7 +140,7 @@ fn cookie(text: &'static str) -> HeaderMap {
 fn server(fake: &FakeServer) -> Arc<AuthServer> {
     let settings = AuthSettings {
         uri: fake.url("/auth?x=1"),
-        timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(300),
         entries: 16,
     };
     let made = AuthServer::new("members", settings, &Metrics::default());
@@ -166,7 +166,7 @@ async fn questions_are_counted_from_when_the_server_is_in_force() {
     let fake = FakeServer::start(Says::status("204 No Content")).await;
     let settings = AuthSettings {
         uri: fake.url("/"),
-        timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(300),
         entries: 16,
     };
     let made = AuthServer::new("members", settings, &metrics);

@@ -149,7 +149,7 @@ async fn small_files_are_fetched_ahead_of_a_reader_in_sequence() {
                     tokio::task::yield_now().await;
                 }
             };
-            let arrived = tokio::time::timeout(Duration::from_secs(30), arrived).await;
+            let arrived = tokio::time::timeout(Duration::from_secs(300), arrived).await;
             arrived.expect("fetched ahead");
         }
     }

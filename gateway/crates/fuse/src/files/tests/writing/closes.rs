@@ -52,7 +52,7 @@ impl Ear {
             }
             all
         };
-        let heard = tokio::time::timeout(Duration::from_secs(20), hears).await;
+        let heard = tokio::time::timeout(Duration::from_secs(300), hears).await;
         heard.expect("it is told")
     }
 }
