@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use super::{Change, QUIET_TIME};
-use crate::change::markers::{FOLDER_TYPE, put_marker};
+use crate::change::markers::{FOLDER_TYPE, find_marker, put_marker};
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
 use crate::draft::shared_draft::SharedDraft;
@@ -17,7 +17,6 @@ use crate::publish::queue::RETRY_PAUSE;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
-use tidegate_origin::OriginError;
 use tidegate_origin::write::Headers;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::Attributes;
@@ -268,27 +267,22 @@ impl Drafts {
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
         let found = match is_new {
-            true => Headers::new(),
-            false => match source.origin.head(&id.key).await {
-                // An object of another program, and no marker.
-                Ok(found) if found.size > 0 => return Err(WriteError::Changed),
-                Ok(found) => found.headers,
-                Err(OriginError::NotFound) => Headers::new(),
-                Err(error) => return Err(error.into()),
-            },
+            true => None,
+            false => find_marker(source, id).await?,
         };
-        let mut headers = match self.core.is_own_folder(place) {
-            true => Headers::new(),
-            // Another program's marker keeps its other metadata.
-            false => found,
-        };
+        let is_own = self.core.is_own_folder(place);
         // A mount that keeps no attributes sets none.
         let is_bare = is_new && change.attributes == Attributes::default();
-        if !is_bare && !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
-            headers.push((CONTENT_TYPE, FOLDER_TYPE));
-        }
-        change.attributes.store(&mut headers);
-        let put = put_marker(self, source, id, headers).await;
+        let headers = |found: Headers| {
+            // Another program's marker keeps its other metadata.
+            let mut headers = if is_own { Headers::new() } else { found };
+            if !is_bare && !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
+                headers.push((CONTENT_TYPE, FOLDER_TYPE));
+            }
+            change.attributes.store(&mut headers);
+            headers
+        };
+        let put = put_marker(self, source, id, (found, headers)).await;
         supersede(&self.core, id, ChangedKey::Unknown);
         put?;
         // Listings that were asked for before do not have the marker of a new folder.

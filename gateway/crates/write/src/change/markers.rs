@@ -25,7 +25,7 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
-use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -198,6 +198,9 @@ impl Writers {
 }
 
 /// Puts the marker of a folder whose key is held, and records the folder.
+///
+/// # Errors
+/// [`WriteError::Exists`] if another program's object with bytes has the key; the bucket's.
 pub(crate) async fn make_marker(
     inner: &Drafts,
     source: &ReadContext,
@@ -209,9 +212,12 @@ pub(crate) async fn make_marker(
         headers.push((CONTENT_TYPE, FOLDER_TYPE));
         attributes.store(&mut headers);
     }
-    let made = put_marker(inner, source, id, headers).await;
+    let made = put_marker(inner, source, id, (None, |_| headers.clone())).await;
     supersede(&inner.core, id, ChangedKey::Unknown);
-    made?;
+    made.map_err(|error| match error {
+        OriginError::Changed => WriteError::Exists,
+        error => error.into(),
+    })?;
     inner.core.folder_made(id);
     if let Some(attributes) = attributes {
         let known = KnownAttributes::Stored(attributes);
@@ -221,17 +227,71 @@ pub(crate) async fn make_marker(
     Ok(())
 }
 
-/// Puts the marker of a folder whose key is held.
+/// Puts the marker of a folder whose key is held, over the one that was `found`, whose headers become those that the
+/// function returns.
+///
+/// # Errors
+/// [`OriginError::Changed`] if an object with bytes has the key, or other writers change the marker all the time; the
+/// origin's.
 pub(crate) async fn put_marker(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
-    headers: Headers,
+    (found, headers): (Option<Version>, impl Fn(Headers) -> Headers),
 ) -> Result<(), OriginError> {
-    let (origin, empty) = (source.origin.writing(), Payload::pieces(Vec::new()));
-    let put = origin.put(&id.key, headers, empty, Guard::None);
-    let made = change_key(&inner.core, (id, ChangeKind::Created), put).await;
-    let failing = &inner.markers.failing;
-    failing.store(made.is_err(), Ordering::Relaxed);
-    made.map(drop)
+    let mut put = put_over(inner, source, id, (found, &headers)).await;
+    if put == Err(OriginError::Changed) {
+        // Another gateway has made or changed the folder, or an earlier try had no answer.
+        put = match find_marker(source, id).await {
+            Ok(found) => put_over(inner, source, id, (found, &headers)).await,
+            Err(error) => Err(error),
+        };
+    }
+    let is_failing = put.as_ref().is_err_and(|it| *it != OriginError::Changed);
+    inner.markers.failing.store(is_failing, Ordering::Relaxed);
+    put
+}
+
+/// Returns the marker that a folder has in the bucket.
+///
+/// # Errors
+/// [`OriginError::Changed`] if the object has bytes: it is another program's, and no marker. The origin's.
+pub(crate) async fn find_marker(
+    source: &ReadContext,
+    id: &ObjectId,
+) -> Result<Option<Version>, OriginError> {
+    match source.origin.head(&id.key).await {
+        Ok(found) if found.size > 0 => Err(OriginError::Changed),
+        Ok(found) => Ok(Some(found)),
+        Err(OriginError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts a marker if the bucket has the one that was `found`. A store that does not know the condition is looked at.
+async fn put_over(
+    inner: &Drafts,
+    source: &ReadContext,
+    id: &ObjectId,
+    (found, headers): (Option<Version>, &impl Fn(Headers) -> Headers),
+) -> Result<(), OriginError> {
+    let before = found.as_ref().map(|found| found.etag.clone());
+    let headers = headers(found.map(|found| found.headers).unwrap_or_default());
+    let put = async |guard| {
+        let (origin, empty) = (source.origin.writing(), Payload::pieces(Vec::new()));
+        let put = origin.put(&id.key, headers.clone(), empty, guard);
+        change_key(&inner.core, (id, ChangeKind::Created), put).await
+    };
+    let guarded = put(before.clone().map_or(Guard::Absent, Guard::Same)).await;
+    let put = match guarded {
+        Err(OriginError::Unsupported) => {
+            let there = find_marker(source, id).await?;
+            match there.map(|there| there.etag) == before {
+                true => put(Guard::None).await,
+                false => Err(OriginError::Changed),
+            }
+        }
+        guarded => guarded,
+    };
+    put.map(drop)
 }

@@ -175,23 +175,31 @@ impl SharedDraft {
         Ok(true)
     }
 
-    /// Drops the condition that no object is there, if the store does not know it, and a look finds none. A draft that was
-    /// created with `O_EXCL` keeps it. Returns whether it was dropped.
+    /// Drops the condition that no object is there, or the empty one that the draft began as, if the store does not know
+    /// it, and a look finds that it holds. A draft that was created with `O_EXCL` keeps it. Returns whether it was dropped.
     async fn drop_unknown_guard(&self) -> Result<bool, WriteError> {
-        let is_due = {
+        let guard = {
             let state = self.state();
-            state.may_lack_guard && state.guard == Guard::Absent
-        };
-        if !is_due {
-            return Ok(false);
-        }
-        match self.find_version(&self.id().key).await? {
-            Some(_) => Err(WriteError::Changed),
-            None => {
-                self.state().guard = Guard::None;
-                Ok(true)
+            let is_due = match state.guard {
+                Guard::Absent => state.may_lack_guard,
+                Guard::Same(_) => state.began_empty(),
+                Guard::None => false,
+            };
+            if !is_due {
+                return Ok(false);
             }
+            state.guard.clone()
+        };
+        let found = self.find_version(&self.id().key).await?;
+        let holds = match found {
+            Some(version) => guard.holds_for(&version.etag),
+            None => guard == Guard::Absent,
+        };
+        if !holds {
+            return Err(WriteError::Changed);
         }
+        self.state().guard = Guard::None;
+        Ok(true)
     }
 
     async fn publish(self: &Arc<Self>) -> Result<PublishedVersion, WriteError> {
@@ -350,12 +358,18 @@ impl SharedDraft {
 }
 
 impl crate::draft::state::DraftState {
-    /// Returns the condition on the key for this commit. A draft that needs no byte of the base
-    /// replaces any version, unless the object was to be new.
+    /// Returns the condition on the key for this commit. A draft that was cut so that it needs no byte of the base replaces
+    /// any version, unless the object was to be new. One that began as an empty object was not cut.
     fn guard_now(&self) -> Guard {
         match &self.guard {
-            Guard::Same(_) if self.draft.base() == 0 => Guard::None,
+            Guard::Same(_) if self.draft.base() == 0 && !self.began_empty() => Guard::None,
             guard => guard.clone(),
         }
+    }
+
+    /// Returns whether it began as an empty version of the object.
+    fn began_empty(&self) -> bool {
+        let base = self.base.as_ref();
+        base.is_some_and(|base| base.version.size == 0 && base.key == self.id.key)
     }
 }

@@ -107,7 +107,12 @@ impl SharedDraft {
             {
                 return Err(WriteError::Changed);
             }
-            Some(version) if is_equal(&version) => {
+            // The empty object that is to be changed has the tag of its changed one.
+            Some(version)
+                if is_equal(&version)
+                    && (!guard.holds_for(&version.etag)
+                        || is_made_with(&version.headers, &headers)) =>
+            {
                 return Ok(PublishedVersion::found(version, asked));
             }
             found => found,

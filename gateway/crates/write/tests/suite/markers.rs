@@ -289,3 +289,50 @@ async fn a_long_name_is_put_at_once() {
     made.expect("made");
     assert!(desk.object(key.as_str()).is_some());
 }
+
+/// Another program has put bytes under the key of a folder's marker, or does while the marker is on its way.
+#[tokio::test(start_paused = true)]
+async fn a_marker_replaces_no_bytes_of_another_program() {
+    let theirs = Some("of another program".into());
+    let desk = Desk::new(Terms::background());
+    desk.makes("folder/", Some(with_mode(0o40_700))).await;
+    desk.bucket().put("folder/", "of another program");
+    desk.writers.settled().await;
+    assert_eq!(desk.object("folder/"), theirs, "a new folder");
+
+    let two = valid("two/");
+    let made = desk.writers.make_folder(source(&desk), &two, None);
+    desk.bucket().put("two/", "of another program");
+    assert_eq!(made.await, Err(WriteError::Exists));
+    assert_eq!(desk.object("two/"), theirs, "one that is made at once");
+
+    let desk = Desk::plain();
+    desk.bucket().put("folder/", "");
+    let key = valid("folder/");
+    let changed = desk
+        .writers
+        .change_folder(source(&desk), &key, with_mode(0o40_700));
+    changed.await.expect("changed");
+    let late = Fault::Latency(secs(6));
+    desk.bucket().fail_from("put", [late], []);
+    pass(secs(3)).await;
+    assert_eq!(desk.bucket().count("put"), 1, "it is on its way");
+    desk.bucket().put("folder/", "of another program");
+    desk.writers.settled().await;
+    assert_eq!(desk.object("folder/"), theirs, "a changed folder");
+}
+
+/// Two gateways make one folder: both have made it, and the later one's attributes stand. So it is in a store that knows no
+/// conditions.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_another_gateway_has_made_is_made() {
+    for faults in [vec![], vec![Fault::RefuseConditions]] {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().set_faults(faults);
+        desk.makes("folder/", Some(with_mode(0o40_700))).await;
+        desk.bucket().put("folder/", "");
+        desk.writers.settled().await;
+        let (marker, _) = desk.bucket().object("folder/").expect("there");
+        assert_eq!(Attributes::of(&marker.headers).mode, Some(0o40_700));
+    }
+}
