@@ -286,7 +286,8 @@ impl Writers {
     /// which began at `since`. They are shown at once, and sent once the key is quiet. Returns the time of the change.
     ///
     /// # Errors
-    /// [`WriteError::Full`] if too many changes wait; [`WriteError::Changed`] if the version is not known, or the name was
+    /// [`WriteError::Full`] if too many changes wait; [`WriteError::Spool`] if the disk keeps older changes that it cannot
+    /// replace; [`WriteError::Changed`] if the version is not known, or the name was
     /// changed or found otherwise since: nothing was set.
     pub async fn change_attributes(
         &self,
@@ -297,6 +298,7 @@ impl Writers {
     ) -> Result<Timestamp, WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         let etag = facts.etag.clone().ok_or(WriteError::Changed)?;
+        inner.attributes.check_log().await?;
         inner.attributes.room(&id, inner.settings.patience).await?;
         let core = &inner.core;
         let modified = facts.modified.unwrap_or_else(|| core.now());
@@ -336,6 +338,7 @@ impl Writers {
         attributes: Attributes,
     ) -> Result<(), WriteError> {
         let (inner, id) = (&self.0, source.object(key));
+        inner.attributes.check_log().await?;
         inner.attributes.room(&id, inner.settings.patience).await?;
         inner.put_folder_change(source, &id, attributes);
         inner.write_changes_out().await;

@@ -72,16 +72,6 @@ impl<R: Row> RowFile<R> {
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
-
-    /// Replaces the file by one that has these rows alone. Blocks.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn renew(&mut self, all: &[R]) -> io::Result<()> {
-        self.file = super::replace(&self.directory, R::FILE_NAME, &encode(all))?;
-        self.rows = all.len() as u64;
-        Ok(())
-    }
 }
 
 impl<R: Row> TableFile for RowFile<R> {
@@ -93,6 +83,12 @@ impl<R: Row> TableFile for RowFile<R> {
         }
         self.file.write_all(&encode(rows))?;
         self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    fn renew(&mut self, all: &[R]) -> io::Result<()> {
+        self.file = super::replace(&self.directory, R::FILE_NAME, &encode(all))?;
+        self.rows = all.len() as u64;
         Ok(())
     }
 

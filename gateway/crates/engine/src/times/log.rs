@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::packed::{PACKED_BYTES, PackedAttributes, take};
 use super::{Address, MAX_GENERATION, TimeEntry, Times};
+use crate::table_log::TableFile as _;
 use crate::table_log::rows::{self, Row, RowFile};
 use tidegate_plan::Timestamp;
 

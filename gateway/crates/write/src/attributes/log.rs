@@ -123,13 +123,6 @@ impl AttributeLog {
         Ok((log, changes.into_values().collect()))
     }
 
-    fn renew(&mut self, all: &[AttributeRecord]) -> io::Result<()> {
-        let bytes = frames(all);
-        let file = table_log::replace(&self.directory, FILE_NAME, &bytes)?;
-        (self.file, self.length) = (Arc::new(file), bytes.len() as u64);
-        Ok(())
-    }
-
     /// Syncs the file within [`SYNC_DELAY`], once for all frames that are written by then.
     fn sync_soon(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -174,6 +167,22 @@ impl TableFile for AttributeLog {
         Ok(())
     }
 
+    fn renew(&mut self, all: &[AttributeRecord]) -> io::Result<()> {
+        let bytes = frames(all);
+        let file = table_log::replace(&self.directory, FILE_NAME, &bytes)?;
+        (self.file, self.length) = (Arc::new(file), bytes.len() as u64);
+        Ok(())
+    }
+
+    /// The next start would carry out a change that a later one has replaced.
+    fn forget(&mut self) -> io::Result<()> {
+        let mut emptied = File::options();
+        emptied.write(true).truncate(true);
+        emptied.open(self.directory.join(FILE_NAME))?.sync_data()?;
+        self.length = 0;
+        Ok(())
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         // A new file may have the name since.
         self.file.sync_data()?;
@@ -209,6 +218,7 @@ pub(crate) fn read<R: DeserializeOwned>(bytes: &[u8], most: usize) -> Option<(R,
 mod tests {
     use super::*;
     use std::fs;
+    use tidegate_engine::table_log::TableLog;
 
     fn record(key: &str, mode: Option<u32>) -> AttributeRecord {
         AttributeRecord {
@@ -263,5 +273,42 @@ mod tests {
             .expect("written");
         assert!(left(folder.path()).is_empty());
         assert_eq!(log.length, 0, "without changes it is empty");
+    }
+
+    /// The disk is full, or takes no new file either, and a start finds what is left.
+    #[tokio::test]
+    async fn a_start_carries_out_nothing_that_a_later_change_has_replaced() {
+        let (old, new) = (record("a", Some(0o755)), record("a", Some(0o600)));
+        for takes_files in [true, false] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (mut log, _) = AttributeLog::open(folder.path()).expect("opened");
+            log.append(std::slice::from_ref(&old), &Vec::new)
+                .expect("written");
+            let full = File::options().append(true).open("/dev/full");
+            log.file = Arc::new(full.expect("a full disk"));
+            let blocked = folder.path().join(format!("{FILE_NAME}.new"));
+            if !takes_files {
+                fs::create_dir(&blocked).expect("made");
+            }
+            let table = TableLog::new("lost");
+            table.attach(Ok(log));
+            let write = async || {
+                let all = vec![new.clone()];
+                table.write_out(move || all.clone()).await;
+            };
+            table.push(new.clone());
+            write().await;
+            let expected = if takes_files {
+                vec![new.clone()]
+            } else {
+                vec![]
+            };
+            assert_eq!(left(folder.path()), expected, "{takes_files}");
+            if !takes_files {
+                fs::remove_dir(&blocked).expect("removed");
+                write().await;
+                assert_eq!(left(folder.path()), [new.clone()], "there is room again");
+            }
+        }
     }
 }
