@@ -1,7 +1,8 @@
 //! `GET /pending`: objects written through mounts that are not in the bucket yet, as JSON.
 //!
 //! `stage` is the state of an object: `open` (a program has it open), `sending`, `waiting` (it will be tried again),
-//! `refused` (another writer changed the object; an operator has to decide). Sizes are in bytes.
+//! `refused` (another writer changed the object; an operator has to decide). Sizes are in bytes. `left_alone` counts the
+//! drafts in the spool that this build cannot read.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -30,7 +31,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
         })
     });
     ask::json(&json!({
-        "spool": { "used": used, "size": size },
+        "spool": { "used": used, "size": size, "left_alone": writers.left_alone() },
         "pending": pending.collect::<Vec<_>>(),
     }))
 }

@@ -323,6 +323,12 @@ impl Writers {
     pub fn spooled(&self) -> (u64, u64) {
         (self.0.spool.space.used(), self.0.spool.space.size())
     }
+
+    /// Returns how many drafts the start has left in the spool as they are: they have another format, or cannot be read.
+    #[must_use]
+    pub fn left_alone(&self) -> usize {
+        self.0.spool.left_alone.load(Ordering::Relaxed)
+    }
 }
 
 /// Returns the number of drafts and of cut renames of folders that are left in the spool in `directory`, if no process has

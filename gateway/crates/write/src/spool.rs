@@ -4,7 +4,8 @@
 //! its offset in the object. One of the `.journal`s, which are reused (`slots`), names the draft,
 //! its data and the state of its upload (`journal`). A small object has only the second one, and
 //! none unless it must be durable. The directory belongs to one process (a lock). Every journal
-//! names the version of its format; journals of another version are left alone.
+//! names the version of its format; journals of another version are left alone, with
+//! their data.
 //!
 //! A journal counts up to its last *synced* record: the bytes that it describes were made durable
 //! before that record. Later writes may or may not survive if the process is killed or the machine
@@ -13,13 +14,12 @@
 //! All drafts together take at most the spool's size (`space`). A writer that needs more waits
 //! until something has left it.
 
-use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::AtomicUsize;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -30,6 +30,7 @@ pub(crate) mod file;
 pub(crate) mod journal;
 mod log;
 pub(crate) mod reading;
+mod recover;
 pub(crate) mod replay;
 mod slots;
 pub(crate) mod space;
@@ -37,12 +38,9 @@ mod tail;
 
 use blocks::Memory;
 use file::SpoolFile;
-use journal::{Begin, JournalContents, Record};
-use reading::SpoolReading;
-use replay::Replayed;
+use journal::{Begin, JournalContents};
 use slots::Slots;
 use space::Space;
-use tidegate_telemetry::progress::ProgressLines;
 
 /// The reasons why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +66,8 @@ pub(crate) struct Spool {
     slots: Arc<Slots>,
     pub(crate) space: Space,
     pub(crate) memory: Memory,
+    /// The drafts that the start could not read. They stay in the directory.
+    pub(crate) left_alone: AtomicUsize,
 }
 
 /// Returns the number of drafts in a spool that no process has open, and of the files beside them whose names `counts`
@@ -149,6 +149,7 @@ impl Spool {
             slots: Slots::new(directory, Some(lock)),
             space: Space::new(size),
             memory,
+            left_alone: AtomicUsize::new(0),
         })
     }
 
@@ -159,178 +160,14 @@ impl Spool {
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
     }
-
-    /// Returns every draft in the directory as its journal describes it. Removes drafts with empty
-    /// journals. Blocks.
-    pub(crate) fn recover(
-        &self,
-        reading: &SpoolReading,
-    ) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
-        // Blank files will be used, and the process that made them may not have synced their names.
-        self.slots.sync_names()?;
-        // All names first: files are removed during the loop.
-        let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
-        let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
-        let (journals, all_read) = self.journals(&paths, reading);
-        reading.found(journals.len());
-        let mut found = Vec::new();
-        let mut owned = HashSet::new();
-        let mut lines = ProgressLines::begin(Instant::now());
-        for (done, read) in journals.iter().enumerate() {
-            if lines.is_due(Instant::now()) {
-                tracing::info!(
-                    done,
-                    of = journals.len(),
-                    "still reading the drafts in the spool"
-                );
-            }
-            reading.read();
-            owned.insert(file::path_of(self.slots.directory(), read.id));
-            match self.recover_one(read) {
-                Ok(draft) => found.push(draft),
-                Err(error) => {
-                    tracing::error!(%error, path = %read.path.display(), "a draft in the spool cannot be read; it is left as it is");
-                }
-            }
-        }
-        // A journal that could not be read may own any data.
-        let orphans = paths
-            .iter()
-            .filter(|path| all_read && is(path, DATA_EXTENSION));
-        for path in orphans.filter(|path| !owned.contains(*path)) {
-            slots::remove_file(path);
-        }
-        self.leave_replaced(&mut found, &journals, all_read);
-        Ok(found)
-    }
-
-    /// Removes editions that a promised one replaces. If one cannot be removed, both are left
-    /// alone. Otherwise it would be published over its replacement after the next restart.
-    fn leave_replaced(
-        &self,
-        found: &mut Vec<(Arc<SpoolFile>, Replayed)>,
-        journals: &[ReadJournal],
-        all_read: bool,
-    ) {
-        let promised = found.iter().filter(|(_, replayed)| replayed.promised);
-        let pairs = promised.filter_map(|(file, it)| Some((file.id(), it.begin.replaces?)));
-        for (next, replaced) in Vec::from_iter(pairs) {
-            let draft = found.iter_mut().find(|(file, _)| file.id() == replaced);
-            let journal = journals.iter().find(|read| read.id == replaced);
-            let removed = match (draft, journal) {
-                (Some((file, replayed)), _) => {
-                    replayed.promised = false;
-                    file.try_to_remove()
-                }
-                (None, Some(read)) => self.slots.found(&read.path).and_then(|mut it| it.blank()),
-                (None, None) if all_read => Ok(()),
-                (None, None) => Err(io::Error::other("a journal cannot be read")),
-            };
-            if let Err(error) = removed {
-                tracing::error!(%error, "cannot remove the edition that an object in the spool replaces; both are left there");
-                found.retain(|(file, _)| ![next, replaced].contains(&file.id()));
-            }
-        }
-    }
-
-    /// Reads the journals, one for each draft; returns also whether all could be read. Blanks the
-    /// others.
-    fn journals(&self, paths: &[PathBuf], reading: &SpoolReading) -> (Vec<ReadJournal>, bool) {
-        let (mut journals, mut all_read) = (Vec::new(), true);
-        let mut lines = ProgressLines::begin(Instant::now());
-        let files = || paths.iter().filter(|path| is(path, JOURNAL_EXTENSION));
-        reading.found(files().count());
-        for path in files() {
-            reading.read();
-            if lines.is_due(Instant::now()) {
-                let (read, of) = (journals.len(), paths.len());
-                tracing::info!(read, of, "still reading the journals of the spool");
-            }
-            match self.journal_at(path) {
-                Ok(read) => journals.extend(read),
-                Err(error) => {
-                    all_read = false;
-                    tracing::error!(%error, path = %path.display(), "a journal in the spool cannot be read; it is left as it is");
-                }
-            }
-        }
-        // A journal that was renewed in another file comes before the first, if it is whole.
-        journals.sort_by_key(|read| std::cmp::Reverse((read.is_whole(), read.turn())));
-        let mut seen = HashSet::new();
-        let (journals, others): (Vec<_>, Vec<_>) =
-            journals.into_iter().partition(|read| seen.insert(read.id));
-        for ReadJournal { path, .. } in others {
-            if let Err(error) = self.slots.found(&path).and_then(|mut slot| slot.blank()) {
-                tracing::error!(%error, path = %path.display(), "an outdated journal in the spool cannot be removed");
-            }
-        }
-        (journals, all_read)
-    }
-
-    /// Reads a journal file. Blanks it if it has no records.
-    fn journal_at(&self, path: &Path) -> io::Result<Option<ReadJournal>> {
-        match journal::read(&fs::read(path)?) {
-            JournalContents::Journal { id, records, sound } if !records.is_empty() => {
-                Ok(Some(ReadJournal {
-                    path: path.to_owned(),
-                    id,
-                    records,
-                    sound,
-                }))
-            }
-            JournalContents::OtherFormat => {
-                tracing::warn!(path = %path.display(), "a journal of another format is left alone");
-                Ok(None)
-            }
-            // Not even its first record was written.
-            JournalContents::Journal { .. } | JournalContents::Blank => {
-                self.slots.found(path)?.blank().map(|()| None)
-            }
-        }
-    }
-
-    /// Recovers the draft of a journal.
-    fn recover_one(&self, read: &ReadJournal) -> io::Result<(Arc<SpoolFile>, Replayed)> {
-        let mut replayed = replay::replay(&read.records).map_err(io::Error::other)?;
-        let (slots, memory) = (self.slots.clone(), self.memory.clone());
-        let journal = (read.id, read.sound, read.turn());
-        let file = SpoolFile::reopen(slots, &read.path, journal, &mut replayed, memory)?;
-        self.space.take(replayed.draft.local().bytes());
-        Ok((Arc::new(file), replayed))
-    }
-}
-
-/// A journal that was found in the directory.
-struct ReadJournal {
-    path: PathBuf,
-    id: u64,
-    records: Vec<Record>,
-    sound: u64,
-}
-
-impl ReadJournal {
-    /// Returns the number of files that the draft had before this one.
-    fn turn(&self) -> u64 {
-        match self.records.first() {
-            Some(Record::Anew { turn, .. }) => (*turn).max(1),
-            _ => 0,
-        }
-    }
-
-    /// Returns whether the journal is complete. Earlier versions wrote its head together with the
-    /// rest.
-    fn is_whole(&self) -> bool {
-        let is_promised = matches!(
-            self.records.first(),
-            Some(Record::Anew { promised: true, .. })
-        );
-        self.turn() == 0 || !is_promised || self.records.contains(&Record::Synced)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::journal::Record;
+    use super::reading::SpoolReading;
     use super::*;
+    use std::sync::atomic::Ordering;
     use tidegate_engine::Budget;
 
     fn recovered(directory: &Path) -> usize {
@@ -416,5 +253,43 @@ mod tests {
         assert!(has(directory.path(), "0000000000000005.journal"));
         assert!(!has(directory.path(), "0000000000000006.bytes"));
         assert_eq!(left_in(directory.path(), |_| false).expect("read"), 1);
+    }
+
+    /// A process of another version has promised it. This one neither publishes nor removes it.
+    #[test]
+    fn a_journal_of_another_format_keeps_its_data() {
+        let later = journal::framed(7, &Record::Closed);
+        let body = br#"{"Later":{"size":5}}"#;
+        let unknown = [
+            &journal::begun(8, &Record::Begin(Box::new(Begin::of("k")))),
+            &journal::frame(8, body, 0)[..],
+        ];
+        let journals: [(&[u8], u64); 4] = [
+            (
+                &[b"tidegate-spool-5 0000000000000007\n", &later[..]].concat(),
+                7,
+            ),
+            (b"tidegate-spool-3 0000000000000007\n...", 7),
+            // Its version has names of its own.
+            (b"tidegate-spool-12\nsomething else", 9),
+            // A record that was added later.
+            (&unknown.concat(), 8),
+        ];
+        for (bytes, id) in journals {
+            let directory = tempfile::tempdir().expect("a folder");
+            let journal = directory.path().join("0000000000000001.journal");
+            let data = file::path_of(directory.path(), id);
+            fs::write(&journal, bytes).expect("written");
+            fs::write(&data, b"promised").expect("written");
+            for _ in 0..2 {
+                let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
+                let spool = Spool::open(directory.path(), 1 << 20, memory).expect("a spool");
+                let found = spool.recover(&SpoolReading::default()).expect("read");
+                assert_eq!(found.len(), 0);
+                assert_eq!(spool.left_alone.load(Ordering::Relaxed), 1);
+            }
+            assert_eq!(fs::read(&journal).expect("there"), bytes);
+            assert_eq!(fs::read(&data).expect("there"), b"promised", "{id}");
+        }
     }
 }

@@ -24,6 +24,9 @@ use tidegate_plan::Extents;
 /// The format's name and version.
 const MAGIC: &[u8; 17] = b"tidegate-spool-4 ";
 
+/// The heads of formats whose data has another extension.
+const EARLY_HEADS: [&[u8]; 2] = [b"tidegate-spool-1\n", b"tidegate-spool-2\n"];
+
 /// Digits of an identity, and the line's end.
 const IDENTITY_BYTES: usize = 16 + 1;
 
@@ -222,7 +225,7 @@ fn parted(head: [u8; FRAME_HEAD_BYTES]) -> (u32, u64) {
     (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(hash))
 }
 
-fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
+pub(super) fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("frames are short");
     let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + body.len());
     frame.extend_from_slice(&(length | mark).to_le_bytes());
@@ -241,13 +244,24 @@ pub(super) fn sync_failed() -> io::Error {
     io::Error::other("an earlier sync failed")
 }
 
+/// The data of a journal that this process does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OtherData {
+    /// Its name has another extension.
+    Elsewhere,
+    /// It is that of this draft.
+    Of(u64),
+    /// It may be any.
+    Unknown,
+}
+
 /// The contents of a journal file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JournalContents {
     /// Nothing.
     Blank,
-    /// A format that this process does not know.
-    OtherFormat,
+    /// A format, or a record, that this process does not know.
+    OtherFormat(OtherData),
     /// The journal of the draft `id`, with `sound` valid bytes.
     Journal {
         id: u64,
@@ -264,15 +278,19 @@ pub(super) fn read(bytes: &[u8]) -> JournalContents {
         .zip(MAGIC)
         .all(|(byte, ours)| [0, *ours].contains(byte))
     {
-        return JournalContents::OtherFormat;
+        return JournalContents::OtherFormat(other_data(bytes));
     }
     // An incomplete head was being written or blanked.
     let Some((id, mut rest)) = identity(bytes) else {
         return JournalContents::Blank;
     };
     let mut records = Vec::new();
-    while let Some((record, length)) = next(id, rest) {
-        records.extend(record);
+    while let Some((frame, length)) = next(id, rest) {
+        match frame {
+            Frame::Raw => {}
+            Frame::Record(record) => records.push(record),
+            Frame::Unknown => return JournalContents::OtherFormat(OtherData::Of(id)),
+        }
         rest = &rest[length..];
     }
     JournalContents::Journal {
@@ -282,16 +300,42 @@ pub(super) fn read(bytes: &[u8]) -> JournalContents {
     }
 }
 
+/// Returns the data of a journal in another format.
+fn other_data(bytes: &[u8]) -> OtherData {
+    if EARLY_HEADS.iter().any(|head| bytes.starts_with(head)) {
+        return OtherData::Elsewhere;
+    }
+    let named = bytes.split_at_checked(MAGIC.len());
+    let named = named.and_then(|(head, rest)| {
+        let is_alike = head.starts_with(&MAGIC[..MAGIC.len() - 2]) && head.ends_with(b" ");
+        identity_of(rest).filter(|_| is_alike)
+    });
+    named.map_or(OtherData::Unknown, |(id, _)| OtherData::Of(id))
+}
+
 /// Returns the draft's identity and the frames.
 fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = bytes.strip_prefix(MAGIC)?;
+    identity_of(bytes.strip_prefix(MAGIC)?)
+}
+
+/// Returns the same of a journal without its format's name.
+fn identity_of(rest: &[u8]) -> Option<(u64, &[u8])> {
     let (id, frames) = rest.split_at_checked(IDENTITY_BYTES)?;
     let digits = std::str::from_utf8(id.strip_suffix(b"\n")?).ok()?;
     Some((u64::from_str_radix(digits, 16).ok()?, frames))
 }
 
-/// Decodes the first frame: its record, unless it holds bytes of the object, and its length.
-fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
+/// A frame with the right hash.
+enum Frame {
+    /// It holds bytes of the object.
+    Raw,
+    Record(Record),
+    /// A record that another version of this program has written.
+    Unknown,
+}
+
+/// Decodes the first frame, and returns its length.
+fn next(id: u64, bytes: &[u8]) -> Option<(Frame, usize)> {
     let (head, body) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>()?;
     let (length_and_mark, hash) = parted(*head);
     let is_raw = length_and_mark & RAW_MARK != 0;
@@ -299,11 +343,11 @@ fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
     let length = length.filter(|it| *it <= MAX_RECORD_BYTES)?;
     let body = body.get(..length)?;
     (self::hash(id, body, length_and_mark & RAW_MARK) == hash).then_some(())?;
-    let record = match is_raw {
-        true => None,
-        false => Some(serde_json::from_slice(body).ok()?),
+    let frame = match is_raw {
+        true => Frame::Raw,
+        false => serde_json::from_slice(body).map_or(Frame::Unknown, Frame::Record),
     };
-    Some((record, FRAME_HEAD_BYTES + length))
+    Some((frame, FRAME_HEAD_BYTES + length))
 }
 
 #[cfg(test)]

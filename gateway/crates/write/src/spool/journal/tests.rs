@@ -126,11 +126,11 @@ fn words_that_came_later_may_be_missing() {
 fn another_format_is_not_read() {
     assert_eq!(
         read(b"tidegate-spool-2\nand what was in it"),
-        JournalContents::OtherFormat
+        JournalContents::OtherFormat(OtherData::Elsewhere)
     );
     assert_eq!(
         read(b"and what is none at all"),
-        JournalContents::OtherFormat
+        JournalContents::OtherFormat(OtherData::Unknown)
     );
     assert_eq!(
         [read(b""), read(&[0; 100])],
