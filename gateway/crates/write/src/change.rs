@@ -19,7 +19,7 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::is_made_with;
 use crate::locks::key_locks::KeyLock;
-use crate::locks::publish_hold::PublishHold;
+use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
@@ -42,7 +42,8 @@ impl Writers {
     /// of it that is under way; a caller that gives up then has deleted nothing.
     ///
     /// # Errors
-    /// The origin's. The draft then still waits to be published.
+    /// The origin's, or [`WriteError::Spool`] if the disk would keep the draft's journal. The draft then still waits to be
+    /// published. If the disk fails after the deletion, the error is the same, and this process knows the object as missing.
     pub async fn remove(
         &self,
         source: &Arc<ReadContext>,
@@ -53,11 +54,9 @@ impl Writers {
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
             let _lock = lock;
+            check_held(hold.as_ref()).await?;
             delete_object(&inner, &source, &id, Guard::None).await?;
-            if let Some(hold) = hold {
-                hold.discard().await;
-            }
-            Ok(())
+            discard_held(hold).await
         };
         run_to_completion(&self.0.core, work).await
     }
@@ -65,9 +64,8 @@ impl Writers {
     /// Discards the draft of an object: nothing of it is published. A try without an answer may have been carried out.
     pub async fn discard(&self, source: &ReadContext, key: &ObjectKey) {
         let id = source.object(key);
-        if let Some(hold) = self.0.hold_publishing(&id).await {
-            hold.discard().await;
-        }
+        // What the disk keeps is logged, and stops changes of the object.
+        let _ = discard_held(self.0.hold_publishing(&id).await).await;
         supersede(&self.0.core, &id, ChangedKey::Unknown);
         self.0.core.forget_name(id.origin, id.key.as_str());
     }
@@ -143,6 +141,7 @@ impl Writers {
             }
         }
         self.0.check_journals(&old).await?;
+        check_held(over.as_ref()).await?;
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = RequestStart::now(core, &new).await;
@@ -150,8 +149,11 @@ impl Writers {
         let written = copy_over(&self.0, source, what, from, (&new, keep)).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
-        if let Some(over) = over {
-            over.discard().await;
+        if let Err(error) = discard_held(over).await {
+            // The next process may replace the copy, so the object stays under its old key.
+            supersede(core, &new, ChangedKey::Unknown);
+            core.forget_name(new.origin, new.key.as_str());
+            return Err(error);
         }
         let times = core.times_of_moved(&old, &version, &new);
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
@@ -360,7 +362,7 @@ async fn copy_over(
 }
 
 /// Returns whether a failed copy may have been made all the same.
-fn leaves_doubt(error: &WriteError) -> bool {
+pub(crate) fn leaves_doubt(error: &WriteError) -> bool {
     let is_refused = matches!(error, WriteError::Origin(Error::Overloaded { .. }));
     error.is_passing() && !is_refused
 }

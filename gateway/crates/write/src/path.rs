@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::locks::key_locks::{KeyLock, KeyLocks};
-use crate::locks::publish_hold::PublishHold;
+use crate::locks::publish_hold::{PublishHold, check_held};
 use crate::{Drafts, WriteError};
 use tidegate_engine::Core;
 use tidegate_engine::{Budget, Engine, Error};
@@ -105,8 +105,10 @@ impl WritePath {
             match drafts {
                 Some(drafts) => {
                     drafts.detach_copies_of(id).await;
-                    let held = drafts.hold_and_lock(id).await;
-                    drafts.check_journals(id).await.map(|()| held)
+                    let (held, lock) = drafts.hold_and_lock(id).await;
+                    drafts.check_journals(id).await?;
+                    check_held(held.as_ref()).await?;
+                    Ok((held, lock))
                 }
                 None => Ok((None, self.lock_key(id).await)),
             }

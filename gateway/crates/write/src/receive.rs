@@ -161,9 +161,10 @@ impl WritePath {
             let deleted = change_key(&path.core, (&id, ChangeKind::Removed), delete).await;
             // Released before the mounts are told: their kernel may wait there for a caller that
             // waits for this.
-            if let Some(hold) = hold.filter(|_| deleted.is_ok()) {
-                hold.discard_closed().await;
-            }
+            let discarded = match hold.filter(|_| deleted.is_ok()) {
+                Some(hold) => hold.discard_closed().await,
+                None => Ok(()),
+            };
             match &deleted {
                 Ok(()) => {
                     path.core.forget_times(&id);
@@ -173,7 +174,8 @@ impl WritePath {
             }
             drop(lock);
             path.notify(&id).await;
-            Ok(deleted?)
+            deleted?;
+            discarded
         };
         run_to_completion(&self.core, work).await
     }
@@ -274,10 +276,12 @@ impl Receiving {
                 () = left => return Err(WriteError::Interrupted),
             };
             let published = receiving.publish().await?;
-            if let Some(hold) = locks.hold {
-                hold.discard_closed().await;
-            }
-            Ok(receiving.settle(published).await)
+            let discarded = match locks.hold {
+                Some(hold) => hold.discard_closed().await,
+                None => Ok(()),
+            };
+            let etag = receiving.settle(published).await;
+            discarded.map(|()| etag)
         };
         tokio::select! {
             biased;

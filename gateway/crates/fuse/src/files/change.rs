@@ -51,11 +51,13 @@ impl Files {
         let work = async move {
             let _held = (named, used);
             let removed = writers.remove(&files.source, &key).await;
-            removed.map_err(|error| errno::written(&error, &path))?;
-            files.tell_others(key);
-            files.nodes.unlink(&path);
-            files.settings.numbers.write_out().await;
-            Ok(())
+            // The spool disk may fail once the object is gone.
+            if removed.is_ok() || files.engine.is_known_missing(&files.source, &key) {
+                files.tell_others(key);
+                files.nodes.unlink(&path);
+                files.settings.numbers.write_out().await;
+            }
+            removed.map_err(|error| errno::written(&error, &path))
         };
         run_to_end(work).await
     }

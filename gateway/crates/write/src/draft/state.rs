@@ -275,6 +275,11 @@ impl DraftState {
         self.phase.is_promised() || self.replaced_edition.is_some()
     }
 
+    /// Returns whether a crash would find a promised state of it other than the present one.
+    pub(crate) fn has_outdated_journal(&self) -> bool {
+        self.phase.is_behind() || self.replaced_edition.is_some()
+    }
+
     /// Returns the closed edition that a writer replaces, unless the replacement is promised or in
     /// the bucket.
     pub(crate) fn replaced_closed_edition(&self) -> Option<Arc<ClosedEdition>> {

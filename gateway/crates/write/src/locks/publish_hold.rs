@@ -69,8 +69,20 @@ impl PublishHold {
         run_to_completion(&core, work).await
     }
 
+    /// Checks that the disk will let go of the draft's journal. The caller is about to write or delete the object in
+    /// another way: the next process would undo that with the draft.
+    ///
+    /// # Errors
+    /// The disk's: the object must stay as it is.
+    pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
+        self.writing.check_journal().await
+    }
+
     /// Discards the draft; none of it returns after a crash. Its open handles keep it until the last one goes.
-    pub(crate) async fn discard(self) {
+    ///
+    /// # Errors
+    /// The disk's, if the draft may return after a crash. It is discarded all the same.
+    pub(crate) async fn discard(self) -> Result<(), WriteError> {
         let writing = &self.writing;
         let (is_read, promised) = {
             let mut writings = writing.inner.writings();
@@ -84,21 +96,33 @@ impl PublishHold {
             true => writing.keep_for_handles(),
             false => writing.abandon(),
         };
-        if let Some(file) = file {
-            let ended = EndedFile { file, is_read };
-            writing.inner.end_file(ended, promised).await;
+        match file {
+            Some(file) => {
+                let ended = EndedFile { file, is_read };
+                writing.inner.end_file(ended, promised).await
+            }
+            None => Ok(()),
         }
     }
 
     /// Discards the closed draft, because the object was written or deleted another way after its
     /// close. A draft with open handles stays.
-    pub(crate) async fn discard_closed(self) {
+    ///
+    /// # Errors
+    /// As for [`Self::discard`].
+    pub(crate) async fn discard_closed(self) -> Result<(), WriteError> {
         self.writing.state().forget_closed_edition();
-        self.discard_unused(|_| true).await;
+        self.discard_unused(|_| true).await.map(drop)
     }
 
     /// Discards the draft, if it has no handles and `is_due` holds; returns whether it did.
-    pub(crate) async fn discard_unused(self, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
+    ///
+    /// # Errors
+    /// As for [`Self::discard`].
+    pub(crate) async fn discard_unused(
+        self,
+        is_due: impl FnOnce(&DraftState) -> bool,
+    ) -> Result<bool, WriteError> {
         let unused = {
             // No handle may join it meanwhile.
             let mut writings = self.writing.inner.writings();
@@ -111,8 +135,24 @@ impl PublishHold {
             unused
         };
         if unused {
-            self.discard().await;
+            self.discard().await?;
         }
-        unused
+        Ok(unused)
+    }
+}
+
+/// Checks that the disk will let go of the journal of a held draft, if there is one.
+pub(crate) async fn check_held(held: Option<&PublishHold>) -> Result<(), WriteError> {
+    match held {
+        Some(held) => held.check_journal().await,
+        None => Ok(()),
+    }
+}
+
+/// Discards a held draft, if there is one.
+pub(crate) async fn discard_held(held: Option<PublishHold>) -> Result<(), WriteError> {
+    match held {
+        Some(held) => held.discard().await,
+        None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
-use crate::locks::publish_hold::PublishHold;
+use crate::locks::publish_hold::{PublishHold, check_held};
 use crate::publish::published_version::PublishedVersion;
 use crate::publish::stuck::EndedFile;
 use crate::task::catch_panic;
@@ -102,6 +102,11 @@ impl SharedDraft {
         }
         self.promise_edition().await;
         self.inner.check_journals(&self.id()).await?;
+        check_held(over.as_ref()).await?;
+        let is_outdated = self.state().has_outdated_journal();
+        if is_outdated {
+            self.check_journal().await?;
+        }
         self.inner.detach_copies_of(&self.id()).await;
         let _hold = match locks {
             Some(_) => None,
@@ -319,9 +324,9 @@ impl SharedDraft {
             ..core.facts(&id, &version)
         };
         supersede(core, &id, ChangedKey::of_install(installed, facts));
-        let (before, file, promised) = {
+        let (before, file, promised, is_outdated) = {
             let mut state = self.state();
-            let promised = state.is_promised();
+            let (promised, is_outdated) = (state.is_promised(), state.has_outdated_journal());
             let file = self.take_file(&mut state);
             state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
@@ -335,25 +340,28 @@ impl SharedDraft {
                 key: id.key,
                 version,
             };
-            (state.base.replace(base), file, promised)
+            (state.base.replace(base), file, promised, is_outdated)
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
         if let Some(over) = over.take() {
             // Before the files of this one go: a journal found later would be published over the only copy of its bytes.
-            over.discard().await;
+            over.discard().await?;
         }
-        if let Some(file) = file {
+        let ended = match file {
             // Before anything newer is written: otherwise a journal found later would publish this
             // once more.
-            let is_read = false;
-            self.inner
-                .end_file(EndedFile { file, is_read }, promised)
-                .await;
-        }
+            Some(file) => {
+                let is_read = false;
+                let ended = EndedFile { file, is_read };
+                self.inner.end_file(ended, promised).await
+            }
+            None => Ok(()),
+        };
         self.discard_replaced_edition();
         self.delete_staged_base(before);
-        Ok(())
+        // Otherwise the next process publishes what is there already.
+        if is_outdated { ended } else { Ok(()) }
     }
 }
 

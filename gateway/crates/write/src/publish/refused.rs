@@ -143,9 +143,10 @@ impl Writers {
                 return Err(ResolveError::WrittenMeanwhile);
             }
         }
-        hold.discard().await;
+        hold.check_journal().await?;
+        let discarded = hold.discard().await;
         self.0.engine.doubt_key(id).await;
-        Ok(())
+        Ok(discarded?)
     }
 }
 
@@ -174,7 +175,8 @@ impl SharedDraft {
         let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
             return false;
         };
-        let is_discarded = hold.discard_unused(is_due).await;
+        // What was promised is never due.
+        let is_discarded = hold.discard_unused(is_due).await.unwrap_or(true);
         if is_discarded {
             self.inner.engine.doubt_key(&id).await;
         }

@@ -2,12 +2,14 @@
 //! read-only, say.
 //!
 //! The next process would take such a journal up. Its old bytes would replace what was written since, or a deleted object
-//! would come back. So nothing changes the object before its journal is gone.
+//! would come back. So nothing changes the object before its journal is gone. A change that makes a waiting draft older
+//! looks first whether the disk will let go of that draft's journal, and reports an error if it does not.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::draft::shared_draft::SharedDraft;
 use crate::spool::file::SpoolFile;
 use crate::{Drafts, WriteError};
 use tidegate_plan::ObjectId;
@@ -40,20 +42,29 @@ impl EndedFile {
 impl Drafts {
     /// Removes the files of a draft that was published or discarded. `promised`: the next process would take its journal
     /// up.
-    pub(crate) async fn end_file(&self, ended: EndedFile, promised: bool) {
+    ///
+    /// # Errors
+    /// The disk's, if it keeps a promised journal.
+    pub(crate) async fn end_file(
+        &self,
+        ended: EndedFile,
+        promised: bool,
+    ) -> Result<(), WriteError> {
         let Err(error) = ended.remove().await else {
-            return;
+            return Ok(());
         };
         let Some(id) = ended.file.object() else {
-            return;
+            return Ok(());
         };
         let key = id.key.as_str();
         tracing::error!(%error, key, promised, "cannot remove the journal of an object that was published or deleted");
-        if promised {
-            let id = self.core.of_bucket(&id);
-            let mut stuck = self.stuck.0.lock().recover();
-            stuck.entry(id).or_default().push(ended);
+        if !promised {
+            return Ok(());
         }
+        let id = self.core.of_bucket(&id);
+        let mut stuck = self.stuck.0.lock().recover();
+        stuck.entry(id).or_default().push(ended);
+        Err(error.into())
     }
 
     /// Removes the journals of an object that the disk has not let go of. The caller is about to change the object.
@@ -80,5 +91,22 @@ impl Drafts {
             }
         }
         Ok(())
+    }
+}
+
+impl SharedDraft {
+    /// Checks that the disk would let go of the journal, if the next process would take it up.
+    ///
+    /// # Errors
+    /// The disk's: the object must stay as it is.
+    pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
+        let file = {
+            let state = self.state();
+            state.file.clone().filter(|_| state.is_promised())
+        };
+        match file {
+            Some(file) => Ok(file.blocking(|file| file.check_journal()).await?),
+            None => Ok(()),
+        }
     }
 }

@@ -354,6 +354,14 @@ impl SpoolFile {
         removed
     }
 
+    /// Checks that the disk would let go of the journal, and of that of the edition before.
+    pub(crate) fn check_journal(&self) -> io::Result<()> {
+        if let Some(before) = &*self.before.lock().recover() {
+            before.check_journal()?;
+        }
+        self.journal().log.check()
+    }
+
     /// Removes the edition before, durably.
     fn remove_before(&self) -> io::Result<()> {
         let mut before = self.before.lock().recover();

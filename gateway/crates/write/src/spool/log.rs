@@ -214,6 +214,11 @@ impl Log {
         self.is_lost |= cut.is_err();
     }
 
+    /// Checks that the disk would let it be removed.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.slot.as_ref().map_or(Ok(()), Slot::check)
+    }
+
     /// Removes it, durably.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.is_gone = true;

@@ -177,6 +177,21 @@ impl Slot {
         self.remove(&blanked)
     }
 
+    /// Checks that the disk would let it be blanked: writes its head once more, durably. A full disk, which may need new
+    /// blocks for that, lets go of whole files still. Blocks.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.state != SlotState::Used {
+            return Ok(());
+        }
+        let mut head = BLANK_HEAD;
+        self.file().read_exact_at(&mut head, 0)?;
+        let written = self.file().write_all_at(&head, 0);
+        match written.and_then(|()| self.file().sync_data()) {
+            Err(error) if is_full(&error) => Ok(()),
+            checked => checked,
+        }
+    }
+
     /// Blanks it, durably, and deletes it. Its draft continues in another file with the same
     /// identity, to which the bytes after the head would belong. Blocks.
     pub(super) fn retire(&mut self) -> io::Result<()> {
@@ -226,6 +241,11 @@ impl Drop for Slot {
             self.slots.spare().push(self.held.clone());
         }
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
 }
 
 /// Removes a file, if it exists.

@@ -15,6 +15,7 @@ mod near;
 mod near_model;
 mod observed;
 mod order;
+mod read_only;
 mod refused;
 mod restart;
 mod stuck;

@@ -121,6 +121,16 @@ impl Desk {
         terms: &Terms,
     ) -> Self {
         let copy = copy_of(&self.spool);
+        self.started_again(copy, writing, terms).await
+    }
+
+    /// Ends the process, and starts another one over this spool.
+    pub(crate) async fn started_again<const N: usize>(
+        self,
+        copy: TempDir,
+        writing: [Writer; N],
+        terms: &Terms,
+    ) -> Self {
         let mut world = self.world.clone();
         self.world.engine.close(engine::secs(5)).await;
         drop(writing);

@@ -1,0 +1,162 @@
+//! A spool disk that has become read-only: it keeps the journal of a promised draft. Nothing newer is acknowledged, for the
+//! next process publishes that draft.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::stream;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use tempfile::TempDir;
+use tidegate_origin::FakeOrigin;
+use tidegate_plan::digest::Digests;
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::{Commit, OpenMode, Stage, WriteError};
+
+use crate::support::engine::{Setup, valid};
+use crate::support::spool::{Desk, Terms, copy_of, down, put, set_owner, source, until};
+
+const KEY: &str = "folder/object";
+const OTHER: &str = "folder/other";
+
+/// A disk that has one journal, and can be made to keep it.
+struct Disk {
+    journal: OwnedFd,
+    spool: PathBuf,
+    elsewhere: TempDir,
+}
+
+impl Disk {
+    fn new(spool: &TempDir) -> Self {
+        let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
+        let journal = memfd_create("journal", flags).expect("memory");
+        let name = spool.path().join("0000000000000001.journal");
+        let path = format!("/proc/self/fd/{}", journal.as_raw_fd());
+        std::os::unix::fs::symlink(path, name).expect("a name");
+        Self {
+            journal,
+            spool: spool.path().to_owned(),
+            elsewhere: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    /// From here on the journal can neither be written to nor durably deleted, and no file can be made.
+    fn becomes_read_only(&self) {
+        let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK;
+        fcntl_add_seals(&self.journal, all).expect("sealed");
+        std::fs::rename(&self.spool, self.elsewhere.path().join("spool")).expect("moved");
+    }
+
+    /// Returns what the next process finds.
+    fn found(&self) -> TempDir {
+        copy_of(self.elsewhere.path().join("spool"))
+    }
+}
+
+/// A change that makes the waiting draft older.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Newer {
+    /// An HTTP PUT.
+    Put,
+    /// An HTTP DELETE.
+    Delete,
+    Removed,
+    /// Another object gets its name.
+    Renamed,
+    /// Another new file gets its name before anything was sent.
+    RenamedUnsent,
+    /// A program replaces it, and closes it.
+    Replaced,
+    /// A program changes it in place, and closes it.
+    Changed,
+}
+
+async fn carry_out(desk: &Desk, disk: &Disk, newer: Newer) -> Result<(), WriteError> {
+    let (path, key, other) = (desk.writers.write_path(), valid(KEY), valid(OTHER));
+    let source = source(desk);
+    let writer = match newer {
+        Newer::Replaced => Some(desk.create(KEY).await),
+        Newer::Changed => Some(desk.open(KEY, OpenMode::Change).await.expect("opened")),
+        Newer::RenamedUnsent => Some(desk.create(OTHER).await),
+        _ => None,
+    };
+    if newer == Newer::Replaced || newer == Newer::RenamedUnsent {
+        put(writer.as_ref().expect("opened"), 0, &"newer".into()).await;
+    }
+    disk.becomes_read_only();
+    desk.bucket().set_faults([]);
+    match (newer, writer) {
+        (Newer::Put, _) => {
+            let incoming = IncomingObject {
+                headers: vec![],
+                wanted: WriteCondition::Anything,
+                length: None,
+                digests: Digests::default(),
+            };
+            let body = stream::iter([Ok::<_, ClientLeft>(Bytes::from("newer"))]);
+            let received = path.receive(source, &key, incoming, body);
+            received.await.map(drop)
+        }
+        (Newer::Delete, _) => path.delete(source, &key, &WriteCondition::Anything).await,
+        (Newer::Removed, _) => desk.writers.remove(source, &key).await,
+        (Newer::Renamed | Newer::RenamedUnsent, _) => {
+            let renamed = desk.writers.rename(source, &other, &key).await;
+            renamed.map(drop)
+        }
+        (Newer::Replaced, Some(writer)) => writer.commit(Commit::Close).await,
+        (Newer::Changed, Some(writer)) => {
+            set_owner(&writer, 7).await;
+            writer.commit(Commit::Close).await
+        }
+        (newer, None) => unreachable!("{newer:?} opens it"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_disk_keeps_is_not_made_older() {
+    for newer in [
+        Newer::Put,
+        Newer::Delete,
+        Newer::Removed,
+        Newer::Renamed,
+        Newer::RenamedUnsent,
+        Newer::Replaced,
+        Newer::Changed,
+    ] {
+        let spool = tempfile::tempdir().expect("a folder");
+        let disk = Disk::new(&spool);
+        let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+        let desk = Desk::over(world, spool, &Terms::background());
+        desk.bucket().put(KEY, "before");
+        if newer == Newer::Renamed {
+            desk.bucket().put(OTHER, "newer");
+        }
+        desk.bucket().set_faults([down()]);
+        desk.write(KEY, &"old".into()).await;
+        until(|| desk.writers.pending()[0].stage == Stage::Waiting).await;
+        let done = carry_out(&desk, &disk, newer).await;
+        let refused = done.expect_err("it would come to nothing");
+        assert!(
+            matches!(refused, WriteError::Spool(_)),
+            "{newer:?}: {refused}"
+        );
+        let now = desk.bucket().object(KEY).expect("not deleted");
+        assert!(
+            ["before", "old"].map(Bytes::from).contains(&now.1),
+            "{newer:?}"
+        );
+        assert!(
+            now.0
+                .headers
+                .iter()
+                .all(|(name, _)| !name.as_str().ends_with("uid"))
+        );
+        let is_there = newer == Newer::Renamed;
+        assert_eq!(desk.object(OTHER).is_some(), is_there, "{newer:?}");
+
+        let terms = Terms::background();
+        let again = desk.started_again(disk.found(), [], &terms).await;
+        again.writers.settled().await;
+        assert_eq!(again.object(KEY), Some("old".into()), "{newer:?}");
+    }
+}
