@@ -72,11 +72,56 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         promised: promised || records.contains(&Record::Synced),
         closed: false,
     };
+    let mut unsynced = Unsynced::since(base);
     for (record, durable) in records.iter().zip(durable(records)).skip(1) {
-        replayed.play(record, durable).ok_or(Contradiction)?;
+        let played = match record {
+            Record::Cut { size } if !durable => {
+                let size = unsynced.cut(replayed.draft.size(), *size);
+                replayed.cut(size)
+            }
+            record => replayed.play(record, durable),
+        };
+        played.ok_or(Contradiction)?;
+        match record {
+            Record::Wrote { extents, .. } if !durable => unsynced.note_written(extents),
+            Record::Reopened => unsynced = Unsynced::since(replayed.draft.size()),
+            _ if durable => unsynced = Unsynced::since(replayed.draft.size()),
+            _ => {}
+        }
     }
     replayed.draft.end_recall();
     Ok(replayed)
+}
+
+/// The changes of the length since the last sync of a process that ended.
+struct Unsynced {
+    /// The length that is durable.
+    synced: u64,
+    /// The end of the bytes that were written since. They are not in the draft.
+    written: u64,
+}
+
+impl Unsynced {
+    fn since(synced: u64) -> Self {
+        Self { synced, written: 0 }
+    }
+
+    fn note_written(&mut self, extents: &[(u64, u64)]) {
+        let ends = extents.iter().map(|(_, end)| *end);
+        self.written = ends.fold(self.written, u64::max);
+    }
+
+    /// Returns the length of the draft, `now` bytes long, after a change to `size` bytes that was not synced. Bytes that
+    /// were cut off are gone. Zeros come in place of them, up to the durable length, but never in place of bytes that were
+    /// written and are not in the draft.
+    fn cut(&mut self, now: u64, size: u64) -> u64 {
+        let is_zero = self.written <= now;
+        self.written = self.written.min(size);
+        match size <= now || (is_zero && size <= self.synced) {
+            true => size,
+            false => now,
+        }
+    }
 }
 
 /// Returns which records describe bytes that the writing process synced.
@@ -97,8 +142,8 @@ fn durable(records: &[Record]) -> Vec<bool> {
 
 impl Replayed {
     /// Applies one record. Writes and evictions count once they were synced, because only synced
-    /// bytes of a draft were promised. Sent parts, truncations and aborts always count, because
-    /// they have happened elsewhere.
+    /// bytes of a draft were promised. Sent parts and aborts always count, because they have happened elsewhere. Of a
+    /// truncation that was not synced counts what it cut off ([`Unsynced`]).
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
             Record::Begin(_) | Record::Anew { .. } => return None,
@@ -196,186 +241,4 @@ fn listed(parts: &[(u32, String)], crc32c: &[u32]) -> Option<Vec<CompletedPart>>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_plan::upload::SendOccasion;
-
-    fn beginning() -> Box<Begin> {
-        let first_part = 10;
-        Box::new(Begin {
-            first_part,
-            ..Begin::of("k")
-        })
-    }
-
-    fn begin() -> Record {
-        Record::Begin(beginning())
-    }
-
-    fn wrote(start: u64, end: u64) -> Record {
-        Record::Wrote {
-            size: end,
-            extents: vec![(start, end)],
-        }
-    }
-
-    fn part(index: u32) -> Record {
-        Record::Part {
-            index,
-            length: 10,
-            etag: "\"e\"".to_owned(),
-            crc64: 0,
-            crc32c: 0,
-        }
-    }
-
-    /// A store compares the listed checksums with its own; earlier journals have none.
-    #[test]
-    fn what_it_is_completed_of_keeps_its_checksums() {
-        let tags = ["\"a\"", "\"b\""].map(str::to_owned);
-        let listed = |crc32c: &[u32]| {
-            let completing = Record::Completing {
-                parts: (1..).zip(tags.clone()).collect(),
-                crc32c: crc32c.to_vec(),
-                before: None,
-            };
-            let found = played(&[begin(), completing]).completing.expect("parts");
-            Vec::from_iter(found.into_iter().map(|part| (part.number, part.crc32c)))
-        };
-        assert_eq!(listed(&[7, 9]), [(1, Some(7)), (2, Some(9))]);
-        assert_eq!(listed(&[]), [(1, None), (2, None)]);
-    }
-
-    fn played(records: &[Record]) -> Replayed {
-        replay(records).expect("they fit together")
-    }
-
-    #[test]
-    fn counts_what_was_synced_and_what_was_sent() {
-        let records = [
-            begin(),
-            wrote(0, 25),
-            part(0),
-            Record::Synced,
-            part(1),
-            wrote(25, 40),
-        ];
-        let replayed = played(&records);
-        assert!(replayed.promised && !replayed.closed);
-        assert_eq!(replayed.draft.size(), 25);
-        let sent: Vec<_> = replayed
-            .draft
-            .sent_parts()
-            .map(|(index, _)| index)
-            .collect();
-        assert_eq!(sent, [0, 1]);
-        let rest = replayed
-            .draft
-            .next_job(SendOccasion::Closing)
-            .map(|job| job.index);
-        assert_eq!(rest, Some(2));
-    }
-
-    /// If a process ends in the sync before an eviction, the bytes are still there. Promised bytes
-    /// among them are not lost with the others.
-    #[test]
-    fn what_leaves_the_spool_does_so_with_a_sync() {
-        let mut records = vec![begin(), wrote(0, 25), Record::Synced, wrote(25, 100)];
-        records.extend((0..3).map(part));
-        records.push(Record::Evicted { index: 2 });
-        let replayed = played(&records);
-        assert_eq!(replayed.draft.local().bytes(), 25);
-        assert!(!replayed.draft.has_gone_bytes());
-        let rest = replayed
-            .draft
-            .next_job(SendOccasion::Closing)
-            .map(|job| job.index);
-        assert_eq!(rest, Some(2), "it was sent with more than was promised");
-        records.push(Record::Synced);
-        let replayed = played(&records);
-        assert_eq!(replayed.draft.local().bytes(), 90);
-        assert_eq!(replayed.draft.gone_parts().count(), 1);
-    }
-
-    #[test]
-    fn bytes_are_in_the_journal_until_they_were_moved_durably() {
-        let bytes = Record::Bytes {
-            at: 4,
-            length: 6,
-            place: 90,
-        };
-        let kept = Some((ByteRange::new(4, 10), 90));
-        let mut records = vec![begin(), bytes, wrote(4, 10)];
-        assert_eq!(played(&records).kept, None);
-        records.push(Record::Synced);
-        assert_eq!(played(&records).kept, kept);
-        records.push(Record::Moved);
-        assert_eq!(played(&records).kept, kept);
-        records.push(Record::Synced);
-        assert_eq!(played(&records).kept, None);
-    }
-
-    #[test]
-    fn what_one_process_did_not_sync_no_later_sync_makes_count() {
-        let mut records = vec![begin(), wrote(0, 5), Record::Synced, wrote(5, 20)];
-        records.extend([Record::Cut { size: 18 }, Record::Reopened, wrote(0, 2)]);
-        assert_eq!(played(&records).draft.local().bytes(), 5);
-        records.push(Record::Synced);
-        let replayed = played(&records);
-        assert_eq!(replayed.draft.local().bytes(), 5);
-        assert!(replayed.promised);
-    }
-
-    #[test]
-    fn a_part_written_to_again_is_sent_again() {
-        let records = [
-            begin(),
-            wrote(0, 20),
-            part(0),
-            part(1),
-            wrote(3, 4),
-            Record::Synced,
-        ];
-        let replayed = played(&records);
-        let next = replayed
-            .draft
-            .next_job(SendOccasion::Closing)
-            .map(|job| job.index);
-        assert_eq!(next, Some(0));
-    }
-
-    #[test]
-    fn what_begins_anew_forgets_what_was_before() {
-        let mut begin_anew = beginning();
-        begin_anew.base = Some(Base {
-            key: "hidden".to_owned(),
-            etag: "\"e\"".to_owned(),
-            size: 30,
-        });
-        for promised in [false, true] {
-            let anew = Record::Anew {
-                begin: begin_anew.clone(),
-                promised,
-                turn: 0,
-            };
-            let mut records = vec![begin(), wrote(0, 25), part(0), Record::Synced];
-            records.extend([Record::Closed, anew, wrote(0, 5)]);
-            let replayed = played(&records);
-            assert_eq!((replayed.promised, replayed.closed), (promised, false));
-            assert_eq!(replayed.begin.base, begin_anew.base);
-            assert_eq!(replayed.draft.size(), 30);
-            assert_eq!(replayed.draft.sent_parts().count(), 0);
-            assert_eq!(replayed.draft.local().bytes(), 0);
-            records.push(Record::Synced);
-            assert_eq!(played(&records).draft.local().bytes(), 5);
-        }
-    }
-
-    #[test]
-    fn nothing_synced_is_nothing_promised() {
-        let replayed = played(&[begin(), wrote(0, 5)]);
-        assert!(!replayed.promised);
-        assert_eq!(replay(&[Record::Synced]).err(), Some(Contradiction));
-        assert_eq!(replay(&[]).err(), Some(Contradiction));
-    }
-}
+mod tests;
