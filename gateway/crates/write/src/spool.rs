@@ -19,7 +19,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -68,6 +68,8 @@ pub(crate) struct Spool {
     pub(crate) memory: Memory,
     /// The drafts that the start could not read. They stay in the directory.
     pub(crate) left_alone: AtomicUsize,
+    /// The number of the next draft.
+    next_order: AtomicU64,
 }
 
 /// Returns the number of drafts in a spool that no process has open, and of the files beside them whose names `counts`
@@ -150,6 +152,7 @@ impl Spool {
             space: Space::new(size),
             memory,
             left_alone: AtomicUsize::new(0),
+            next_order: AtomicU64::new(1),
         })
     }
 
@@ -157,6 +160,8 @@ impl Spool {
     /// `begin` says.
     pub(crate) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = crate::random();
+        let order = self.next_order.fetch_add(1, Ordering::Relaxed);
+        let begin = Begin { order, ..begin };
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
     }
@@ -167,7 +172,6 @@ mod tests {
     use super::journal::Record;
     use super::reading::SpoolReading;
     use super::*;
-    use std::sync::atomic::Ordering;
     use tidegate_engine::Budget;
 
     fn recovered(directory: &Path) -> usize {

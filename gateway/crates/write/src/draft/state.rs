@@ -227,6 +227,8 @@ impl DraftState {
             first_part: self.draft.sizes().first(),
             hidden: self.staged,
             replaces: self.replaced_edition.as_ref().map(|replaced| replaced.id),
+            // The spool numbers it.
+            order: 0,
         }
     }
 

@@ -68,6 +68,9 @@ pub(crate) struct Begin {
     /// The draft of the edition before, which counts only until this one is promised.
     #[serde(default)]
     pub(crate) replaces: Option<u64>,
+    /// A later draft has a higher number. Earlier journals have 0.
+    #[serde(default)]
+    pub(crate) order: u64,
 }
 
 /// A condition on a key.
@@ -364,6 +367,7 @@ impl Begin {
             first_part: 1 << 20,
             hidden: false,
             replaces: None,
+            order: 0,
         }
     }
 }

@@ -140,17 +140,18 @@ impl Log {
     /// returns the first one, to be held as long as it is read.
     pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<Option<Slot>> {
         let anew = |turn| Record::Anew {
-            begin: Box::new(begin.clone()),
+            begin: Box::new(self.numbered(begin.clone())),
             promised,
             turn,
         };
+        let (first, elsewhere) = (anew(0), anew(self.turn + 1));
         let (length, pending) = (self.length, self.pending.clone());
-        if self.note(&[anew(0)]).is_ok() && self.sync().is_ok() {
+        if self.note(&[first]).is_ok() && self.sync().is_ok() {
             return Ok(None);
         }
         self.pending = pending;
         self.cut(length);
-        let mut records = vec![anew(self.turn + 1)];
+        let mut records = vec![elsewhere];
         records.extend(promised.then_some(Record::Synced));
         self.begin_elsewhere(&records)
     }
@@ -163,12 +164,18 @@ impl Log {
         mut records: Vec<Record>,
     ) -> io::Result<Option<Slot>> {
         let anew = Record::Anew {
-            begin,
+            begin: Box::new(self.numbered(*begin)),
             promised: true,
             turn: self.turn + 1,
         };
         records.insert(0, anew);
         self.begin_elsewhere(&records)
+    }
+
+    /// Returns another beginning of the same draft.
+    fn numbered(&self, begin: Begin) -> Begin {
+        let order = self.begin.order;
+        Begin { order, ..begin }
     }
 
     /// Returns the bytes beyond twice the length that it began with.

@@ -1,6 +1,6 @@
 //! Reading the spool at the start.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::file::{SpoolFile, path_of};
-use super::journal::{self, JournalContents, OtherData, Record};
+use super::journal::{self, Begin, JournalContents, OtherData, Record};
 use super::reading::SpoolReading;
 use super::replay::{self, Replayed};
 use super::{DATA_EXTENSION, JOURNAL_EXTENSION, Spool, is, slots};
@@ -113,7 +113,10 @@ impl Spool {
                 slots::remove_file(path);
             }
         }
-        left += self.leave_replaced(&mut found, &read);
+        left += self.leave_replaced(&mut found, &read) + leave_outdated(&mut found);
+        let orders = found.iter().map(|(_, replayed)| replayed.begin.order);
+        let next = orders.max().unwrap_or(0).saturating_add(1);
+        self.next_order.fetch_max(next, Ordering::Relaxed);
         self.left_alone.store(left, Ordering::Relaxed);
         Ok(found)
     }
@@ -213,4 +216,57 @@ impl Spool {
         self.space.take(replayed.draft.local().bytes());
         Ok((Arc::new(file), replayed))
     }
+}
+
+/// Of several promised drafts of one object, removes all but the last. A process begins no draft of an object that has one:
+/// the object of an earlier one was published or given up, and the disk kept its journal. If one cannot be removed, or an
+/// earlier version has not numbered them, all are left alone. Returns how many.
+fn leave_outdated(found: &mut Vec<FoundDraft>) -> usize {
+    let mut objects = BTreeMap::<_, Vec<_>>::new();
+    for (number, (_, replayed)) in found.iter().enumerate() {
+        if replayed.promised {
+            let Begin {
+                origin, key, order, ..
+            } = &replayed.begin;
+            let drafts = objects.entry((*origin, key.clone())).or_default();
+            drafts.push((*order, number));
+        }
+    }
+    let mut left = Vec::new();
+    for ((_, key), mut drafts) in objects {
+        drafts.sort_unstable();
+        let Some((last, outdated)) = drafts.split_last().filter(|(_, others)| !others.is_empty())
+        else {
+            continue;
+        };
+        let is_told = outdated.iter().all(|(order, _)| *order < last.0);
+        let removed = outdated.iter().try_for_each(|(_, number)| {
+            let (file, replayed) = &mut found[*number];
+            replayed.promised = !is_told;
+            if is_told {
+                file.try_to_remove()
+            } else {
+                Ok(())
+            }
+        });
+        let trouble = match (is_told, removed) {
+            (true, Ok(())) => {
+                tracing::warn!(
+                    key,
+                    "the spool had an older state of an object; it is removed"
+                );
+                continue;
+            }
+            (true, Err(error)) => error.to_string(),
+            (false, _) => "it is not known which is the last".to_owned(),
+        };
+        tracing::error!(
+            error = trouble,
+            key,
+            "the spool has an object twice; both are left there"
+        );
+        left.extend(drafts.into_iter().map(|(_, number)| found[number].0.id()));
+    }
+    found.retain(|(file, _)| !left.contains(&file.id()));
+    left.len()
 }

@@ -279,6 +279,58 @@ async fn an_end_that_was_made_zero_keeps_the_length() {
     );
 }
 
+/// The disk had kept the journal of a draft that was published: the next draft of its object counts alone, and on its own
+/// condition.
+#[tokio::test(start_paused = true)]
+async fn of_two_drafts_of_one_object_the_later_counts() {
+    for (n, how) in (0..16).flat_map(|n| [(n, OpenMode::Create), (n, OpenMode::Change)]) {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().set_faults([down()]);
+        desk.write(KEY, &"first".into()).await;
+        let earlier = copy_of(&desk.spool);
+        desk.bucket().set_faults([]);
+        desk.writers.settled().await;
+        let writer = desk.open(KEY, how).await.expect("opened");
+        put(&writer, 0, &"SECOND".into()).await;
+        put(&writer, 1 << 20, &"end".into()).await;
+        desk.bucket().set_faults([down()]);
+        writer.commit(desk.commit).await.expect("promised");
+        let found = copy_of(&desk.spool);
+        for (number, entry) in std::fs::read_dir(&earlier).expect("readable").enumerate() {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|it| it == "journal") {
+                // The names decide which is found first.
+                let name = format!("{n:08x}{number:08x}.journal");
+                std::fs::copy(path, found.path().join(name)).expect("copied");
+            }
+        }
+        if how == OpenMode::Change {
+            desk.bucket().put(KEY, "of another");
+        }
+        let terms = Terms::background();
+        let again = desk.started_again(found, [writer], &terms).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        let pending = again.writers.pending();
+        let refused = Vec::from_iter(pending.iter().map(|it| it.stage));
+        match how {
+            OpenMode::Change => {
+                assert_eq!(again.object(KEY), Some("of another".into()));
+                assert_eq!(refused, [Stage::Refused]);
+            }
+            _ => {
+                let bytes = patched(&"SECOND".into(), 1 << 20, b"end");
+                same(&again.object(KEY).expect("there"), &bytes);
+                assert_eq!(refused, []);
+            }
+        }
+        let third = again.switched_off([], &Terms::background()).await;
+        third.writers.settled().await;
+        assert_ne!(third.object(KEY), Some("first".into()));
+        assert_eq!(third.writers.left_alone(), 0);
+    }
+}
+
 /// Bytes that were not synced, of a small object that is in its journal alone.
 #[tokio::test(start_paused = true)]
 async fn a_small_object_outlives_two_restarts() {
