@@ -46,11 +46,13 @@ use spool::blocks::Memory;
 use tidegate_engine::Core;
 use tidegate_engine::{Engine, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_plan::retry::Backoff;
 use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
 pub(crate) use tidegate_telemetry::random::number as random;
 
+mod abort;
 mod attributes;
 mod change;
 mod draft;
@@ -154,6 +156,12 @@ const MAX_DRAFT_STREAMS: usize = 16;
 
 /// Parts of all drafts sent at once.
 const MAX_STREAMS: usize = 48;
+
+/// Pauses between background tries to commit an object or abort an upload.
+const RETRY_PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
 
 /// Closed drafts committed at once.
 const MAX_COMMITS: usize = 32;

@@ -1,7 +1,11 @@
 //! Copies of objects that the store makes by itself.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::{StreamExt as _, stream};
+
+use crate::abort::PendingUpload;
 use crate::change::change_mark::change_key;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::ReadContext;
@@ -40,34 +44,34 @@ pub(crate) async fn copy(
     }
     let headers = headers.unwrap_or_else(|| version.headers.clone());
     let upload = origin.begin(to, headers, PartSums::Crc64).await?;
+    let pending = PendingUpload::new(&inner.core, &source.origin, upload.clone());
     let bytes = COPY_PART_BYTES.min(most);
     let step = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let failed = AtomicBool::new(false);
     let pieces = (1_u32..).zip((0..version.size).step_by(step));
     let parts = pieces.map(|(number, start)| {
         let range = ByteRange::new(start, version.size.min(start + bytes));
-        let (whole, upload) = (whole.clone(), &upload);
+        let (whole, upload, failed) = (whole.clone(), &upload, &failed);
         async move {
-            let tag = origin.copy_part(upload, number, whole, range).await?;
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let copied = origin.copy_part(upload, number, whole, range).await;
+            failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             moved();
-            Ok::<_, OriginError>((number, tag))
+            Some(copied.map(|tag| (number, tag)))
         }
     });
+    // Those that were begun run to their end: a part that arrives after the abort would stay.
     let parts = stream::iter(parts).buffered(MAX_DRAFT_STREAMS);
-    let parts: Result<Vec<_>, _> = parts.try_collect().await;
+    let parts: Vec<Result<_, _>> = parts.filter_map(ready).collect().await;
+    let parts: Result<Vec<_>, OriginError> = parts.into_iter().collect();
     let guard = match from == to {
         true => Guard::Same(version.etag.clone()),
         false => guard,
     };
-    let written = match parts {
-        Ok(parts) => {
-            let complete = origin.complete(&upload, parts, guard);
-            change_key(&inner.core, (new, ChangeKind::Created), complete).await
-        }
-        Err(error) => Err(error),
-    };
-    if written.is_err() {
-        // Otherwise a lifecycle rule would have to remove it.
-        let _ = origin.abort(&upload).await;
-    }
-    Ok(written?)
+    let complete = origin.complete(&upload, parts?, guard);
+    let written = change_key(&inner.core, (new, ChangeKind::Created), complete).await?;
+    pending.completed();
+    Ok(written)
 }

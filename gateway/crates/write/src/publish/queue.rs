@@ -13,15 +13,8 @@ use tokio::time::Instant;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::file::SpoolFile;
-use crate::{WriteError, Writers};
-use tidegate_plan::retry::Backoff;
+use crate::{RETRY_PAUSE, WriteError, Writers};
 use tidegate_plan::{Extents, ObjectId, Timestamp, Version};
-
-/// Pauses between background tries to commit an object or abort an upload.
-pub(crate) const RETRY_PAUSE: Backoff = Backoff {
-    base: Duration::from_secs(1),
-    cap: Duration::from_secs(60),
-};
 
 /// The longest wait of a closed draft for another writer, and the interval of the checks.
 const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);

@@ -5,23 +5,19 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::abort::{note_left, try_to_abort};
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
-use crate::publish::queue::RETRY_PAUSE;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError};
-use tidegate_engine::Error;
-use tidegate_origin::{OriginError, Upload};
+use tidegate_origin::Upload;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::SendOccasion;
 
 /// The interval at which a waiting writer checks again whether a part can be evicted.
 const RELIEVE_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Further tries to abort an upload, after the first.
-const MAX_ABORT_RETRIES: u32 = 30;
 
 /// The most bytes evicted at once, for one sync of the journal.
 const MAX_EVICTION: u64 = 256 << 20;
@@ -228,33 +224,15 @@ impl SharedDraft {
         let writing = self.clone();
         self.inner.core.spawn(async move {
             let more = writing.state().sending > 0;
-            let mut aborted = writing.abort(&upload).await;
+            let (core, origin) = (&writing.inner.core, &*writing.source.origin);
+            let mut aborted = try_to_abort(core, origin, &upload).await;
             if more {
                 writing.wait_for_parts().await;
             }
-            if more && !writing.inner.core.stop.is_cancelled() {
-                aborted = writing.abort(&upload).await;
+            if more && !core.stop.is_cancelled() {
+                aborted = try_to_abort(core, origin, &upload).await;
             }
-            if let Err(error) = aborted {
-                tracing::warn!(%error, key = upload.key.as_str(), "cannot abort an upload; the bucket's lifecycle rules may");
-            }
+            note_left(&upload, aborted);
         });
-    }
-
-    /// Aborts an upload; retries through an outage of about half an hour.
-    async fn abort(&self, upload: &Upload) -> Result<(), OriginError> {
-        let stop = &self.inner.core.stop;
-        let mut failures = 0;
-        loop {
-            let aborted = self.source.origin.writing().abort(upload).await;
-            let is_down = |error: &OriginError| Error::from(error.clone()).excuses_stale();
-            if failures == MAX_ABORT_RETRIES || !aborted.as_ref().is_err_and(is_down) {
-                return aborted;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(RETRY_PAUSE.pause(failures, 1.0)) => failures += 1,
-                () = stop.cancelled() => return aborted,
-            }
-        }
     }
 }

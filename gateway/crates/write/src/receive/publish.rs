@@ -1,12 +1,10 @@
 //! The end of a received object: it appears, or leaves nothing behind.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::time::sleep;
 
 use super::Receiving;
 use crate::WriteError;
+use crate::abort::abort;
 use crate::change::change_mark::change_key;
 use crate::draft::uncertain::is_stored_as;
 use crate::publish::complete::confirmed;
@@ -14,9 +12,6 @@ use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Chunks, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ChangeKind, ETag, Version};
-
-/// The longest duration of an abort when the process ends.
-const SHUTDOWN_ABORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Receiving {
     /// Publishes the object.
@@ -125,23 +120,13 @@ impl Drop for Receiving {
         let Some(upload) = self.upload.take() else {
             return;
         };
-        let (origin, stop) = (self.source.origin.clone(), self.core.stop.clone());
+        let origin = self.source.origin.clone();
         let mut sent = std::mem::take(&mut self.sent);
+        let core = self.core.clone();
         self.core.spawn(async move {
             // A part that arrives after the abort would stay.
             sent.shutdown().await;
-            let last = async {
-                stop.cancelled().await;
-                sleep(SHUTDOWN_ABORT_TIMEOUT).await;
-            };
-            let error = tokio::select! {
-                aborted = origin.writing().abort(&upload) => match aborted {
-                    Ok(()) => return,
-                    Err(error) => error,
-                },
-                () = last => OriginError::Unavailable("we are ending"),
-            };
-            tracing::warn!(%error, "cannot abort an upload; the bucket's lifecycle rules may");
+            abort(&core, &*origin, &upload).await;
         });
     }
 }

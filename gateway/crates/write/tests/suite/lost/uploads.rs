@@ -6,7 +6,7 @@ use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode, Stage};
 
 use super::KEY;
-use crate::support::engine::{same, sample, settle, valid};
+use crate::support::engine::{same, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, source, until};
 
 #[tokio::test(start_paused = true)]
@@ -177,6 +177,38 @@ async fn what_the_store_has_no_room_for_is_told_and_kept() {
         bucket.set_faults([]);
         again.writers.settled().await;
         same(&again.object(KEY).expect("there"), &bytes);
+    }
+}
+
+/// A copy in parts fails, and the bucket is down when its upload is to be aborted; or its caller gives up.
+#[tokio::test(start_paused = true)]
+async fn the_upload_of_a_copy_that_fails_does_not_stay() {
+    for is_given_up in [false, true] {
+        let desk = Desk::new(Terms {
+            max_copy: 2 * PART,
+            ..Terms::default()
+        });
+        desk.bucket().put(KEY, sample(1, 5 * PART));
+        let (from, to) = (valid(KEY), valid("folder/other"));
+        let rename = desk.writers.rename(source(&desk), &from, &to);
+        match is_given_up {
+            false => {
+                let refused = Fault::Refuse(OriginError::Forbidden);
+                desk.bucket().fail_from("complete", [refused], [down()]);
+                rename.await.expect_err("it is refused");
+            }
+            true => {
+                let late = [Fault::Latency(secs(5))];
+                desk.bucket().fail_from("complete", late, [down()]);
+                let given_up = tokio::time::timeout(secs(1), rename).await;
+                given_up.expect_err("it takes longer");
+            }
+        }
+        until(|| desk.bucket().count("abort") > 1).await;
+        assert_eq!(desk.bucket().uploads_under_way().len(), 1);
+        desk.bucket().set_faults([]);
+        until(|| desk.bucket().uploads_under_way().is_empty()).await;
+        assert!(desk.object(KEY).is_some());
     }
 }
 
