@@ -86,15 +86,22 @@ impl UncertainCommits {
 /// Returns whether an object of the same bytes is that of a request with these headers. Metadata tells it: stores leave
 /// it as it was sent, while some add a character set, a type or a time to live. Mounts send the time of the content.
 pub(crate) fn is_made_with(stored: &Headers, sent: &Headers) -> bool {
-    let of_metadata = |headers: &Headers| -> Headers {
-        let headers = headers.iter();
-        let is_metadata = |(name, _): &&(HeaderName, _)| name.as_str().starts_with("x-amz-meta-");
-        headers.filter(is_metadata).cloned().collect()
-    };
-    match of_metadata(sent) {
-        metadata if metadata.is_empty() => is_stored_as(stored, sent),
-        metadata => is_stored_as(&of_metadata(stored), &metadata),
+    match metadata_of(sent).is_empty() {
+        true => is_stored_as(stored, sent),
+        false => has_metadata_of(stored, sent),
     }
+}
+
+/// Returns whether an object has the metadata that was sent, if there was any.
+pub(crate) fn has_metadata_of(stored: &Headers, sent: &Headers) -> bool {
+    let metadata = metadata_of(sent);
+    metadata.is_empty() || is_stored_as(&metadata_of(stored), &metadata)
+}
+
+fn metadata_of(headers: &Headers) -> Headers {
+    let headers = headers.iter();
+    let is_metadata = |(name, _): &&(HeaderName, _)| name.as_str().starts_with("x-amz-meta-");
+    headers.filter(is_metadata).cloned().collect()
 }
 
 /// Returns whether an object was stored with these headers, and no others but a default content

@@ -7,6 +7,7 @@ use crate::change::change_mark::change_key;
 use crate::change::server_copy::copy;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::uncertain::has_metadata_of;
 use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
@@ -58,7 +59,8 @@ impl SharedDraft {
             return Err(error.into());
         }
         let asked = RequestStart::now(&self.inner.core, &id).await;
-        let found = self.find_completed(&upload.key, size, expected.as_ref(), count);
+        let told = (expected.as_ref(), count, may_be_ours);
+        let found = self.find_completed(&upload.key, size, told);
         match (found.await, &error) {
             (Ok(Some(version)), _) => {
                 // The upload of a refused completion may still exist.
@@ -118,15 +120,22 @@ impl SharedDraft {
 
     /// Returns the object of this key if it is the intended one. It is known by its tag, if that
     /// follows from the parts (S3, unless encrypted with keys of its own). Otherwise it must have
-    /// the length and the number of parts, and must not have been there before.
+    /// the length and the number of parts, and must not have been there before. One with other metadata is another
+    /// writer's; if the completion was not refused, a copy onto itself without an answer may have set that.
     pub(crate) async fn find_completed(
         &self,
         key: &ObjectKey,
         size: u64,
-        expected: Option<&ETag>,
-        parts: usize,
+        (expected, parts, is_refused): (Option<&ETag>, usize, bool),
     ) -> Result<Option<Version>, OriginError> {
         let found = self.find_version(key).await?;
+        let has_sent = |version: &Version| {
+            let state = self.state();
+            let is_sent = |headers| has_metadata_of(&version.headers, headers);
+            is_sent(&state.begun_with)
+                || is_sent(&state.headers)
+                || (!is_refused && state.uncertain.is_copied())
+        };
         Ok(found.filter(|version| {
             let alike = match expected {
                 Some(expected) => version.etag.weak_eq(expected),
@@ -135,7 +144,7 @@ impl SharedDraft {
                     !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
                 }
             };
-            alike && version.size == size
+            alike && version.size == size && has_sent(version)
         }))
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::uncertain::is_made_with;
+use crate::draft::uncertain::{has_metadata_of, is_made_with};
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::journal::Record;
@@ -100,6 +100,9 @@ impl SharedDraft {
         let asked = RequestStart::now(&self.inner.core, &id).await;
         let found = self.find_version(&id.key).await.ok().flatten();
         let is_equal = |version: &Version| version.etag.weak_eq(&ours) && version.size == size;
+        // The object before may have the same bytes, and other attributes.
+        let is_ours =
+            |version: &Version| is_equal(version) && has_metadata_of(&version.headers, &headers);
         let found = match found {
             // Of two writers of the same lock file, one was first.
             Some(version)
@@ -109,7 +112,7 @@ impl SharedDraft {
             }
             // The empty object that is to be changed has the tag of its changed one.
             Some(version)
-                if is_equal(&version)
+                if is_ours(&version)
                     && (!guard.holds_for(&version.etag)
                         || is_made_with(&version.headers, &headers)) =>
             {

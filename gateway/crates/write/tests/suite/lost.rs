@@ -13,6 +13,7 @@ use tidegate_write::{Commit, OpenMode, Stage};
 use crate::support::engine::{self, same, sample, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, set_owner, source, until};
 
+mod equal;
 mod uploads;
 
 const KEY: &str = "folder/object";
