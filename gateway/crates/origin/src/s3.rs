@@ -9,6 +9,7 @@
 
 mod answer;
 mod client;
+mod conditions;
 mod failure;
 mod page;
 mod trace;
@@ -16,7 +17,7 @@ mod without_bytes;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
@@ -26,6 +27,7 @@ use futures_util::StreamExt;
 use http_body_util::BodyDataStream;
 
 use self::answer::{AnswerHead, Capture};
+use self::conditions::KnownConditions;
 use self::failure::FailureReader;
 use super::settings::{Credentials, Settings};
 use super::{
@@ -50,8 +52,9 @@ pub struct S3 {
     anonymous: bool,
     /// Whether the store was found to refuse uploads that name a checksum.
     names_no_sums: AtomicBool,
-    /// The refusals of deletions with a condition, in a row.
-    refused_deletions: AtomicU32,
+    /// Whether it compares what it deletes, and what a copy replaces.
+    deletions: KnownConditions,
+    copies: KnownConditions,
 }
 
 impl S3 {
@@ -71,7 +74,8 @@ impl S3 {
             },
             anonymous: matches!(settings.credentials, Credentials::Anonymous),
             names_no_sums: AtomicBool::new(false),
-            refused_deletions: AtomicU32::new(0),
+            deletions: KnownConditions::default(),
+            copies: KnownConditions::default(),
         })
     }
 

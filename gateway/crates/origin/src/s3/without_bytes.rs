@@ -1,15 +1,10 @@
 //! Writes that send no bytes: copies into parts, and deletions.
 
-use std::sync::atomic::Ordering;
-
 use super::S3;
 use super::failure;
 use super::write::{if_match, of_source, part_number, tag};
 use crate::{CopySource, Guard, OriginError, Upload, WriteOutcome};
 use tidegate_plan::{ByteRange, ObjectKey};
-
-/// The refusals of conditional deletions in a row after which no more are sent.
-const MAX_REFUSED_DELETIONS: u32 = 2;
 
 impl S3 {
     pub(super) async fn copy_part(
@@ -43,8 +38,7 @@ impl S3 {
         }
     }
 
-    /// Deletes an object. A store that refuses the condition (501, or 400) is asked without. After two refusals in a row it
-    /// is not asked with one again: a proxy or a busy node may say that once. A weak tag matches nothing.
+    /// Deletes an object, without the condition if the store does not know it. A weak tag matches nothing.
     pub(super) async fn delete(
         &self,
         key: &ObjectKey,
@@ -52,10 +46,7 @@ impl S3 {
         guard: &Guard,
     ) -> Result<WriteOutcome, OriginError> {
         let is_compared = match guard {
-            Guard::Same(etag) => {
-                !etag.is_weak()
-                    && self.refused_deletions.load(Ordering::Relaxed) < MAX_REFUSED_DELETIONS
-            }
+            Guard::Same(etag) => !etag.is_weak() && self.deletions.are_sent(),
             Guard::None | Guard::Absent => false,
         };
         if !is_compared {
@@ -65,18 +56,11 @@ impl S3 {
         match compared.await {
             Err(OriginError::Unsupported) => {
                 let done = self.delete_if(key, version_id, None).await?;
-                let before = self.refused_deletions.fetch_add(1, Ordering::Relaxed);
-                if before + 1 == MAX_REFUSED_DELETIONS {
-                    tracing::info!(
-                        bucket = self.bucket,
-                        "the store has no conditional deletions"
-                    );
-                }
+                self.deletions.note_refused(&self.bucket, "deletions");
                 Ok(done)
             }
             done @ (Ok(_) | Err(OriginError::Changed)) => {
-                // It does compare.
-                self.refused_deletions.store(0, Ordering::Relaxed);
+                self.deletions.note_compared();
                 done
             }
             failed => failed,

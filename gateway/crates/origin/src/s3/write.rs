@@ -263,19 +263,28 @@ impl S3 {
         Ok(WriteOutcome::Uploads(uploads.map(upload).collect()))
     }
 
-    /// Copies an object. A store that refuses the condition on the copy's key (501, or 400) is asked without.
+    /// Copies an object, without the condition on the copy's key if the store does not know it.
     async fn copy(
         &self,
         source: &CopySource,
         (key, guard): (ObjectKey, &Guard),
         headers: Option<Headers>,
     ) -> Result<WriteOutcome, OriginError> {
-        let copied = self.copy_if(source, (&key, guard), headers.clone()).await;
-        match copied {
-            Err(OriginError::Unsupported) if *guard != Guard::None => {
-                self.copy_if(source, (&key, &Guard::None), headers).await
+        if *guard == Guard::None || !self.copies.are_sent() {
+            return self.copy_if(source, (&key, &Guard::None), headers).await;
+        }
+        match self.copy_if(source, (&key, guard), headers.clone()).await {
+            Err(OriginError::Unsupported) => {
+                let copied = self.copy_if(source, (&key, &Guard::None), headers).await?;
+                self.copies.note_refused(&self.bucket, "copies");
+                Ok(copied)
             }
-            copied => copied,
+            copied => {
+                if copied.is_ok() {
+                    self.copies.note_compared();
+                }
+                copied
+            }
         }
     }
 

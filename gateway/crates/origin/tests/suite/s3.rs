@@ -8,8 +8,8 @@ use tidegate_origin::fake::Fault;
 use tidegate_origin::s3::S3;
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::{
-    self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Priority,
-    Settings,
+    self, Answer, Condition, Content, CopySource, Get, Guard, Metrics, Origin, OriginError,
+    PartSums, Priority, Settings,
 };
 use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
@@ -395,4 +395,38 @@ async fn a_store_without_conditional_deletions_deletes_all_the_same() {
         Vec::from_iter(named),
         [&first[..], &stray, &always].concat()
     );
+}
+
+/// The same of a copy that must not replace.
+#[tokio::test]
+async fn a_store_without_conditional_copies_is_not_asked_twice_for_ever() {
+    let server = FakeS3::start().await;
+    let origin: Arc<dyn Origin> = Arc::new(bare(&server).await);
+    let copy = async || {
+        let source = CopySource {
+            key: key("from"),
+            etag: ETag::parse("\"a\"").expect("a tag"),
+        };
+        let copied = origin.writing();
+        let copied = copied.copy(source, (&key("to"), Guard::Absent), None).await;
+        copied.map(|written| written.etag)
+    };
+    let copied = "<CopyObjectResult><ETag>&quot;b&quot;</ETag></CopyObjectResult>";
+    let done = || raw("200 OK", copied);
+    let refused = || raw("501 Not Implemented", &xml("NotImplemented"));
+    let stray = [done(), refused(), done(), done()];
+    let always = [refused(), done(), refused(), done(), done(), done()];
+    for answer in stray.into_iter().chain(always) {
+        server.answer_next(answer);
+    }
+    for _ in 0..7 {
+        assert_eq!(copy().await.expect("copied").as_str(), "\"b\"");
+    }
+    let named = server.requests();
+    let named = named
+        .iter()
+        .map(|it| it.headers.get("if-none-match").is_some());
+    let stray = [true, true, false, true];
+    let always = [true, false, true, false, false, false];
+    assert_eq!(Vec::from_iter(named), [&stray[..], &always].concat());
 }
