@@ -39,13 +39,24 @@ impl Files {
         Ok(())
     }
 
-    /// Removes an object, a folder's marker included, and its node. A caller that gives up while the file is being
+    /// Removes an object, a folder's marker included, and its node. Waits while the file is being published, as long as
+    /// that gets on within each deadline, and then for one deadline. A caller that gives up while the file is being
     /// published has removed nothing.
     async fn remove(self: &Arc<Self>, path: String, used: PathLock) -> Result<(), Errno> {
         let (writers, key) = (self.writers()?, key(&path)?);
         if let Some(writer) = writers.find(&self.source, &key) {
-            writer.wait_for_publish().await;
+            let published = writer.wait_for_publish().map(Ok);
+            self.progressing(&writer, published).await?;
         }
+        self.bounded(self.remove_now((path, key), used)).await
+    }
+
+    async fn remove_now(
+        self: &Arc<Self>,
+        (path, key): (String, ObjectKey),
+        used: PathLock,
+    ) -> Result<(), Errno> {
+        let writers = self.writers()?;
         let named = self.nodes.hold_names(&[&path]).await;
         let files = self.clone();
         let work = async move {

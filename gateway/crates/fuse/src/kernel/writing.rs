@@ -154,7 +154,7 @@ impl Adapter {
     pub(crate) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.unlink(parent.0, name).await };
-        self.answer(Operation::Unlink, work, empty(reply));
+        self.answer_long(Operation::Unlink, work, empty(reply));
     }
 
     pub(crate) fn linked(

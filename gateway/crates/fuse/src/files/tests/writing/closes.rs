@@ -207,3 +207,34 @@ async fn what_a_close_could_not_publish_does_not_wait_for_readers() {
     assert_eq!(world.stored("p/file").expect("there"), "after!");
     assert_eq!(world.text(reader).await, "after!");
 }
+
+/// A file on its way into the bucket is removed once it is there, as long as something moves.
+#[tokio::test(start_paused = true)]
+async fn a_file_on_its_way_is_removed_while_something_moves() {
+    let world = World::writable();
+    let deadline = world.files.settings.deadline;
+    for (name, fault, removed) in [
+        ("slow", Fault::Rate(200 << 10), Ok(())),
+        ("hangs", Fault::Latency(20 * deadline), Err(Errno::EIO)),
+    ] {
+        let (_, handle) = world.create(name).await;
+        let bytes = Bytes::from(vec![7; 12 << 20]);
+        let written = world.files.write((handle, US), 0, bytes, false).await;
+        written.expect("written");
+        world.bucket.set_faults([fault]);
+        let removal = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let begun = tokio::time::Instant::now();
+            let done = world.files.unlink(ROOT_INO, name.into()).await;
+            world.bucket.set_faults([]);
+            (done, begun.elapsed())
+        };
+        let closes = world.files.flush(handle, US);
+        let (_, (done, took)) = tokio::join!(closes, removal);
+        assert_eq!(done, removed, "{name}");
+        match removed {
+            Ok(()) => assert!(took > deadline, "{took:?}"),
+            Err(_) => assert_eq!(took, deadline),
+        }
+    }
+}
