@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::target::{DEADLINE, LONG};
+use crate::target::LONG;
 
 /// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -77,12 +77,11 @@ async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-/// A connection that is kept. One that ends while it is idle is opened again: on a machine that stands still for longer
-/// than the program's deadline, that is no fault.
+/// A connection that is kept. One that has ended while it was idle is opened again: on a machine that stands still for
+/// longer than the program's deadline, that is no fault.
 struct Connected {
     address: SocketAddr,
     sender: SendRequest<Empty<Bytes>>,
-    asked: Instant,
 }
 
 impl Connected {
@@ -90,19 +89,19 @@ impl Connected {
         Self {
             address,
             sender: connect(address).await,
-            asked: Instant::now(),
         }
     }
 
     /// Sends one request that must be answered with 200, and returns the time it took.
     async fn ask(&mut self, path: &str) -> Duration {
-        // A server may end a connection that was idle for long just as a request is sent.
-        if self.sender.is_closed() || self.asked.elapsed() > DEADLINE / 2 {
+        let begun = Instant::now();
+        loop {
+            if let Some(took) = try_ask(&mut self.sender, self.address, path).await {
+                return took;
+            }
+            assert!(begun.elapsed() < LONG, "{path}: no connection stays");
             self.sender = connect(self.address).await;
         }
-        let took = ask(&mut self.sender, self.address, path).await;
-        self.asked = Instant::now();
-        took
     }
 }
 
@@ -129,20 +128,29 @@ pub(crate) async fn ask(
     host: SocketAddr,
     path: &str,
 ) -> Duration {
+    try_ask(to, host, path).await.expect("an answer")
+}
+
+/// Does the same; `None`: the connection has ended without an answer.
+async fn try_ask(
+    to: &mut SendRequest<Empty<Bytes>>,
+    host: SocketAddr,
+    path: &str,
+) -> Option<Duration> {
     let request = Request::get(path).header("host", host.to_string());
     let request = request.body(Empty::new()).expect("a request");
     let begun = Instant::now();
     let answered = async {
         // The client's own task may not have seen the end of the last answer yet.
-        to.ready().await.expect("an open connection");
-        let answer = to.send_request(request).await.expect("an answer");
+        to.ready().await.ok()?;
+        let answer = to.send_request(request).await.ok()?;
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.expect("a whole body");
-        (status, body.to_bytes())
+        Some((status, body.to_bytes()))
     };
-    let (status, body) = timeout(LONG, answered).await.expect("in time");
+    let (status, body) = timeout(LONG, answered).await.expect("in time")?;
     assert!(status == 200 && !body.is_empty(), "{path}: {status}");
-    begun.elapsed()
+    Some(begun.elapsed())
 }
 
 /// Returns the 99th percentile of the samples: the median of the percentiles of their parts.
