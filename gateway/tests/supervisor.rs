@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -37,11 +38,15 @@ use world::{World, sample};
 const CONFIGURATION: &str = "[admin]\n[[origin]]\nname = \"o\"\nbucket = \"b\"\nendpoint = \"http://127.0.0.1:1\"\n\
      path_style = true\naccess_key_id = \"a\"\nsecret_access_key = \"b\"\n";
 
-/// A supervisor's socket.
+/// Timeout of a test's waits; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(300);
+
+/// A supervisor. A thread takes its messages off the socket at any time, as a supervisor does: the queue of a socket is short,
+/// and a program whose message does not fit into it waits.
 struct Supervisor {
     _folder: TempDir,
     path: String,
-    socket: UnixDatagram,
+    messages: Receiver<String>,
 }
 
 impl Supervisor {
@@ -49,19 +54,25 @@ impl Supervisor {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("bound");
-        let long = Some(Duration::from_secs(60));
-        socket.set_read_timeout(long).expect("a timeout");
+        let (tell, messages) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(len) = socket.recv(&mut bytes) {
+                let message = String::from_utf8_lossy(&bytes[..len]);
+                if tell.send(message.trim_end().to_owned()).is_err() {
+                    return;
+                }
+            }
+        });
         Self {
             path: path.to_str().expect("text").to_owned(),
             _folder: folder,
-            socket,
+            messages,
         }
     }
 
     fn receive(&self) -> String {
-        let mut bytes = [0; 4096];
-        let len = self.socket.recv(&mut bytes).expect("a message in time");
-        String::from_utf8_lossy(&bytes[..len]).trim_end().to_owned()
+        self.messages.recv_timeout(LONG).expect("a message in time")
     }
 
     /// Returns once a status has come.
