@@ -198,6 +198,9 @@ impl Files {
                     .await?;
             }
             turn = Some(self.turn(node, &key).await?);
+            if self.is_another(node, &key, how, waiting.as_ref()) {
+                return Err(self.replaced(node));
+            }
             if let Some(waiting) = &waiting {
                 self.base_of(node, waiting).await?;
             }
@@ -245,6 +248,35 @@ impl Files {
         }
     }
 
+    /// Returns whether the file that is about to be created or emptied is another one than that of the node's open handles,
+    /// as far as is known: theirs was removed or replaced elsewhere. The turn is held.
+    fn is_another(
+        &self,
+        node: &Node,
+        key: &ObjectKey,
+        how: OpenMode,
+        waiting: Option<&Writer>,
+    ) -> bool {
+        if !node.pages().is_open() {
+            return false;
+        }
+        if let Some(waiting) = waiting {
+            let is_gone = || self.engine.is_known_missing(&self.source, key);
+            return holds_another(node, waiting) || (!waiting.is_dirty() && is_gone());
+        }
+        if how != OpenMode::Create || self.engine.is_known_missing(&self.source, key) {
+            return true;
+        }
+        let known = self.engine.known(&self.source, key.as_str());
+        known.is_some_and(|known| match known.entry {
+            NameKind::File(facts) => {
+                let tag = facts.etag.as_ref();
+                tag.is_some_and(|tag| node.pages().holds_another(tag))
+            }
+            NameKind::Folder | NameKind::Missing => false,
+        })
+    }
+
     /// Returns the version that a draft is based on, unless handles here are open on another one. The turn is held.
     async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
         let base = writer.base().await;
@@ -264,6 +296,10 @@ impl Files {
         if !node.is_at(writer.key().as_str()) {
             // Renamed through another mount.
             return Err(Errno::ESTALE);
+        }
+        if holds_another(node, writer) {
+            // The file of its draft has another name, or none, by now.
+            return Err(self.replaced(node));
         }
         let base = self.base_of(node, writer).await?;
         let anew = !node.pages().is_draft();
@@ -363,6 +399,12 @@ impl Files {
 pub(crate) struct OpenDraft {
     pub(crate) share: HandleShare,
     pub(crate) writer: Arc<Writer>,
+}
+
+/// Returns whether open handles of a node have another draft.
+fn holds_another(node: &Node, than: &Writer) -> bool {
+    let held = node.file_draft().writer();
+    held.is_some_and(|held| !held.is_of_one(than)) && node.pages().is_open()
 }
 
 fn facts(drafted: &DraftSnapshot) -> Facts {

@@ -77,14 +77,10 @@ impl Handle {
         Some(self.stream.get_or_init(new))
     }
 
-    /// Returns the draft that it reads, if any.
+    /// Returns the draft that it reads, if any. One that writes reads what it writes.
     pub(crate) fn draft(&self) -> Option<Arc<Writer>> {
-        let held = self.share.node.file_draft().followed(self.share.entry.born);
-        held.or_else(|| {
-            self.write_handle
-                .as_ref()
-                .map(|write_handle| write_handle.writer.clone())
-        })
+        let own = self.write_handle.as_ref().map(|it| it.writer.clone());
+        own.or_else(|| self.share.node.file_draft().followed(self.share.entry.born))
     }
 }
 

@@ -164,8 +164,11 @@ impl Files {
     /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error
     /// that makes the kernel look again, and find another node. The turn is held.
     pub(crate) fn replaced(&self, node: &Node) -> Errno {
-        let left = node.file_draft().release();
-        drop(left);
+        // Those that write go on with their draft, and so do its readers.
+        if !node.pages().is_draft() {
+            let left = node.file_draft().release();
+            drop(left);
+        }
         self.nodes.unlink_node(node);
         Errno::ESTALE
     }

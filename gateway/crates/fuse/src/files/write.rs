@@ -57,11 +57,19 @@ impl Files {
                     .await?
             }
         };
-        let node = self.nodes.tell(folder, &path, false);
+        let mut node = self.nodes.tell(folder, &path, false);
         let joins = matches!(how, OpenMode::Change | OpenMode::CreateMissing);
-        let idle = joins && self.is_unfinished(&node);
-        let entered = self.enter(&node, (how, attributes), self.may_pass(flags));
-        match entered.await {
+        let mut idle = joins && self.is_unfinished(&node);
+        let may_pass = self.may_pass(flags);
+        let mut entered = self.enter(&node, (how, attributes), may_pass).await;
+        if entered.as_ref().is_err_and(|it| *it == Errno::ESTALE) && !node.is_linked() {
+            // Its handles are of a file that had the name before.
+            self.nodes.forget(node.ino, 1);
+            node = self.nodes.tell(folder, &path, false);
+            idle = joins && self.is_unfinished(&node);
+            entered = self.enter(&node, (how, attributes), may_pass).await;
+        }
+        match entered {
             Ok(writing) => {
                 if is_new {
                     self.touch_folder(folder);

@@ -307,7 +307,11 @@ mod tests {
             if !takes_files {
                 fs::remove_dir(&blocked).expect("removed");
                 write().await;
-                assert_eq!(left(folder.path()), [new.clone()], "there is room again");
+                assert_eq!(
+                    left(folder.path()),
+                    vec![new.clone()],
+                    "there is room again"
+                );
             }
         }
     }

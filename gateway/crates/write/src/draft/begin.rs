@@ -71,15 +71,15 @@ async fn join(
             }
             Ok(None)
         }
-        OpenMode::Create => {
-            let emptied = writing.empty(Some((id, headers.clone()))).await;
-            Ok(emptied.map(|_| writer))
-        }
         // What is known to be missing is not the version that the draft has.
-        OpenMode::CreateMissing
+        OpenMode::Create | OpenMode::CreateMissing
             if inner.engine.is_known_missing(source, &id.key) && unlist_if_gone(&writer, id) =>
         {
             Ok(None)
+        }
+        OpenMode::Create => {
+            let emptied = writing.empty(Some((id, headers.clone()))).await;
+            Ok(emptied.map(|_| writer))
         }
         OpenMode::CreateMissing | OpenMode::Change => Ok(Some(writer)),
     }

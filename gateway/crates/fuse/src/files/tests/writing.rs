@@ -9,6 +9,7 @@ mod meetings;
 mod nameless;
 mod others;
 mod times;
+mod versions;
 
 const WRITE: OpenFlags = OpenFlags(1);
 

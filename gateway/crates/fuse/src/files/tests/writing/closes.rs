@@ -25,7 +25,7 @@ const CHANGE: OpenFlags = OpenFlags(2);
 
 impl World {
     /// Returns another writable mount of the bucket.
-    fn second(&self) -> (Arc<Files>, Arc<Ear>) {
+    pub(super) fn second(&self) -> (Arc<Files>, Arc<Ear>) {
         let files = Files::new(
             self.files.settings.clone(),
             self.engine.clone(),

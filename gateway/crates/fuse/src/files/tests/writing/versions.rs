@@ -1,0 +1,157 @@
+//! Handles of a file that another one has taken the place of: each stays on its own.
+
+use rustix::fs::OFlags;
+
+use super::*;
+
+const TRUNCATE: OpenFlags = OpenFlags(0o1001);
+
+impl World {
+    /// Deletes an object as another gateway does it, and lets the mount find that.
+    async fn lose(&self, name: &str) {
+        self.bucket.delete(&format!("p/{name}"));
+        self.purge(&format!("p/{name}")).await;
+        assert_eq!(self.look(ROOT_INO, name).await, Err(Errno::ENOENT));
+    }
+
+    /// Creates a file with these flags of open(2) besides.
+    async fn make(&self, name: &str, flags: OFlags) -> (u64, u64) {
+        let flags = i32::try_from(flags.bits()).expect("small");
+        let created = self.files.create(ROOT_INO, name.into(), flags, MAKER).await;
+        let ((attr, _), handle, _) = created.expect("created");
+        (attr.ino.0, handle)
+    }
+
+    /// Checks that a handle reads these bytes, or none.
+    async fn keeps(&self, handle: u64, bytes: &str) {
+        match self.read(handle).await {
+            Ok(read) => assert_eq!(String::from_utf8_lossy(&read), bytes),
+            Err(error) => assert!([Errno::EIO, Errno::ESTALE].contains(&error), "{error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_anew_is_not_the_one_that_is_read() {
+    for flags in [OFlags::empty(), OFlags::TRUNC, OFlags::EXCL] {
+        let world = World::writable();
+        world.bucket.put("p/file", "before");
+        let ino = world.walk("file").await.ino.0;
+        let (reader, _) = world.open(ino).await;
+        assert_eq!(world.text(reader).await, "before");
+        world.lose("file").await;
+        let (new, writer) = world.make("file", flags).await;
+        assert_ne!(new, ino, "{flags:?}");
+        world.write(writer, 0, "afterwards").await;
+        world.keeps(reader, "before").await;
+        assert_eq!(world.walk("file").await.ino.0, new);
+        world.done(writer).await;
+        world.keeps(reader, "before").await;
+        assert_eq!(world.stored("p/file").expect("there"), "afterwards");
+        world.files.close(reader).await;
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_is_emptied_is_not_the_one_that_is_read() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "before");
+    world.bucket.put("p/file", "another");
+    world.purge("p/file").await;
+    world.walk("file").await;
+    let opened = world.files.open(ino, TRUNCATE, BY).await;
+    assert_eq!(opened, Err(Errno::ESTALE), "the kernel looks again");
+    let there = world.walk("file").await.ino.0;
+    assert_ne!(there, ino);
+    let (writer, _) = world
+        .files
+        .open(there, TRUNCATE, BY)
+        .await
+        .expect("it opens");
+    world.write(writer, 0, "new").await;
+    world.keeps(reader, "before").await;
+    world.done(writer).await;
+    world.keeps(reader, "before").await;
+    assert_eq!(world.stored("p/file").expect("there"), "new");
+    world.files.close(reader).await;
+}
+
+/// The file was written here, and its handles are open still.
+#[tokio::test]
+async fn a_written_file_that_is_made_anew_is_not_the_one_that_is_open() {
+    for flags in [OFlags::empty(), OFlags::TRUNC, OFlags::EXCL] {
+        let world = World::writable();
+        let (ino, first) = world.create("file").await;
+        world.write(first, 0, "one").await;
+        assert_eq!(world.files.flush(first, US).await, Ok(()));
+        let (reader, _) = world.open(ino).await;
+        world.lose("file").await;
+        let (new, second) = world.make("file", flags).await;
+        assert_ne!(new, ino, "{flags:?}");
+        world.write(second, 0, "second").await;
+        for handle in [first, reader] {
+            world.keeps(handle, "one").await;
+        }
+        world.done(second).await;
+        for handle in [first, reader] {
+            world.keeps(handle, "one").await;
+        }
+        let more = world.files.write((first, US), 3, "more".into(), false);
+        assert_eq!(more.await, Ok(4));
+        assert_eq!(world.files.flush(first, US).await, Err(Errno::ESTALE));
+        world.files.close(first).await;
+        world.files.close(reader).await;
+        assert_eq!(world.stored("p/file").expect("there"), "second");
+    }
+}
+
+/// The file is renamed through another mount of the process, which makes another one of its name.
+#[tokio::test]
+async fn a_handle_reads_what_it_writes_after_a_rename_through_another_mount() {
+    for is_sent in [false, true] {
+        let world = World::writable();
+        let (other, _) = world.second();
+        let (ino, first) = world.create("file").await;
+        world.write(first, 0, "one").await;
+        if is_sent {
+            assert_eq!(world.files.flush(first, US).await, Ok(()));
+        }
+        let (reader, _) = world.open(ino).await;
+        let names = ((ROOT_INO, "file".into()), (ROOT_INO, "moved".into()));
+        assert_eq!(other.rename(names.0, names.1, false).await, Ok(()));
+        let created = other.create(ROOT_INO, "file".into(), 0, MAKER).await;
+        let (_, elsewhere, _) = created.expect("created");
+        let written = other.write((elsewhere, US), 0, "second".into(), false);
+        assert_eq!(written.await, Ok(6));
+        let there = world.walk("file").await.ino.0;
+        let opened = world.files.open(there, WRITE, BY).await;
+        let second = match opened {
+            Ok((second, _)) => second,
+            Err(error) => {
+                assert_eq!(error, Errno::ESTALE, "the kernel looks again");
+                let there = world.walk("file").await.ino.0;
+                world
+                    .files
+                    .open(there, WRITE, BY)
+                    .await
+                    .expect("it opens")
+                    .0
+            }
+        };
+        assert_eq!(world.text(second).await, "second", "{is_sent}");
+        world.write(first, 3, " more").await;
+        assert_eq!(world.text(first).await, "one more", "{is_sent}");
+        world.keeps(reader, "one more").await;
+        world.done(second).await;
+        assert_eq!(other.flush(elsewhere, US).await, Ok(()));
+        world.done(first).await;
+        world.files.close(reader).await;
+        other.close(elsewhere).await;
+        world.settled().await;
+        assert_eq!(world.stored("p/file").expect("there"), "second");
+        assert_eq!(world.stored("p/moved").expect("there"), "one more");
+    }
+}
