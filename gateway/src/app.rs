@@ -127,6 +127,7 @@ fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> 
     let runtime = runtime.enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let done = runtime.block_on(command);
+    supervisor::flush();
     runtime.shutdown_background();
     done
 }

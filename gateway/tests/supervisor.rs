@@ -125,6 +125,31 @@ async fn a_supervisor_is_told_of_each_state() {
     blocking(move || assert_eq!(next(&supervisor), "STOPPING=1")).await;
 }
 
+/// Its socket is full before the program starts, so no message can be sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_that_reads_nothing_stops_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
+    let _unread = UnixDatagram::bind(&path).expect("bound");
+    let filler = UnixDatagram::unbound().expect("a socket");
+    filler.set_nonblocking(true).expect("set");
+    while filler.send_to(b"STATUS=full", &path).is_ok() {}
+    let path = path.to_str().expect("text");
+    let mut serving = Serving::configured(CONFIGURATION);
+    serving.launch(&[("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "20000")]);
+    let listens = async {
+        while TcpStream::connect(serving.admin).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, listens).await.expect("in time");
+    for _ in 0..3 {
+        serving.signal(Signal::HUP);
+        assert_eq!(serving.look("/healthz").await.status, 200);
+    }
+    serving.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_is_shown_what_a_drain_waits_for() {
     let supervisor = Supervisor::new();

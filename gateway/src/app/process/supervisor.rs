@@ -1,7 +1,11 @@
 //! Tells a supervisor (`sd_notify(3)`) that the gateway is ready, reloads or stops. It also sends signs of life, if the
 //! supervisor asks for them (`WatchdogSec`), and tells of long work in a line that the supervisor shows. Without a
 //! supervisor (`NOTIFY_SOCKET`) it sends nothing.
+//!
+//! A thread of its own sends the messages: the socket takes a few that the supervisor has not read, and then a sender waits.
 
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -90,8 +94,51 @@ fn has_supervisor() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
+/// The most messages that wait for a supervisor which reads none.
+const MAX_WAITING: usize = 64;
+
+/// The longest wait of the process's end for a supervisor.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Work of the thread that sends the messages.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The way to the thread that sends the messages; `None`: the system gives no thread.
+static SENDER: OnceLock<Option<SyncSender<Work>>> = OnceLock::new();
+
+/// Has a message sent, in its turn. Does not wait: a supervisor that reads none stops no request.
 fn tell(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "the supervisor cannot be told of the gateway's state");
+    if !has_supervisor() {
+        return;
     }
+    let lines: Vec<_> = state.iter().map(ToString::to_string).collect();
+    let send = move || {
+        if let Err(error) = sd_notify::notify(&[NotifyState::Custom(&lines.join("\n"))]) {
+            tracing::warn!(%error, "the supervisor cannot be told of the gateway's state");
+        }
+    };
+    let sender = SENDER.get_or_init(start_sender).as_ref();
+    if sender.is_none_or(|sender| sender.try_send(Box::new(send)).is_err()) {
+        tracing::warn!("the supervisor takes no messages: one is left out");
+    }
+}
+
+/// Waits a bounded time until the supervisor has all messages. Called at the end of the process.
+pub(in crate::app) fn flush() {
+    if let Some(Some(sender)) = SENDER.get() {
+        let (done, all_sent) = sync_channel(1);
+        let end = move || {
+            let _ = done.send(());
+        };
+        if sender.try_send(Box::new(end)).is_ok() {
+            let _ = all_sent.recv_timeout(END_TIMEOUT);
+        }
+    }
+}
+
+fn start_sender() -> Option<SyncSender<Work>> {
+    let (sender, waiting) = sync_channel::<Work>(MAX_WAITING);
+    let thread = std::thread::Builder::new().name("supervisor".to_owned());
+    let thread = thread.spawn(move || waiting.into_iter().for_each(|work| work()));
+    thread.ok().map(|_| sender)
 }
