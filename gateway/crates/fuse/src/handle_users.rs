@@ -4,11 +4,18 @@
 //! its parent has open until it runs another program. Only a close by a process that opened the file, or wrote to it
 //! through this handle, says that the written bytes are complete.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::Mutex;
 
 use rustix::fs::OFlags;
 use tidegate_telemetry::locks::Recover as _;
+
+/// The most threads that are known by themselves; the processes of the others are looked up again.
+const MAX_THREADS: usize = 64;
+
+/// The most processes that are known of a handle. If more use it, all count.
+const MAX_PROCESSES: usize = 256;
 
 /// The processes that opened a handle, or wrote through it.
 #[derive(Debug, Default)]
@@ -16,9 +23,27 @@ pub(crate) struct HandleUsers(Mutex<KnownProcesses>);
 
 #[derive(Debug, Default)]
 struct KnownProcesses {
-    /// Thread numbers, as the kernel sends them.
-    threads: Vec<u32>,
+    /// The numbers of the last threads, as the kernel sends them.
+    threads: VecDeque<u32>,
     processes: Vec<u32>,
+    /// Whether there were more processes.
+    is_full: bool,
+}
+
+impl KnownProcesses {
+    /// Notes a thread, and its process if that can be seen.
+    fn note(&mut self, thread: u32, process: Option<u32>) {
+        if self.threads.len() >= MAX_THREADS {
+            self.threads.pop_front();
+        }
+        self.threads.push_back(thread);
+        let new = process.filter(|process| !self.processes.contains(process));
+        match new {
+            Some(process) if self.processes.len() < MAX_PROCESSES => self.processes.push(process),
+            Some(_) => self.is_full = true,
+            None => {}
+        }
+    }
 }
 
 impl HandleUsers {
@@ -28,19 +53,15 @@ impl HandleUsers {
         if known.threads.contains(&thread) {
             return;
         }
-        known.threads.push(thread);
-        if let Some(process) = process_of(thread)
-            && !known.processes.contains(&process)
-        {
-            known.processes.push(process);
-        }
+        known.note(thread, process_of(thread));
     }
 
     /// Returns whether a thread is of one of these processes, or of one that cannot be seen: a close that did not count
     /// would return before the bytes are safe.
     pub(crate) fn have(&self, thread: u32) -> bool {
         let known = self.0.lock().recover();
-        known.threads.contains(&thread)
+        known.is_full
+            || known.threads.contains(&thread)
             || process_of(thread).is_none_or(|process| known.processes.contains(&process))
     }
 }
@@ -123,5 +144,23 @@ mod tests {
             users.add(opener);
         }
         assert!(!users.have(std::process::id()), "this one is seen");
+    }
+
+    #[test]
+    fn however_many_use_a_handle_it_knows_a_bounded_number() {
+        let users = HandleUsers::default();
+        let note = |thread, process| users.0.lock().recover().note(thread, Some(process));
+        let unknown = std::process::id();
+        for thread in 0..10_000 {
+            note(u32::MAX - thread, 1);
+        }
+        assert!(!users.have(unknown), "all are of one process");
+        for process in 0..10_000 {
+            note(u32::MAX, u32::MAX - process);
+        }
+        assert!(users.have(unknown), "it may be one of them");
+        let known = users.0.lock().recover();
+        assert!(known.threads.len() <= MAX_THREADS);
+        assert!(known.processes.len() <= MAX_PROCESSES);
     }
 }
