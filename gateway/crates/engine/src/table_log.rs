@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_sync_covers_all_rows_and_fails_with_its_disk() {
         let (log, file) = (TableLog::new("nothing outlives"), Notes::default());
         assert!(log.sync(Vec::new).await.is_err(), "there is no file");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     /// A disk that was full once takes all rows when it has room again, and none of the old ones is found until then.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_that_has_failed_is_written_anew() {
         let (log, file) = (TableLog::new("nothing outlives"), Notes::default());
         log.attach(Ok(file.clone()));

@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// The disk is full, or takes no new file either, and a start finds what is left.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_start_carries_out_nothing_that_a_later_change_has_replaced() {
         let (old, new) = (record("a", Some(0o755)), record("a", Some(0o600)));
         for takes_files in [true, false] {

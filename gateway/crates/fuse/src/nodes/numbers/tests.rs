@@ -35,7 +35,7 @@ fn it_is_bounded_and_forgets_the_oldest() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn numbers_are_there_after_a_restart_and_a_torn_end_is_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || Arc::new(NumberTable::open(folder.path()));
