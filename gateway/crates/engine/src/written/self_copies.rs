@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
-use crate::Core;
-use tidegate_plan::{ETag, Generations, ObjectId};
+use crate::{Core, Engine, ReadContext};
+use tidegate_plan::{ETag, Generations, ObjectId, ObjectKey};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The maximum number of successors in a generation; there are two.
@@ -83,6 +83,22 @@ impl Drop for SelfCopy {
         if under_way.get(&self.id).is_some_and(is_this) {
             under_way.remove(&self.id);
         }
+    }
+}
+
+impl Engine {
+    /// Returns whether two versions of an object have the same bytes, because this process has copied one onto the object to
+    /// change its metadata. Waits for such a copy that is under way: only its answer tells.
+    pub async fn is_self_copy(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+        (one, other): (&ETag, &ETag),
+    ) -> bool {
+        let (core, id) = (&self.core, source.object(key));
+        core.self_copy_ended(&id).await;
+        let latest = [one, other].map(|etag| core.latest_copy(&id, etag));
+        latest[0] == latest[1] || latest[0] == *other || latest[1] == *one
     }
 }
 

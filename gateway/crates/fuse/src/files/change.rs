@@ -221,7 +221,8 @@ impl Files {
         }
         let node = self.nodes.rename(from, to, folder);
         if let (Some(node), Some((before, after))) = (node, version) {
-            node.pages().moved(before.id(), after.id());
+            self.follow_copy(&node, &before).await;
+            node.pages().moved(before.id(), after.id(), &after.facts());
             node.file_draft().moved(before.id(), after);
         }
     }

@@ -198,7 +198,7 @@ impl Files {
                     .await?;
             }
             turn = Some(self.turn(node, &key).await?);
-            if self.is_another(node, &key, how, waiting.as_ref()) {
+            if self.is_another(node, &key, how, waiting.as_ref()).await {
                 return Err(self.replaced(node));
             }
             if let Some(waiting) = &waiting {
@@ -250,7 +250,7 @@ impl Files {
 
     /// Returns whether the file that is about to be created or emptied is another one than that of the node's open handles,
     /// as far as is known: theirs was removed or replaced elsewhere. The turn is held.
-    fn is_another(
+    async fn is_another(
         &self,
         node: &Node,
         key: &ObjectKey,
@@ -268,18 +268,24 @@ impl Files {
             return true;
         }
         let known = self.engine.known(&self.source, key.as_str());
-        known.is_some_and(|known| match known.entry {
-            NameKind::File(facts) => {
-                let tag = facts.etag.as_ref();
-                tag.is_some_and(|tag| node.pages().holds_another(tag))
-            }
-            NameKind::Folder | NameKind::Missing => false,
-        })
+        let tag = known.and_then(|known| match known.entry {
+            NameKind::File(facts) => facts.etag,
+            NameKind::Folder | NameKind::Missing => None,
+        });
+        let held = node.pages().held().map(|(_, tag)| tag);
+        let Some((held, now)) = held.zip(tag).filter(|(held, now)| held != now) else {
+            return false;
+        };
+        let tags = (&held, &now);
+        !self.engine.is_self_copy(&self.source, key, tags).await
     }
 
     /// Returns the version that a draft is based on, unless handles here are open on another one. The turn is held.
     async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
         let base = writer.base().await;
+        if let Some(base) = &base {
+            self.follow_copy(node, base).await;
+        }
         match &base {
             Some(it) if node.pages().holds_another(&it.version().etag) => Err(self.replaced(node)),
             _ => Ok(base),

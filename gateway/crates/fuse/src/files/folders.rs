@@ -253,7 +253,8 @@ impl Files {
             tokio::task::spawn_blocking(move || kernel.drop_name(parent, &name));
         }
         for (node, before, after) in successors {
-            node.pages().moved(before.id(), after.id());
+            self.follow_copy(&node, &before).await;
+            node.pages().moved(before.id(), after.id(), &after.facts());
             node.file_draft().moved(before.id(), after);
         }
         self.settings.numbers.write_out().await;

@@ -146,6 +146,7 @@ impl Files {
         node: &Arc<Node>,
         object: &Object,
     ) -> Result<(PageUse, FopenFlags), Errno> {
+        self.follow_copy(node, object).await;
         let facts = object.facts();
         let opening = node.pages().open(object.id(), &facts);
         if opening == PageAction::Elsewhere {
@@ -159,6 +160,24 @@ impl Files {
             false => FopenFlags::empty(),
         };
         Ok((paged, flags))
+    }
+
+    /// Gives a file that is held open the identity of `now`, if this process has made that version by a copy of the open one
+    /// with other metadata: it has the same bytes. Waits for such a copy that is under way. The turn is held.
+    pub(super) async fn follow_copy(&self, node: &Node, now: &Object) {
+        let Some((from, held)) = node.pages().held() else {
+            return;
+        };
+        let tags = (&held, &now.version().etag);
+        if tags.0 != tags.1
+            && self
+                .engine
+                .is_self_copy(&self.source, now.key(), tags)
+                .await
+        {
+            node.pages().moved(from, now.id(), &now.facts());
+            node.file_draft().moved(from, now.clone());
+        }
     }
 
     /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error

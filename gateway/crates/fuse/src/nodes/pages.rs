@@ -131,11 +131,26 @@ impl Pages {
         self.told = None;
     }
 
-    /// Notes that a version was renamed, and so has another identity, with the same bytes.
-    pub(crate) fn moved(&mut self, from: VersionId, to: VersionId) {
-        if self.owner == PageOwner::Version(from) {
-            self.owner = PageOwner::Version(to);
-            self.written = true;
+    /// Notes that a version was renamed, or copied onto itself, and so has another identity and these `facts`, with the
+    /// same bytes.
+    pub(crate) fn moved(&mut self, from: VersionId, to: VersionId, facts: &Facts) {
+        if self.owner != PageOwner::Version(from) {
+            return;
+        }
+        self.owner = PageOwner::Version(to);
+        self.written = true;
+        if let Some(pinned) = &mut self.pinned {
+            pinned.etag.clone_from(&facts.etag);
+            pinned.version.clone_from(&facts.version);
+        }
+    }
+
+    /// Returns the version that open handles are on, and its tag.
+    pub(crate) fn held(&self) -> Option<(VersionId, ETag)> {
+        let tag = self.pinned.as_ref()?.etag.clone()?;
+        match self.owner {
+            PageOwner::Version(id) => Some((id, tag)),
+            PageOwner::Nothing | PageOwner::Draft | PageOwner::Unknown => None,
         }
     }
 
@@ -341,9 +356,9 @@ mod tests {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
         pages.open(A, &facts(1));
-        pages.moved(A, B);
+        pages.moved(A, B, &facts(1));
         assert_eq!(pages.open(B, &facts(1)), PageAction::Keep);
-        pages.moved(A, A);
+        pages.moved(A, A, &facts(1));
         assert_eq!(pages.open(A, &facts(1)), PageAction::Elsewhere);
     }
 }

@@ -65,3 +65,53 @@ async fn a_file_that_another_user_truncates_lends_no_rights() {
         world.files.close(handle).await;
     }
 }
+
+/// The store gives an object that went up in parts another tag when its metadata is changed: it is the same file all the same.
+#[tokio::test]
+async fn an_open_file_stays_one_over_a_change_of_its_mode() {
+    let world = World::keeping();
+    let bytes = Bytes::from(vec![7; 6 << 20]);
+    let before = world
+        .bucket
+        .put_tagged("p/file", "\"parts-2\"", bytes.clone());
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    let head = world.files.read(reader, 0, 1000).await.expect("read");
+    assert_eq!(head.as_ref(), &bytes[..1000]);
+    world.set(ino, mode(0o600)).await;
+    world.all_sent().await;
+    let (after, _) = world.bucket.object("p/file").expect("there");
+    assert_ne!(before.etag, after.etag, "the test means something");
+    let (second, _) = world.open(ino).await;
+    let opened = world.files.open(ino, OpenFlags(1), BY).await;
+    let (writer, _) = opened.expect("it opens");
+    world.files.close(writer).await;
+    assert_eq!(world.walk("file").await.ino.0, ino);
+    let names = ((ROOT_INO, "file".into()), (ROOT_INO, "moved".into()));
+    assert_eq!(world.files.rename(names.0, names.1, false).await, Ok(()));
+    assert_eq!(world.walk("moved").await.ino.0, ino);
+    for handle in [reader, second] {
+        let read = world.files.read(handle, 5 << 20, 1000).await;
+        assert_eq!(read.expect("read").as_ref(), &bytes[..1000]);
+        world.files.close(handle).await;
+    }
+}
+
+/// The file is renamed with no open in between that would tell the mount of the copy.
+#[tokio::test]
+async fn a_reader_goes_on_over_a_change_of_the_mode_and_a_rename() {
+    let world = World::keeping();
+    let bytes = Bytes::from(vec![7; 6 << 20]);
+    world
+        .bucket
+        .put_tagged("p/file", "\"parts-2\"", bytes.clone());
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    world.set(ino, mode(0o600)).await;
+    world.all_sent().await;
+    let names = ((ROOT_INO, "file".into()), (ROOT_INO, "moved".into()));
+    assert_eq!(world.files.rename(names.0, names.1, false).await, Ok(()));
+    let read = world.files.read(reader, 5 << 20, 1000).await;
+    assert_eq!(read.expect("read").as_ref(), &bytes[..1000]);
+    world.files.close(reader).await;
+}
