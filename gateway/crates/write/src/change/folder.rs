@@ -28,6 +28,7 @@ mod unmarked;
 
 use copies::missing_is_changed;
 use listing::{list, old_are_there};
+use proof::CopyProofs;
 pub(crate) use record::is_record;
 use record::{RecordedRename, RenameRecord};
 
@@ -108,13 +109,10 @@ impl Writers {
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
         inner.send_waiting_marker(source, to).await?;
-        // Accepts an empty folder, or one with only its marker. An object of that key with bytes is no marker.
-        let marker = match list(source, to, 1).await?.as_deref() {
-            Some([]) => None,
-            Some([one]) if one.key == to && one.size == 0 => ObjectKey::new(to).ok(),
-            _ => return Ok(FolderRename::NotEmpty),
-        };
-        let marker = marker.map(|key| source.object(&key));
+        let mut there = list(source, to, 1).await?;
+        if marker_of(to, there.clone()).is_err() {
+            return Ok(FolderRename::NotEmpty);
+        }
         if most == 0 || self.has_more(source, from, most).await? {
             return Ok(FolderRename::TooMany);
         }
@@ -124,6 +122,14 @@ impl Writers {
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
+        if !holds.is_empty() {
+            // Another program may have filled the target while the drafts were published.
+            there = list(source, to, 1).await?;
+        }
+        let Ok(marker) = marker_of(to, there) else {
+            return Ok(FolderRename::NotEmpty);
+        };
+        let marker = marker.map(|key| source.object(&key));
         // A new folder may have no marker in the bucket yet.
         let waits = inner.attributes.folders_below(source.origin.id(), from);
         if found.is_empty() && waits.is_empty() {
@@ -166,7 +172,9 @@ impl Drafts {
         let mut hidden = core.hide_folder(origin, to, replaces);
         let record = RenameRecord::new(origin, (from, to), &prepared.found, replaces);
         let mut recorded = RecordedRename::begin(&self.settings.spool, record, core).await?;
-        let (outcomes, mut copied) = self.copy_all(source, from, items, &prepared.found).await;
+        let (found, proofs) = (&prepared.found, CopyProofs::default());
+        let copies = self.copy_all(source, from, items, (found, &proofs));
+        let (outcomes, mut copied) = copies.await;
         if copied.is_ok() {
             copied = recorded.note_copied().await;
         }
@@ -175,7 +183,7 @@ impl Drafts {
                 recorded.leave();
                 return Err(WriteError::Closing);
             }
-            match old_are_there(source, from, &prepared.found).await {
+            match old_are_there(source, from, found).await {
                 true => {
                     tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
                     self.delete_copies(source, items, &outcomes).await;
@@ -369,6 +377,15 @@ impl Drafts {
                 supersede(core, &item.new, ChangedKey::Listed(facts));
             }
         }
+    }
+}
+
+/// Returns the marker of a target folder, if it is empty but for that. An object of that key with bytes is no marker.
+fn marker_of(folder: &str, found: Option<Vec<Listed>>) -> Result<Option<ObjectKey>, ()> {
+    match found.as_deref() {
+        Some([]) => Ok(None),
+        Some([one]) if one.key == folder && one.size == 0 => Ok(ObjectKey::new(folder).ok()),
+        _ => Err(()),
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use futures_util::{StreamExt as _, stream};
 
 use super::listing::check_unchanged;
+use super::proof::CopyProofs;
 use super::{AnsweredCopy, CopyOutcome, Item};
-use crate::change::delete_object;
 use crate::change::server_copy::copy;
+use crate::change::{delete_object, leaves_doubt};
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::written::{RequestStart, WriteAnswer};
 use tidegate_engine::{Core, Error, ReadContext};
@@ -38,15 +39,15 @@ impl Drafts {
         source: &ReadContext,
         from: &str,
         items: &[Item],
-        found: &[Listed],
+        (found, proofs): (&[Listed], &CopyProofs),
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
-        let mut outcomes = self.copy_items(source, items, false).await;
+        let mut outcomes = self.copy_items(source, items, proofs, false).await;
         let mut copied = first_error(&outcomes);
         if copied.is_ok() {
             copied = check_unchanged(source, from, found).await;
         }
         if copied.is_ok() {
-            outcomes.extend(self.copy_items(source, items, true).await);
+            outcomes.extend(self.copy_items(source, items, proofs, true).await);
             copied = first_error(&outcomes);
         }
         (outcomes, copied)
@@ -58,6 +59,7 @@ impl Drafts {
         &self,
         source: &ReadContext,
         items: &[Item],
+        proofs: &CopyProofs,
         replaces: bool,
     ) -> Vec<CopyOutcome> {
         let (failed, done) = (&AtomicBool::new(false), &AtomicUsize::new(0));
@@ -77,17 +79,7 @@ impl Drafts {
                 return Some((number, Ok(copy.await)));
             }
             let asked = starts[number].later(&self.core);
-            let version = (&item.version, item.changed_headers());
-            let moved = || self.folders.note_progress();
-            let copied = copy(
-                self,
-                source,
-                version,
-                &item.old.key,
-                (&item.new, Guard::None),
-                &moved,
-            )
-            .await;
+            let copied = self.copy_item(source, item, proofs).await;
             failed.fetch_or(copied.is_err(), Ordering::Relaxed);
             done.fetch_add(1, Ordering::Relaxed);
             self.folders.note_progress();
@@ -106,6 +98,52 @@ impl Drafts {
         .await
     }
 
+    /// Copies an item. What another program has put under the new key stays. A store that does not compare is asked just
+    /// before.
+    async fn copy_item(
+        &self,
+        source: &ReadContext,
+        item: &Item,
+        proofs: &CopyProofs,
+    ) -> Result<Written, WriteError> {
+        let key = &item.new.key;
+        let guard = match item.replaces {
+            true => marker_guard(source, key).await?,
+            false => Guard::Absent,
+        };
+        let copy = async |guard| {
+            let version = (&item.version, item.changed_headers());
+            let moved = || self.folders.note_progress();
+            copy(
+                self,
+                source,
+                version,
+                &item.old.key,
+                (&item.new, guard),
+                &moved,
+            )
+            .await
+        };
+        match copy(guard.clone()).await {
+            Err(WriteError::Unsupported) => match source.origin.peek(key).await? {
+                Some(_) if guard == Guard::Absent => Err(WriteError::Changed),
+                _ => copy(Guard::None).await,
+            },
+            Err(WriteError::Changed) if proofs.has_earlier => {
+                // The one object or the other.
+                let there = source.origin.peek(key).await?;
+                let there = there.ok_or(WriteError::Changed)?;
+                let etag = proofs.of(source, item, there.size).await?;
+                Ok(Written {
+                    etag,
+                    version_id: there.version_id,
+                    answered: None,
+                })
+            }
+            copied => copied,
+        }
+    }
+
     /// Deletes the copies that were made, or may have been, unless they have changed, or have replaced a marker. Stops at
     /// the first failure.
     pub(super) async fn delete_copies(
@@ -118,7 +156,8 @@ impl Drafts {
         let copies = (0..outcomes.len()).map(|place| async move {
             let (number, made) = &outcomes[place];
             let item = &items[*number];
-            if item.replaces {
+            let is_refused = made.as_ref().is_err_and(|error| !leaves_doubt(error));
+            if item.replaces || is_refused {
                 return 0;
             }
             if failed.load(Ordering::Relaxed) {
@@ -166,11 +205,29 @@ impl Drafts {
         });
         if !is_copied
             && !waits
-            && let Err(error) = delete_object(self, source, &marker, Guard::None).await
+            && let Err(error) = self.delete_marker(source, &marker).await
         {
             let key = marker.key.as_str();
             tracing::warn!(%error, key, "a renamed folder has the mode and the owner of the one that it replaced");
         }
+    }
+
+    async fn delete_marker(
+        &self,
+        source: &ReadContext,
+        marker: &ObjectId,
+    ) -> Result<(), WriteError> {
+        let guard = marker_guard(source, &marker.key).await?;
+        delete_object(self, source, marker, guard).await
+    }
+}
+
+/// Returns the condition under which an empty folder's marker is replaced or deleted. An object with bytes is none.
+async fn marker_guard(source: &ReadContext, key: &ObjectKey) -> Result<Guard, WriteError> {
+    match source.origin.peek(key).await? {
+        None => Ok(Guard::Absent),
+        Some(marker) if marker.size == 0 => Ok(Guard::Same(marker.etag)),
+        Some(_) => Err(WriteError::Changed),
     }
 }
 

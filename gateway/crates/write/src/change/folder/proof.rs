@@ -1,6 +1,6 @@
 //! The proof that an object under a new key is the copy of the one under the old key.
 //!
-//! Another program may have put it there since the crash, with the same length and the same headers. A copy need not have
+//! Another program may have put it there since, with the same length and the same headers. A copy need not have
 //! the tag of its source: that of an upload in parts, or of an encrypted object, differs. So it is a copy if it has the
 //! length and the headers, and either the tag or, byte for byte, the same content.
 
@@ -14,16 +14,30 @@ use super::{Item, map_deleted};
 use crate::WriteError;
 use crate::publish::complete::alike;
 use tidegate_engine::ReadContext;
-use tidegate_origin::{Answer, Body, Condition, Get, Listed, Origin, OriginError, Priority};
+use tidegate_origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
 use tidegate_plan::{ETag, ObjectKey, Version};
 use tidegate_telemetry::locks::Recover as _;
 
-/// The tags of copies whose bytes were compared, so that another attempt does not read them again.
+/// The proofs of one rename.
 #[derive(Debug, Default)]
-pub(super) struct CopyProofs(Mutex<HashMap<ObjectKey, ETag>>);
+pub(super) struct CopyProofs {
+    /// Whether an earlier process or attempt may have made copies. Without one, an object under a new key is another
+    /// program's.
+    pub(super) has_earlier: bool,
+    /// The tags of copies whose bytes were compared, so that another attempt does not read them again.
+    known: Mutex<HashMap<ObjectKey, ETag>>,
+}
 
 impl CopyProofs {
-    /// Returns the tag of an item's copy, which a listing shows under the new key.
+    /// Returns the proofs of a rename that an earlier process has begun.
+    pub(super) fn of_earlier() -> Self {
+        Self {
+            has_earlier: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the tag of an item's copy. The object under the new key has `size` bytes.
     ///
     /// # Errors
     /// [`WriteError::Changed`] if the object there is no copy.
@@ -31,9 +45,9 @@ impl CopyProofs {
         &self,
         source: &ReadContext,
         item: &Item,
-        listed: &Listed,
+        size: u64,
     ) -> Result<ETag, WriteError> {
-        if listed.size != item.version.size {
+        if size != item.version.size {
             return Err(WriteError::Changed);
         }
         let origin = &*source.origin;
@@ -48,13 +62,13 @@ impl CopyProofs {
         if !has_headers || !is_old || copy.size != old.size {
             return Err(WriteError::Changed);
         }
-        let is_known = || self.0.lock().recover().get(&item.new.key) == Some(&copy.etag);
+        let is_known = || self.known.lock().recover().get(&item.new.key) == Some(&copy.etag);
         if !copy.etag.strong_eq(&old.etag) && !is_known() {
             let versions = [(&item.old.key, &old), (&item.new.key, &copy)];
             if !same_bytes(origin, versions).await.map_err(map_deleted)? {
                 return Err(WriteError::Changed);
             }
-            let mut known = self.0.lock().recover();
+            let mut known = self.known.lock().recover();
             known.insert(item.new.key.clone(), copy.etag.clone());
         }
         Ok(copy.etag)

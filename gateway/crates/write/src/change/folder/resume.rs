@@ -90,7 +90,7 @@ impl Drafts {
         };
         let keys = recorded.record.keys(source);
         self.path.lock_more(&mut locks.keys, &keys).await;
-        let proofs = CopyProofs::default();
+        let proofs = CopyProofs::of_earlier();
         for failures in 0.. {
             let resumed = tokio::select! {
                 resumed = self.resume(source, (&mut recorded, &proofs), &mut hidden) => resumed,
@@ -205,7 +205,8 @@ impl Drafts {
         for (number, copy) in found_copies(source, proofs, &items, &there).await? {
             items[number].copied = Some(copy);
         }
-        let (_, copied) = self.copy_all(source, names.0, &items, &found).await;
+        let copies = self.copy_all(source, names.0, &items, (&found, proofs));
+        let (_, copied) = copies.await;
         copied
     }
 
@@ -253,7 +254,7 @@ async fn found_copies(
         let Some(copy) = there.get(item.new.key.as_str()).filter(|_| !item.replaces) else {
             return Ok(None);
         };
-        let copy = proofs.of(source, item, copy).await?;
+        let copy = proofs.of(source, item, copy.size).await?;
         Ok::<_, WriteError>(Some((number, copy)))
     });
     let mut looks = stream::iter(looks).buffer_unordered(MAX_DRAFT_STREAMS);
