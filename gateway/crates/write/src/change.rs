@@ -25,7 +25,7 @@ use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, RequestStart, WriteAnswer, WriteConfirmation};
-use tidegate_engine::{Error, ReadContext};
+use tidegate_engine::{Core, Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
@@ -149,12 +149,7 @@ impl Writers {
         let written = copy_over(&self.0, source, what, from, (&new, keep)).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
-        if let Err(error) = discard_held(over).await {
-            // The next process may replace the copy, so the object stays under its old key.
-            supersede(core, &new, ChangedKey::Unknown);
-            core.forget_name(new.origin, new.key.as_str());
-            return Err(error);
-        }
+        discard_over(core, &new, over).await?;
         let times = core.times_of_moved(&old, &version, &new);
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
         core.times.keep(&new, &copied, times, attributes);
@@ -311,6 +306,21 @@ impl Drafts {
             }),
         });
     }
+}
+
+/// Discards the draft of a key that has the copy of a renamed object by now. After an error the next process may replace
+/// the copy, so the object stays under its old key.
+async fn discard_over(
+    core: &Arc<Core>,
+    new: &ObjectId,
+    over: Option<PublishHold>,
+) -> Result<(), WriteError> {
+    let discarded = discard_held(over).await;
+    if discarded.is_err() {
+        supersede(core, new, ChangedKey::Unknown);
+        core.forget_name(new.origin, new.key.as_str());
+    }
+    discarded
 }
 
 /// Returns the version of an object that is to be renamed. Fails if the object `kept`, with its draft, has the new key.

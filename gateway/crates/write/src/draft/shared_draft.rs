@@ -179,7 +179,7 @@ impl SharedDraft {
             let _journal = journal;
             file.sync(&records)?;
             if let Some((begin, records)) = anew {
-                file.renew(begin, records);
+                file.renew(*begin, records);
             }
             Ok(())
         });

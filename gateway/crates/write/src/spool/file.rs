@@ -323,7 +323,7 @@ impl SpoolFile {
 
     /// Rewrites the journal, durably, with `begin` and `records`. After a failure the old one
     /// continues.
-    pub(crate) fn renew(&self, begin: Box<Begin>, records: Vec<Record>) {
+    pub(crate) fn renew(&self, begin: Begin, records: Vec<Record>) {
         let mut journal = self.journal();
         if journal.log.is_gone() || self.data.is_in_journal() {
             return;

@@ -160,11 +160,11 @@ impl Log {
     /// unchanged. Returns the earlier file: see [`Log::begin_anew`].
     pub(super) fn renew(
         &mut self,
-        begin: Box<Begin>,
+        begin: Begin,
         mut records: Vec<Record>,
     ) -> io::Result<Option<Slot>> {
         let anew = Record::Anew {
-            begin: Box::new(self.numbered(*begin)),
+            begin: Box::new(self.numbered(begin)),
             promised: true,
             turn: self.turn + 1,
         };
