@@ -227,8 +227,8 @@ pub(crate) async fn make_marker(
     Ok(())
 }
 
-/// Puts the marker of a folder whose key is held, over the one that was `found`, whose headers become those that the
-/// function returns.
+/// Puts the marker of a folder over the one that was `found`, with the headers that the function makes of those found. The
+/// caller holds the key.
 ///
 /// # Errors
 /// [`OriginError::Changed`] if an object with bytes has the key, or other writers change the marker all the time; the

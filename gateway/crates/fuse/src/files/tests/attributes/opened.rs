@@ -66,7 +66,7 @@ async fn a_file_that_another_user_truncates_lends_no_rights() {
     }
 }
 
-/// The store gives an object that went up in parts another tag when its metadata is changed: it is the same file all the same.
+/// The store gives an object that went up in parts another tag when its metadata is changed. It is the same file.
 #[tokio::test]
 async fn an_open_file_stays_one_over_a_change_of_its_mode() {
     let world = World::keeping();
