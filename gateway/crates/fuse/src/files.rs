@@ -31,6 +31,7 @@ mod draft;
 mod folders;
 mod handle;
 mod links;
+mod look_up;
 mod open;
 mod read;
 mod set_attr;
@@ -153,52 +154,6 @@ impl Files {
             }
             () = self.stop.cancelled() => Err(Errno::EIO),
         }
-    }
-
-    /// Looks a name up. Waits for a rename of its folder as long as that gets on, and for the origin within the deadline.
-    pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
-        let path = self.shown_path(&(folder, name), Errno::ENOENT).await?;
-        let answer = self.bounded(self.resolve(&path)).await?;
-        let shown = self.tell(folder, &path, &answer.entry, answer.fresh);
-        shown.ok_or(Errno::ENOENT)
-    }
-
-    /// Resolves a path, drafts included.
-    async fn resolve(&self, path: &str) -> Result<Answer, Errno> {
-        if let Some(drafted) = self.drafted(path) {
-            return Ok(drafted);
-        }
-        let answer = self.ask(path, false).await?;
-        match &answer.entry {
-            NameKind::Missing => Ok(self.draft_below(path).unwrap_or(answer)),
-            // It may be a link.
-            NameKind::File(facts) if self.lacks_type(facts) => self.ask(path, true).await,
-            _ => Ok(answer),
-        }
-    }
-
-    /// Asks the engine for a name; with `headers`, for the version of an object as well.
-    async fn ask(&self, path: &str, headers: bool) -> Result<Answer, Errno> {
-        let lookup = self.lookup_backoff.begin();
-        let answer = tokio::select! {
-            biased;
-            answer = self.engine.look_up(&self.source, path, headers) => match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    if !error.excuses_stale() {
-                        // The bucket has answered.
-                        lookup.settle();
-                    }
-                    return Err(errno::logged(&error, path));
-                }
-            },
-            () = self.lookup_backoff.refused() => {
-                let known = self.engine.last_known(&self.source, path, headers);
-                known.ok_or(Errno::EIO)?
-            }
-        };
-        lookup.settle();
-        Ok(answer)
     }
 
     /// Tells the kernel of a name once more.

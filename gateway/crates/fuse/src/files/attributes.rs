@@ -8,13 +8,11 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr};
-use futures_util::{StreamExt as _, stream};
 
 use super::set_attr::{SET_GID, SetAttr, without_set_id};
 use super::{Files, TimedAttr};
 use crate::attr::{self, FolderFacts};
 use crate::errno;
-use crate::folder::FolderPage;
 use crate::nodes::Node;
 use crate::settings::AttributeUse;
 use tidegate_engine::names::{Answer, Facts, NameKind};
@@ -24,9 +22,6 @@ use tidegate_write::{OpenMode, WriteError, Writer};
 
 /// How often attributes are set if the file changes each time.
 const MAX_TRIES: u32 = 3;
-
-/// The names of a page whose types are asked for at once.
-const MAX_TYPE_REQUESTS: usize = 16;
 
 /// The user who makes a file, and the mode that it asks for.
 #[derive(Debug, Clone, Copy)]
@@ -341,45 +336,6 @@ impl Files {
         let write_handle = handle.write_handle.as_ref().ok_or(Errno::EBADF)?;
         self.clear_bits(&handle.share.node, &write_handle.writer)
             .await
-    }
-
-    /// Asks for the types of a page's names that may be links, side by side. A failure leaves a name a regular file.
-    pub(crate) async fn learn_types(&self, folder: &str, page: &FolderPage) {
-        if !self.keeps_attributes() {
-            return;
-        }
-        let is_unknown = |(name, entry): &&(String, NameKind)| {
-            let NameKind::File(facts) = entry else {
-                return false;
-            };
-            if !self.lacks_type(facts) {
-                return false;
-            }
-            let known = self.engine.known(&self.source, &format!("{folder}{name}"));
-            !known.is_some_and(|known| match &known.entry {
-                NameKind::File(facts) => facts.attributes.is_some(),
-                NameKind::Folder | NameKind::Missing => true,
-            })
-        };
-        let asked = page
-            .names
-            .iter()
-            .filter(is_unknown)
-            .map(|(name, _)| async move {
-                let path = format!("{folder}{name}");
-                if self.drafted(&path).is_none() {
-                    let _ = self.ask(&path, true).await;
-                }
-            });
-        let asked = asked.collect::<Vec<_>>();
-        if asked.is_empty() {
-            return;
-        }
-        stream::iter(asked)
-            .buffer_unordered(MAX_TYPE_REQUESTS)
-            .for_each(|()| std::future::ready(()))
-            .await;
-        self.engine.write_times_out().await;
     }
 
     /// Returns whether a listed name is a link, by the present knowledge.
