@@ -349,6 +349,38 @@ async fn a_copy_keeps_headers_or_replaces_them_and_checks_its_source() {
 }
 
 #[tokio::test]
+async fn an_object_that_parts_have_replaced_is_copied() {
+    let site = Site::start().await;
+    let put = site.client.put_object().bucket("media").key("book");
+    let summed = put
+        .checksum_algorithm(aws_sdk_s3::types::ChecksumAlgorithm::Crc32C)
+        .body(ByteStream::from_static(b"small"))
+        .send();
+    summed.await.expect("a put");
+    let create = site.client.create_multipart_upload().bucket("media");
+    let create = create.key("book").send().await.expect("an upload");
+    let id = create.upload_id().expect("an id");
+    let part = site.client.upload_part().bucket("media").key("book");
+    let part = part.upload_id(id).part_number(1);
+    let part = part.body(ByteStream::from_static(b"in parts")).send().await;
+    let part = aws_sdk_s3::types::CompletedPart::builder()
+        .part_number(1)
+        .e_tag(part.expect("a part").e_tag().expect("a tag"))
+        .build();
+    let parts = aws_sdk_s3::types::CompletedMultipartUpload::builder();
+    let complete = site.client.complete_multipart_upload().bucket("media");
+    let complete = complete.key("book").upload_id(id);
+    let complete = complete.multipart_upload(parts.parts(part).build()).send();
+    complete.await.expect("completed");
+    let copy = site.client.copy_object().bucket("media").key("moved");
+    let copied = copy.copy_source("media/book").send().await;
+    copied.expect("a copy");
+    let got = site.get("moved").send().await.expect("an object");
+    let bytes = got.body.collect().await.expect("bytes").into_bytes();
+    assert_eq!(bytes, "in parts");
+}
+
+#[tokio::test]
 async fn takes_objects_from_inside_and_keeps_them_over_a_restart() {
     let site = Site::start().await;
     let pieces = stream::iter(["one ", "two"].map(|s| Ok(Bytes::from(s))));

@@ -57,16 +57,9 @@ impl Bucket {
     /// Takes the present file as the object, and keeps the object's headers. The caller holds the key's lock.
     pub(super) async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
         let found = self.open_object(bucket, key).await?;
-        // Sums of the bytes before the change by hand would refuse those after it.
-        let put = PutObjectInput {
-            checksum_crc32: None,
-            checksum_crc32c: None,
-            checksum_crc64nvme: None,
-            checksum_sha1: None,
-            checksum_sha256: None,
-            ..replacement(found)
-        };
-        self.replace(bucket, key, put).await.map(drop)
+        self.replace(bucket, key, replacement(found))
+            .await
+            .map(drop)
     }
 
     /// Opens the file of an object, and reads its headers.
@@ -108,16 +101,12 @@ fn replaces_headers(input: &CopyObjectInput) -> bool {
     directive.is_some_and(|directive| directive.as_str() == MetadataDirective::REPLACE)
 }
 
-/// Returns what puts an object's bytes with its headers and its sums, under a key that is not named yet.
+/// Returns what puts an object's bytes with its headers, under a key that is not named yet. Its sums stay behind: s3s-fs keeps
+/// those of the object that an upload in parts has replaced.
 fn replacement(found: GetObjectOutput) -> PutObjectInput {
     PutObjectInput {
         body: found.body,
         cache_control: found.cache_control,
-        checksum_crc32: found.checksum_crc32,
-        checksum_crc32c: found.checksum_crc32c,
-        checksum_crc64nvme: found.checksum_crc64nvme,
-        checksum_sha1: found.checksum_sha1,
-        checksum_sha256: found.checksum_sha256,
         content_disposition: found.content_disposition,
         content_encoding: found.content_encoding,
         content_language: found.content_language,
