@@ -10,7 +10,9 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
-use tidegate_engine::{Assists, Budget, Coverage, Engine, Error, Object, Open, Parts, ReadContext};
+use tidegate_engine::{
+    Assists, Budget, Coverage, EncodingTimes, Engine, Error, Object, Open, Parts, ReadContext,
+};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 
@@ -59,6 +61,7 @@ impl Hot {
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
             assists: Assists::default(),
+            encoding: EncodingTimes::default(),
             runtime: None,
             chunks,
             meta,

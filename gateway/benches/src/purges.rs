@@ -13,7 +13,9 @@ use futures_util::{StreamExt as _, stream};
 use http::{HeaderName, HeaderValue};
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Entry, MetaStore, Record, Settings, Stores};
-use tidegate_engine::{Assists, Budget, Engine, Parts, PurgeKind, ReadContext, Scope};
+use tidegate_engine::{
+    Assists, Budget, EncodingTimes, Engine, Parts, PurgeKind, ReadContext, Scope,
+};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag};
 use tidegate_plan::{ETag, Geometry, ObjectId, ObjectKey, OriginId, Profile, Timestamp, Version};
@@ -59,6 +61,7 @@ async fn all(folder: &Path, keys: u64) -> Result<()> {
     put_keys(&*meta, origin.id(), keys).await?;
     let engine = Engine::new(Parts {
         assists: Assists::default(),
+        encoding: EncodingTimes::default(),
         runtime: None,
         chunks,
         meta,

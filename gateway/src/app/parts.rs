@@ -18,7 +18,7 @@ use super::{hooks, locate, routes, settings};
 use crate::doctor::Origins;
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::{Assists, Budget, Engine, Parts};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Parts};
 use tidegate_events::EventLog;
 use tidegate_hooks::Hooks;
 use tidegate_http::ClientMemory;
@@ -166,6 +166,7 @@ async fn engine(
     let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
     let engine = Engine::new(Parts {
         assists: Assists::default(),
+        encoding: EncodingTimes::default(),
         chunks: stores.chunks.clone(),
         meta: stores.meta.clone(),
         geometry,

@@ -110,11 +110,11 @@ impl Gateway {
             // A second request of a machine that stood still would be counted, and a slow one encodes for long.
             assists: Assists {
                 hedge: false,
-                encoding: EncodingTimes {
-                    wait: PATIENT,
-                    timeout: PATIENT,
-                },
                 ..Assists::default()
+            },
+            encoding: EncodingTimes {
+                wait: PATIENT,
+                timeout: PATIENT,
             },
             runtime: None,
             chunks,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use tidegate_engine::{Assists, Budget, Engine, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Parts, ReadContext};
 use tidegate_origin::Metrics;
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 use tidegate_write::Writers;
@@ -44,6 +44,7 @@ pub(crate) async fn start_with(
         tidegate_cache::open(&stores, &mut Registry::default()).expect("in memory");
     let engine = Engine::new(Parts {
         assists: Assists::default(),
+        encoding: EncodingTimes::default(),
         chunks,
         meta,
         geometry,

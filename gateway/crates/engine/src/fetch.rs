@@ -26,7 +26,6 @@ mod steer;
 mod task;
 pub(crate) mod version_fetches;
 
-use crate::variant::EncodingTimes;
 use disk::FromDisk;
 use hedge::Hedged;
 use origin::FromOrigin;
@@ -44,7 +43,7 @@ pub(crate) const MAX_PART: u64 = 8 << 20;
 /// and a reader that goes on in a large object needs these bytes anyway. ADR 0005 has the figures.
 pub(crate) const FIRST_REQUEST: u64 = 1 << 20;
 
-/// The decorators of fetches that are in use, and the waits for encoders.
+/// The decorators of fetches that are in use.
 #[derive(Debug, Clone, Copy)]
 pub struct Assists {
     /// Asks the origin as well if a disk is late.
@@ -55,8 +54,6 @@ pub struct Assists {
     pub hedge: bool,
     /// Chooses between disk and origin by their speeds; otherwise a disk is always preferred.
     pub steer: bool,
-    /// The waits for encoders of variants.
-    pub encoding: EncodingTimes,
 }
 
 impl Default for Assists {
@@ -66,7 +63,6 @@ impl Default for Assists {
             rescue: true,
             hedge: true,
             steer: true,
-            encoding: EncodingTimes::default(),
         }
     }
 }

@@ -116,6 +116,8 @@ pub struct Parts {
     pub origins: Vec<(String, Arc<dyn Origin>)>,
     /// The decorators of fetches; all of them by default.
     pub assists: Assists,
+    /// The waits for encoders of variants.
+    pub encoding: EncodingTimes,
 }
 
 impl std::fmt::Debug for Parts {
@@ -324,7 +326,7 @@ impl Core {
             reported: ReportedChanges::default(),
             observers: Observers::default(),
             doubted: DoubtMark::default(),
-            variants: Variants::new(parts.assists.encoding),
+            variants: Variants::new(parts.encoding),
             streams: Arc::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),

@@ -18,7 +18,6 @@ use super::*;
 
 mod challenges;
 
-/// Longer than a handshake takes on any machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// An authority, and a folder for the files that it signs.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt as _;
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, Engine, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Open, Parts, ReadContext};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::{Instant, sleep};
@@ -94,6 +94,7 @@ fn engine() -> Engine {
     let start = Instant::now();
     Engine::new(Parts {
         assists: Assists::default(),
+        encoding: EncodingTimes::default(),
         runtime: None,
         chunks,
         meta,

@@ -83,7 +83,7 @@ mod tests {
 
     use tidegate_cache::Stores;
     use tidegate_cache::fake::{FakeStore, Faults};
-    use tidegate_engine::{Assists, Budget, Parts};
+    use tidegate_engine::{Assists, Budget, EncodingTimes, Parts};
     use tidegate_plan::{Geometry, Timestamp};
 
     /// Returns an engine over a disk that a test looks after.
@@ -93,6 +93,7 @@ mod tests {
         let Stores { meta, .. } = opened.expect("stores in memory");
         Engine::new(Parts {
             assists: Assists::default(),
+            encoding: EncodingTimes::default(),
             runtime: None,
             chunks: disk.clone(),
             meta,

@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 
 use crate::place::{Below, FolderPath, Locate, Located, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
-use tidegate_engine::{Assists, Budget, Engine, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Open, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
@@ -96,6 +96,7 @@ impl Bucket {
 fn engine(chunks: Arc<dyn ChunkStore>, meta: Arc<dyn MetaStore>) -> Engine {
     Engine::new(Parts {
         assists: Assists::default(),
+        encoding: EncodingTimes::default(),
         chunks,
         meta,
         geometry: Geometry::new(CHUNK).expect("a power of two"),

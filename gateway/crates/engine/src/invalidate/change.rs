@@ -152,7 +152,7 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Assists, Budget, Open, Parts, ReadContext};
+    use crate::{Assists, Budget, EncodingTimes, Open, Parts, ReadContext};
     use prometheus_client::registry::Registry;
     use tidegate_origin::FakeOrigin;
     use tidegate_plan::{Geometry, ObjectKey, Profile, Timestamp};
@@ -164,6 +164,7 @@ mod tests {
         let stores = stores.expect("stores in memory");
         let engine = Engine::new(Parts {
             assists: Assists::default(),
+            encoding: EncodingTimes::default(),
             runtime: None,
             chunks: stores.chunks,
             meta: stores.meta,

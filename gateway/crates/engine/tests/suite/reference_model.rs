@@ -321,23 +321,20 @@ fn with_a_failing_origin_no_answer_is_wrong() {
     explore(2, true, Assists::default());
 }
 
-/// Returns the plain path of a fetch, without its decorators.
-fn plain() -> Assists {
-    Assists {
-        race: false,
-        rescue: false,
-        hedge: false,
-        steer: false,
-        ..Assists::default()
-    }
-}
+/// The plain path of a fetch, without its decorators.
+const PLAIN: Assists = Assists {
+    race: false,
+    rescue: false,
+    hedge: false,
+    steer: false,
+};
 
 #[test]
 fn without_decorators_every_answer_of_a_healthy_origin_is_right() {
-    explore(3, false, plain());
+    explore(3, false, PLAIN);
 }
 
 #[test]
 fn without_decorators_no_answer_of_a_failing_origin_is_wrong() {
-    explore(4, true, plain());
+    explore(4, true, PLAIN);
 }

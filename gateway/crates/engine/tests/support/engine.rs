@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
 use tidegate_engine::{
-    Assists, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
+    Assists, EncodingTimes, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
 };
 use tidegate_engine::{PurgeKind, Scope};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
@@ -183,6 +183,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
     };
     Engine::new(Parts {
         assists: setup.assists,
+        encoding: EncodingTimes::default(),
         runtime: None,
         chunks: store.clone(),
         meta: meta.clone(),

@@ -13,7 +13,7 @@ use super::*;
 use crate::folder::FolderPage;
 use crate::settings::AttributeUse;
 use crate::{NumberTable, kernel};
-use tidegate_engine::{Assists, Budget, Parts};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Parts};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Geometry, Profile, Timestamp};
@@ -142,6 +142,7 @@ impl World {
         let stores = stores.expect("memory alone");
         let engine = Engine::new(Parts {
             assists: Assists::default(),
+            encoding: EncodingTimes::default(),
             chunks: stores.chunks,
             meta: stores.meta,
             geometry: Geometry::default(),

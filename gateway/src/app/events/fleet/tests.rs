@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Open, Parts, ReadContext};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::{ETag, Geometry, Profile, RangeSpec, Sequencer};
 
@@ -44,6 +44,7 @@ impl Member {
         let clock = AtomicU64::new(1_700_000_000_000);
         let engine = Engine::new(Parts {
             assists: Assists::default(),
+            encoding: EncodingTimes::default(),
             runtime: None,
             chunks,
             meta,
