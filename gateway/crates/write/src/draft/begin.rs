@@ -7,6 +7,7 @@ use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::task::run_to_completion;
 use crate::{Drafts, OpenMode, WriteError, Writer};
 use tidegate_engine::{Error, Object, Open, ReadContext};
 use tidegate_origin::cause::run_for;
@@ -65,15 +66,16 @@ async fn join(
     match how {
         OpenMode::CreateNew => {
             // A committed object that is still held open may have been deleted by another process.
-            if writer.is_dirty() || exists(inner, source, id).await? || !unlist_if_gone(&writer, id)
-            {
-                return Err(WriteError::Exists);
+            let is_kept = writer.is_dirty() || exists(inner, source, id).await?;
+            match is_kept || !discard_if_clean(&writer, id).await? {
+                true => Err(WriteError::Exists),
+                false => Ok(None),
             }
-            Ok(None)
         }
         // What is known to be missing is not the version that the draft has.
         OpenMode::Create | OpenMode::CreateMissing
-            if inner.engine.is_known_missing(source, &id.key) && unlist_if_gone(&writer, id) =>
+            if inner.engine.is_known_missing(source, &id.key)
+                && discard_if_clean(&writer, id).await? =>
         {
             Ok(None)
         }
@@ -85,16 +87,27 @@ async fn join(
     }
 }
 
-/// Removes a draft from the table if its object is gone and no handle has written to it since.
-/// Existing handles keep the draft; later opens get another.
-fn unlist_if_gone(writer: &Writer, id: &ObjectId) -> bool {
-    let writing = &writer.writing;
-    let mut writings = writing.inner.writings();
-    let gone = !writer.is_dirty();
-    if gone {
-        writing.unlist(&mut writings, id);
+/// Discards the draft of an object that is gone, if no handle has written to it since; returns whether it did. Existing
+/// handles keep the draft. It is never promised again: later opens get another of the same key.
+async fn discard_if_clean(writer: &Writer, id: &ObjectId) -> Result<bool, WriteError> {
+    if writer.is_dirty() {
+        return Ok(false);
     }
-    gone
+    let (writing, id) = (writer.writing.clone(), id.clone());
+    let work = async move {
+        let hold = writing.inner.hold_publishing(&id).await;
+        // Otherwise it has left the table.
+        let hold = hold.filter(|hold| Arc::ptr_eq(&hold.writing, &writing));
+        let Some(hold) = hold else {
+            return Ok(true);
+        };
+        // No write comes in between: writes share the gate.
+        if writing.state().phase.is_dirty() {
+            return Ok(false);
+        }
+        hold.discard().await.map(|()| true)
+    };
+    run_to_completion(&writer.writing.inner.core, work).await
 }
 
 async fn begin(

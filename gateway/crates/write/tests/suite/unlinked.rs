@@ -7,7 +7,7 @@ use tidegate_write::{Commit, OpenMode, WriteError, Writer};
 
 use crate::support::draw::Draw;
 use crate::support::engine::{same, sample, valid};
-use crate::support::spool::{Desk, PART, Terms, all, patched, put, source, until};
+use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, source, until};
 
 async fn remove(desk: &Desk, key: &str) {
     let removed = desk.writers.remove(source(desk), &valid(key)).await;
@@ -96,6 +96,43 @@ async fn what_was_promised_is_read_back_and_does_not_return_after_a_crash() {
         again.writers.settled().await;
         assert_eq!(again.object("key"), None);
         assert_eq!(again.writers.spooled().0, 0);
+    }
+}
+
+/// Another program deletes an object that a handle has open, and a second program makes it anew. The first handle takes
+/// the name back neither now nor after a crash.
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_elsewhere_and_made_anew_is_not_replaced_by_an_old_handle() {
+    for how in [
+        OpenMode::Create,
+        OpenMode::CreateNew,
+        OpenMode::CreateMissing,
+    ] {
+        let desk = Desk::new(Terms::background());
+        let old = desk.create("key").await;
+        put(&old, 0, &"old".into()).await;
+        old.commit(Commit::Close).await.expect("committed");
+        desk.bucket().delete("key");
+        desk.world.purge("key").await;
+        let engine = &desk.world.engine;
+        let looked = engine.look_up(source(&desk), "key", false).await;
+        looked.map(drop).expect("it is missing");
+        assert!(engine.is_known_missing(source(&desk), &valid("key")));
+        desk.bucket().set_faults([down()]);
+        let next = desk.open("key", how).await.expect("opened");
+        put(&next, 0, &"next".into()).await;
+        next.commit(Commit::Background).await.expect("promised");
+        drop(next);
+        put(&old, 0, &"of old".into()).await;
+        old.sync().await.expect("nothing to do");
+        old.commit(Commit::Background).await.expect("nothing to do");
+        assert_eq!(all(&old).await, "of old");
+        let again = desk.switched_off([old], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        assert_eq!(again.object("key"), Some("next".into()), "{how:?}");
+        assert_eq!(again.writers.left_alone(), 0);
+        until(|| again.writers.spooled().0 == 0).await;
     }
 }
 
