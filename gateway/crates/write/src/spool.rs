@@ -173,12 +173,13 @@ mod tests {
     use super::reading::SpoolReading;
     use super::*;
     use tidegate_engine::Budget;
+    use tidegate_plan::Timestamp;
 
     fn recovered(directory: &Path) -> usize {
         let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
         let spool = Spool::open(directory, 1 << 20, memory).expect("a spool");
         spool
-            .recover(&SpoolReading::default())
+            .recover(&SpoolReading::default(), Timestamp::default())
             .expect("it can be read")
             .len()
     }
@@ -288,7 +289,9 @@ mod tests {
             for _ in 0..2 {
                 let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
                 let spool = Spool::open(directory.path(), 1 << 20, memory).expect("a spool");
-                let found = spool.recover(&SpoolReading::default()).expect("read");
+                let found = spool
+                    .recover(&SpoolReading::default(), Timestamp::default())
+                    .expect("read");
                 assert_eq!(found.len(), 0);
                 assert_eq!(spool.left_alone.load(Ordering::Relaxed), 1);
             }

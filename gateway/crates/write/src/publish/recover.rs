@@ -26,7 +26,7 @@ impl Writers {
     pub(crate) fn recover(&self, sources: &[Arc<ReadContext>]) -> Result<(), SpoolError> {
         let spool = &self.0.spool;
         let drafts = spool
-            .recover(&self.0.settings.reading)
+            .recover(&self.0.settings.reading, self.0.core.now())
             .map_err(|error| SpoolError::Io {
                 what: "read",
                 path: self.0.settings.spool.clone(),

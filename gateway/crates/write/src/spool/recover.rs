@@ -13,6 +13,7 @@ use super::journal::{self, Begin, JournalContents, OtherData, Record};
 use super::reading::SpoolReading;
 use super::replay::{self, Replayed};
 use super::{DATA_EXTENSION, JOURNAL_EXTENSION, Spool, is, slots};
+use tidegate_plan::Timestamp;
 use tidegate_telemetry::progress::ProgressLines;
 
 /// A draft that was found.
@@ -54,6 +55,14 @@ impl ReadJournal {
         }
     }
 
+    /// Returns the number of the draft.
+    fn order(&self) -> u64 {
+        match self.records.first() {
+            Some(Record::Begin(begin) | Record::Anew { begin, .. }) => begin.order,
+            _ => 0,
+        }
+    }
+
     /// Returns whether the journal is complete. Earlier versions wrote its head together with the
     /// rest.
     fn is_whole(&self) -> bool {
@@ -78,12 +87,24 @@ impl FoundJournals {
                 OtherData::Unknown => true,
             })
     }
+
+    /// Returns the number of the next draft. It is higher than those that were found, and than that of any draft that
+    /// was begun earlier and could not be read, unless the clock was set back.
+    fn next_order(&self, now: Timestamp) -> u64 {
+        let found = self.journals.iter().map(ReadJournal::order).max();
+        let microseconds = now.0.saturating_mul(1000);
+        microseconds.max(found.unwrap_or(0).saturating_add(1))
+    }
 }
 
 impl Spool {
     /// Returns every draft in the directory as its journal describes it. Removes drafts with empty
-    /// journals. Blocks.
-    pub(crate) fn recover(&self, reading: &SpoolReading) -> io::Result<Vec<FoundDraft>> {
+    /// journals. Drafts that begin from `now` on have higher numbers. Blocks.
+    pub(crate) fn recover(
+        &self,
+        reading: &SpoolReading,
+        now: Timestamp,
+    ) -> io::Result<Vec<FoundDraft>> {
         // Blank files will be used, and the process that made them may not have synced their names.
         self.slots.sync_names()?;
         // All names first: files are removed during the loop.
@@ -114,8 +135,7 @@ impl Spool {
             }
         }
         left += self.leave_replaced(&mut found, &read) + leave_outdated(&mut found);
-        let orders = found.iter().map(|(_, replayed)| replayed.begin.order);
-        let next = orders.max().unwrap_or(0).saturating_add(1);
+        let next = read.next_order(now);
         self.next_order.fetch_max(next, Ordering::Relaxed);
         self.left_alone.store(left, Ordering::Relaxed);
         Ok(found)

@@ -1,6 +1,8 @@
 //! The machine is switched off, or the process killed, and started again: the promised objects are there as they were
 //! promised, and nothing else.
 
+mod unread;
+
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
