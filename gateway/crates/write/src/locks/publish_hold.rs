@@ -59,6 +59,11 @@ impl Drafts {
 }
 
 impl PublishHold {
+    /// Returns the object of the draft.
+    pub(crate) fn id(&self) -> &ObjectId {
+        &self.id
+    }
+
     /// Publishes the draft, also if the caller stops waiting. Writers wait meanwhile.
     pub(crate) async fn publish(self) -> Result<Self, WriteError> {
         let core = self.writing.inner.core.clone();

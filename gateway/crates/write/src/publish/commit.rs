@@ -13,9 +13,10 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
-use crate::locks::publish_hold::{PublishHold, check_held};
+use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
 use crate::publish::published_version::PublishedVersion;
 use crate::publish::stuck::EndedFile;
+use crate::spool::file::SpoolFile;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_engine::Error;
@@ -344,24 +345,40 @@ impl SharedDraft {
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
-        if let Some(over) = over.take() {
-            // Before the files of this one go: a journal found later would be published over the only copy of its bytes.
-            over.discard().await?;
-        }
-        let ended = match file {
+        let (discarded, ended) = self.end_published(file, promised, over.take()).await;
+        self.discard_replaced_edition();
+        self.delete_staged_base(before);
+        discarded?;
+        // Otherwise the next process publishes what is there already.
+        if is_outdated { ended } else { Ok(()) }
+    }
+
+    /// Discards the draft that a published one replaces, and then ends the file of the published one. Returns both
+    /// results.
+    async fn end_published(
+        &self,
+        file: Option<Arc<SpoolFile>>,
+        promised: bool,
+        over: Option<PublishHold>,
+    ) -> (Result<(), WriteError>, Result<(), WriteError>) {
+        let replaced = over.as_ref().map(|over| over.id().clone());
+        // Before the files of this one go: a journal found later would be published over the only copy of its bytes.
+        let discarded = discard_held(over).await;
+        let ended = match (file, replaced) {
+            (Some(file), Some(replaced)) if discarded.is_err() && promised => {
+                self.inner.keep_with(file, &replaced);
+                Ok(())
+            }
             // Before anything newer is written: otherwise a journal found later would publish this
             // once more.
-            Some(file) => {
+            (Some(file), _) => {
                 let is_read = false;
                 let ended = EndedFile { file, is_read };
                 self.inner.end_file(ended, promised).await
             }
-            None => Ok(()),
+            (None, _) => Ok(()),
         };
-        self.discard_replaced_edition();
-        self.delete_staged_base(before);
-        // Otherwise the next process publishes what is there already.
-        if is_outdated { ended } else { Ok(()) }
+        (discarded, ended)
     }
 }
 

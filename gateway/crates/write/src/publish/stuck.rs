@@ -67,6 +67,20 @@ impl Drafts {
         Err(error.into())
     }
 
+    /// Keeps the journal of a draft that was renamed over another one, if the disk has kept the journals of that one: the
+    /// next process undoes the rename. The old key does not change before those are gone, and then this one.
+    pub(crate) fn keep_with(&self, file: Arc<SpoolFile>, over: &ObjectId) {
+        let Some(id) = file.object() else {
+            return;
+        };
+        let mut stuck = self.stuck.0.lock().recover();
+        let first = stuck.get(&self.core.of_bucket(over)).cloned();
+        let kept = stuck.entry(self.core.of_bucket(&id)).or_default();
+        kept.extend(first.unwrap_or_default());
+        let is_read = false;
+        kept.push(EndedFile { file, is_read });
+    }
+
     /// Removes the journals of an object that the disk has not let go of. The caller is about to change the object.
     ///
     /// # Errors

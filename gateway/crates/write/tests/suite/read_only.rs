@@ -9,11 +9,12 @@ use futures_util::stream;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tempfile::TempDir;
 use tidegate_origin::FakeOrigin;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
-use tidegate_write::{Commit, OpenMode, Stage, WriteError};
+use tidegate_write::{Commit, OpenMode, Stage, WriteError, Writer};
 
-use crate::support::engine::{Setup, valid};
+use crate::support::engine::{Setup, secs, valid};
 use crate::support::spool::{Desk, Terms, copy_of, down, put, set_owner, source, until};
 
 const KEY: &str = "folder/object";
@@ -159,4 +160,48 @@ async fn what_the_disk_keeps_is_not_made_older() {
         again.writers.settled().await;
         assert_eq!(again.object(KEY), Some("old".into()), "{newer:?}");
     }
+}
+
+/// Opens an object, and writes and syncs it. The program goes on, so nothing of it is sent.
+async fn synced(desk: &Desk, key: &str, bytes: &'static str) -> Writer {
+    let writer = desk.create(key).await;
+    put(&writer, 0, &bytes.into()).await;
+    writer.sync().await.expect("promised");
+    writer
+}
+
+/// The disk keeps the journal of a draft that a rename has replaced, once the object has its new name. The next process
+/// undoes the rename, so it needs what was promised under the old name, and nothing newer gets that name.
+#[tokio::test(start_paused = true)]
+async fn what_was_renamed_over_a_kept_journal_is_there_under_its_old_name() {
+    let spool = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new(&spool);
+    let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+    let desk = Desk::over(world, spool, &Terms::background());
+    let waits = synced(&desk, OTHER, "waits").await;
+    let writer = synced(&desk, KEY, "new").await;
+    let late = Fault::Latency(secs(2));
+    desk.bucket().fail_from("put", [late], []);
+    let (old, new) = (valid(KEY), valid(OTHER));
+    let breaks = async {
+        until(|| desk.bucket().count("put") == 1).await;
+        disk.becomes_read_only();
+    };
+    let renames = desk.writers.rename(source(&desk), &old, &new);
+    let (renamed, ()) = tokio::join!(renames, breaks);
+    let refused = renamed.expect_err("the next process undoes it");
+    assert!(matches!(refused, WriteError::Spool(_)), "{refused}");
+    let later = desk.create(KEY).await;
+    put(&later, 0, &"later".into()).await;
+    let refused = later.commit(Commit::Close).await;
+    let refused = refused.expect_err("the next process undoes it");
+    assert!(matches!(refused, WriteError::Spool(_)), "{refused}");
+    assert_eq!(desk.object(KEY), None);
+    let found = disk.found();
+    let again = desk
+        .started_again(found, [waits, writer, later], &Terms::background())
+        .await;
+    again.writers.settled().await;
+    assert_eq!(again.object(KEY), Some("new".into()));
+    assert_eq!(again.object(OTHER), Some("waits".into()));
 }
