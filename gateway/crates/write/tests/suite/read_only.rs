@@ -205,3 +205,28 @@ async fn what_was_renamed_over_a_kept_journal_is_there_under_its_old_name() {
     assert_eq!(again.object(KEY), Some("new".into()));
     assert_eq!(again.object(OTHER), Some("waits".into()));
 }
+
+/// The disk keeps the journal of a draft that was published: nothing is renamed over its object.
+#[tokio::test(start_paused = true)]
+async fn nothing_gets_the_name_of_a_kept_journal() {
+    let spool = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new(&spool);
+    let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+    let desk = Desk::over(world, spool, &Terms::background());
+    let kept = synced(&desk, KEY, "kept").await;
+    desk.bucket().put(OTHER, "another");
+    let late = Fault::Latency(secs(2));
+    desk.bucket().fail_from("put", [late], []);
+    let breaks = async {
+        until(|| desk.bucket().count("put") == 1).await;
+        disk.becomes_read_only();
+    };
+    let (closed, ()) = tokio::join!(kept.commit(Commit::Close), breaks);
+    closed.expect("it is in the bucket");
+    let (old, new) = (valid(OTHER), valid(KEY));
+    let renamed = desk.writers.rename(source(&desk), &old, &new).await;
+    let refused = renamed.expect_err("the next process undoes it");
+    assert!(matches!(refused, WriteError::Spool(_)), "{refused}");
+    assert_eq!(desk.object(KEY), Some("kept".into()));
+    assert_eq!(desk.object(OTHER), Some("another".into()));
+}
