@@ -75,17 +75,16 @@ impl ReadJournal {
 }
 
 impl FoundJournals {
-    /// Returns whether a journal may have this data.
-    fn may_own(&self, directory: &Path, data: &Path) -> bool {
-        let owns = |id: u64| path_of(directory, id) == data;
+    /// Returns the data files that belong to journals; `None` if any data may.
+    fn data_files(&self, directory: &Path) -> Option<HashSet<PathBuf>> {
         // A journal that could not be read may own any data.
-        self.unread > 0
-            || self.journals.iter().any(|read| owns(read.id))
-            || self.others.iter().any(|other| match other {
-                OtherData::Elsewhere => false,
-                OtherData::Of(id) => owns(*id),
-                OtherData::Unknown => true,
-            })
+        let is_known = self.unread == 0 && !self.others.contains(&OtherData::Unknown);
+        let others = self.others.iter().filter_map(|other| match other {
+            OtherData::Of(id) => Some(*id),
+            OtherData::Elsewhere | OtherData::Unknown => None,
+        });
+        let ids = self.journals.iter().map(|read| read.id).chain(others);
+        is_known.then(|| ids.map(|id| path_of(directory, id)).collect())
     }
 
     /// Returns the number of the next draft. It is higher than those that were found, and than that of any draft that
@@ -129,10 +128,10 @@ impl Spool {
                 }
             }
         }
-        for path in paths.iter().filter(|path| is(path, DATA_EXTENSION)) {
-            if !read.may_own(self.slots.directory(), path) {
-                slots::remove_file(path);
-            }
+        if let Some(owned) = read.data_files(self.slots.directory()) {
+            let data = paths.iter().filter(|path| is(path, DATA_EXTENSION));
+            data.filter(|path| !owned.contains(*path))
+                .for_each(|path| slots::remove_file(path));
         }
         left += self.leave_replaced(&mut found, &read) + leave_outdated(&mut found);
         let next = read.next_order(now);
