@@ -42,11 +42,12 @@ pub trait TableFile: Send + 'static {
     /// Those of the system. The old file is there then.
     fn renew(&mut self, all: &[Self::Row]) -> io::Result<()>;
 
-    /// Takes the rows out of a file that cannot be written anew, if old rows do harm at the next start. Blocks.
+    /// Takes the rows that these replace out of a file that cannot be written anew, if old rows do harm at the next start.
+    /// All other rows stay. If these are all rows of the table, those of other keys go as well. Blocks.
     ///
     /// # Errors
-    /// Those of the system. The old rows are there then.
-    fn forget(&mut self) -> io::Result<()> {
+    /// Those of the system. Some of the old rows are there then.
+    fn forget(&mut self, _rows: &[Self::Row], _are_all: bool) -> io::Result<()> {
         Ok(())
     }
 
@@ -75,6 +76,8 @@ struct FileState {
     is_behind: AtomicBool,
     /// Whether it has rows besides that the table has not any more.
     is_stale: AtomicBool,
+    /// Whether it is not known which rows of the file are replaced.
+    has_lost_rows: AtomicBool,
 }
 
 impl<F: TableFile> Clone for TableLog<F> {
@@ -119,6 +122,7 @@ impl<F: TableFile> TableLog<F> {
             if unwritten.len() >= MAX_UNWRITTEN {
                 // All rows of the table are written then.
                 unwritten.clear();
+                self.state.has_lost_rows.store(true, Ordering::SeqCst);
                 self.state.is_behind.store(true, Ordering::SeqCst);
             }
             unwritten.push(row);
@@ -205,11 +209,18 @@ impl FileState {
         }
         // Before the rows are taken: one that comes meanwhile is appended, or makes it behind again.
         self.is_behind.store(false, Ordering::SeqCst);
-        let renewed = file.renew(&all());
+        let has_lost_rows = self.has_lost_rows.swap(false, Ordering::SeqCst);
+        let all = all();
+        let renewed = file.renew(&all);
+        let mut is_stale = false;
         if renewed.is_err() {
             self.is_behind.store(true, Ordering::SeqCst);
+            let replacing = if has_lost_rows { &all } else { rows };
+            is_stale = file.forget(replacing, has_lost_rows).is_err();
         }
-        let is_stale = renewed.is_err() && file.forget().is_err();
+        if is_stale {
+            self.has_lost_rows.store(true, Ordering::SeqCst);
+        }
         self.is_stale.store(is_stale, Ordering::SeqCst);
         renewed
     }
@@ -289,8 +300,9 @@ mod tests {
             self.note("renew", all)
         }
 
-        fn forget(&mut self) -> io::Result<()> {
-            self.note("forget", &[])
+        fn forget(&mut self, rows: &[u32], are_all: bool) -> io::Result<()> {
+            let call = if are_all { "forget all but" } else { "forget" };
+            self.note(call, rows)
         }
 
         fn sync(&mut self) -> io::Result<()> {
@@ -334,20 +346,34 @@ mod tests {
         let tried = [
             "append [2]",
             "renew [2]",
-            "forget []",
+            "forget [2]",
             "renew [3]",
-            "forget []",
+            "forget [3]",
         ];
         assert_eq!(file.taken(), tried);
         file.fails(&["append", "renew", "forget"]);
-        log.write_out(|| vec![3]).await;
+        log.push(4);
+        log.write_out(|| vec![3, 4]).await;
         assert!(log.is_behind() && log.is_stale());
-        file.taken();
+        file.fails(&["append", "renew"]);
+        log.write_out(|| vec![3]).await;
+        assert!(!log.is_stale());
+        let tried = [
+            "renew [3, 4]",
+            "forget [4]",
+            "renew [3]",
+            "forget all but [3]",
+        ];
+        assert_eq!(
+            file.taken(),
+            tried,
+            "one that is not forgotten is sought again"
+        );
         file.fails(&[]);
         log.write_out(|| vec![3]).await;
         assert!(!log.is_behind() && !log.is_stale());
-        log.push(4);
-        log.write_out(|| vec![3, 4]).await;
-        assert_eq!(file.taken(), ["renew [3]", "append [4]"]);
+        log.push(5);
+        log.write_out(|| vec![3, 5]).await;
+        assert_eq!(file.taken(), ["renew [3]", "append [5]"]);
     }
 }

@@ -1,12 +1,14 @@
 //! The file of changes that are not in the bucket yet.
 //!
 //! Frames follow each other: a length (4 bytes, little-endian), the xxh3 hash of the rest (8 bytes), and a record as
-//! JSON. The last record of a key counts. A frame with a wrong hash, and everything after it, is cut off. Written frames
-//! outlive the process; they are synced within a second, as a local disk does it with attributes.
+//! JSON, which spaces may follow. The last record of a key counts. A frame with a wrong hash counts for nothing; after the
+//! last whole one the file is cut off. Written frames outlive the process; they are synced within a second, as a local
+//! disk does it with attributes. On a full disk a record is replaced in its place (`in_place`).
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,8 @@ use super::{Change, MAX_CHANGES};
 use tidegate_engine::table_log::{self, TableFile};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
+
+mod in_place;
 
 /// The file's name. Its number is the version of the format.
 pub(super) const FILE_NAME: &str = "attributes-1";
@@ -104,20 +108,20 @@ impl AttributeLog {
         let mut file = table_log::open(directory, FILE_NAME)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let (mut at, mut changes) = (0, HashMap::new());
-        while let Some((record, length)) = read::<AttributeRecord>(&bytes[at..], MAX_RECORD_BYTES) {
-            at += length;
+        let (mut end, mut changes) = (0, HashMap::new());
+        for (place, record) in places(&bytes) {
+            end = place.end;
             let key = (record.origin, record.key.clone());
             match record.headers.is_some() {
                 true => changes.insert(key, record),
                 false => changes.remove(&key),
             };
         }
-        file.set_len(at as u64)?;
+        file.set_len(end as u64)?;
         let log = Self {
             directory: directory.to_owned(),
             file: Arc::new(file),
-            length: at as u64,
+            length: end as u64,
             is_syncing: Arc::default(),
         };
         Ok((log, changes.into_values().collect()))
@@ -175,12 +179,8 @@ impl TableFile for AttributeLog {
     }
 
     /// The next start would carry out a change that a later one has replaced.
-    fn forget(&mut self) -> io::Result<()> {
-        let mut emptied = File::options();
-        emptied.write(true).truncate(true);
-        emptied.open(self.directory.join(FILE_NAME))?.sync_data()?;
-        self.length = 0;
-        Ok(())
+    fn forget(&mut self, records: &[AttributeRecord], are_all: bool) -> io::Result<()> {
+        in_place::replace(&self.directory.join(FILE_NAME), records, are_all)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -194,24 +194,49 @@ impl TableFile for AttributeLog {
 pub(crate) fn frames<R: Serialize>(records: &[R]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
-        let body = serde_json::to_vec(record).expect("records are plain data");
+        let body = body(record);
         let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(&xxh3_64_with_seed(&body, CHECKSUM_SEED).to_le_bytes());
+        bytes.extend_from_slice(&hash(&body));
         bytes.extend_from_slice(&body);
     }
     bytes
 }
 
+fn body<R: Serialize>(record: &R) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records are plain data")
+}
+
+fn hash(body: &[u8]) -> [u8; 8] {
+    xxh3_64_with_seed(body, CHECKSUM_SEED).to_le_bytes()
+}
+
 /// Returns the first record, of at most `most` bytes, and the length of its frame; `None` if it is not whole.
 pub(crate) fn read<R: DeserializeOwned>(bytes: &[u8], most: usize) -> Option<(R, usize)> {
+    let (record, length) = read_frame(bytes, most)?;
+    Some((record?, length))
+}
+
+/// Returns the first frame's record, if its hash is right, and its length; `None` if the bytes end before it does.
+fn read_frame<R: DeserializeOwned>(bytes: &[u8], most: usize) -> Option<(Option<R>, usize)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (hash, rest) = rest.split_first_chunk::<8>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     let body = rest.get(..length).filter(|_| length <= most)?;
-    let sound = u64::from_le_bytes(*hash) == xxh3_64_with_seed(body, CHECKSUM_SEED);
-    let record = sound.then(|| serde_json::from_slice(body).ok())??;
-    Some((record, HEAD_BYTES + length))
+    let is_sound = *sum == hash(body);
+    let record = is_sound.then(|| serde_json::from_slice(body).ok());
+    Some((record.flatten(), HEAD_BYTES + length))
+}
+
+/// Returns the records of a file in their order, and where their frames are.
+fn places(bytes: &[u8]) -> Vec<(Range<usize>, AttributeRecord)> {
+    let (mut at, mut places) = (0, Vec::new());
+    while let Some((record, length)) = read_frame(&bytes[at..], MAX_RECORD_BYTES) {
+        let place = at..at + length;
+        at = place.end;
+        places.extend(record.map(|record| (place, record)));
+    }
+    places
 }
 
 #[cfg(test)]
@@ -228,6 +253,8 @@ mod tests {
             headers: mode.map(|mode| vec![("x-amz-meta-mode".to_owned(), format!("0{mode:o}"))]),
         }
     }
+
+    const NEW_NAME: &str = "attributes-1.new";
 
     fn left(directory: &Path) -> Vec<AttributeRecord> {
         let (_, mut found) = AttributeLog::open(directory).expect("opened");
@@ -275,44 +302,117 @@ mod tests {
         assert_eq!(log.length, 0, "without changes it is empty");
     }
 
-    /// The disk is full, or takes no new file either, and a start finds what is left.
+    /// Returns a table over a file with these records, whose disk is full from now on.
+    fn on_full_disk(folder: &Path, records: &[AttributeRecord]) -> TableLog<AttributeLog> {
+        let (mut log, _) = AttributeLog::open(folder).expect("opened");
+        log.append(records, &Vec::new).expect("written");
+        let full = File::options().append(true).open("/dev/full");
+        log.file = Arc::new(full.expect("a full disk"));
+        fs::create_dir(folder.join(NEW_NAME)).expect("made");
+        let table = TableLog::new("lost");
+        table.attach(Ok(log));
+        table
+    }
+
+    /// Adds a record, and writes it out.
+    async fn change(table: &TableLog<AttributeLog>, all: &[AttributeRecord]) {
+        table.push(all.last().expect("a record").clone());
+        let all = all.to_vec();
+        table.write_out(move || all.clone()).await;
+    }
+
+    /// Only the end of the file cannot be written.
     #[tokio::test(start_paused = true)]
-    async fn a_start_carries_out_nothing_that_a_later_change_has_replaced() {
-        let (old, new) = (record("a", Some(0o755)), record("a", Some(0o600)));
-        for takes_files in [true, false] {
+    async fn a_disk_with_room_for_a_new_file_keeps_all_changes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = [record("a", Some(0o755)), record("b", Some(0o755))];
+        let table = on_full_disk(folder.path(), &old);
+        fs::remove_dir(folder.path().join(NEW_NAME)).expect("removed");
+        let new = [old[1].clone(), record("a", Some(0o600))];
+        change(&table, &new).await;
+        assert_eq!(left(folder.path()), [new[1].clone(), new[0].clone()]);
+    }
+
+    /// The disk is full and takes no new file either, and a start finds what is left.
+    #[tokio::test(start_paused = true)]
+    async fn a_full_disk_keeps_the_records_of_other_keys_and_no_replaced_one() {
+        let (old, other) = (record("a", Some(0o755)), record("b", Some(0o700)));
+        let written = [record("a", Some(0o777)), old, other.clone()];
+        let longer = AttributeRecord {
+            etag: Some("\"another\"".to_owned()),
+            ..record("a", Some(0o600))
+        };
+        for new in [
+            record("a", Some(0o600)),
+            longer,
+            record("a", None),
+            record("c", Some(1)),
+        ] {
             let folder = tempfile::tempdir().expect("a folder");
-            let (mut log, _) = AttributeLog::open(folder.path()).expect("opened");
-            log.append(std::slice::from_ref(&old), &Vec::new)
-                .expect("written");
-            let full = File::options().append(true).open("/dev/full");
-            log.file = Arc::new(full.expect("a full disk"));
-            let blocked = folder.path().join(format!("{FILE_NAME}.new"));
-            if !takes_files {
-                fs::create_dir(&blocked).expect("made");
-            }
-            let table = TableLog::new("lost");
-            table.attach(Ok(log));
-            let write = async || {
-                let all = vec![new.clone()];
-                table.write_out(move || all.clone()).await;
+            let table = on_full_disk(folder.path(), &written);
+            let all = match new.headers {
+                Some(_) => vec![other.clone(), new.clone()],
+                None => vec![new.clone()],
             };
-            table.push(new.clone());
-            write().await;
-            let expected = if takes_files {
-                vec![new.clone()]
-            } else {
-                vec![]
+            change(&table, &all).await;
+            assert!(table.is_behind() && !table.is_stale());
+            // `left` cuts the file as a start does.
+            let found = left(folder.path());
+            let expected = match (new.key.as_str(), new.etag.as_deref()) {
+                // It fits in the place of the old one.
+                ("a", Some("\"1\"")) => vec![new.clone(), other.clone()],
+                ("a", _) => vec![other.clone()],
+                _ => vec![written[1].clone(), other.clone()],
             };
-            assert_eq!(left(folder.path()), expected, "{takes_files}");
-            if !takes_files {
-                fs::remove_dir(&blocked).expect("removed");
-                write().await;
-                assert_eq!(
-                    left(folder.path()),
-                    vec![new.clone()],
-                    "there is room again"
-                );
-            }
+            assert_eq!(found, expected, "{new:?}");
+            fs::remove_dir(folder.path().join(NEW_NAME)).expect("removed");
+            let rows = all.clone();
+            table.sync(move || rows.clone()).await.expect("room again");
+            let changes = all.iter().filter(|record| record.headers.is_some());
+            let mut expected: Vec<_> = changes.cloned().collect();
+            expected.sort_by(|a, b| a.key.cmp(&b.key));
+            assert_eq!(left(folder.path()), expected);
+        }
+    }
+
+    /// A new folder was synced, and more is set than its record has room for.
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_outlives_later_changes_on_a_full_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of_folder = |mode, more: &[(String, String)]| {
+            let mut record = record("d/", Some(mode));
+            record.etag = None;
+            record
+                .headers
+                .as_mut()
+                .expect("a change")
+                .extend_from_slice(more);
+            record
+        };
+        let table = on_full_disk(folder.path(), &[of_folder(0o755, &[])]);
+        let time = ("x-amz-meta-mtime".to_owned(), "1".to_owned());
+        change(&table, &[of_folder(0o700, &[time])]).await;
+        assert_eq!(left(folder.path()), [of_folder(0o700, &[])]);
+    }
+
+    /// A process that is killed while it replaces a record leaves the other ones.
+    #[test]
+    fn a_torn_record_takes_no_other_along() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let all = [
+            record("a", Some(1)),
+            record("b", Some(2)),
+            record("c", Some(3)),
+        ];
+        let sound = frames(&all);
+        let first = frames(&all[..1]).len();
+        let second = first..first + frames(&all[1..2]).len();
+        for at in second.start + 4..second.end {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 0x10;
+            fs::write(folder.path().join(FILE_NAME), &bytes).expect("written");
+            let found = left(folder.path());
+            assert_eq!(found, [all[0].clone(), all[2].clone()], "{at}");
         }
     }
 }
