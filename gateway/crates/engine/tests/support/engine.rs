@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
 use tidegate_engine::{
-    Assists, EncodingTimes, Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader,
+    Assists, Budget, Clock, EncodingTimes, Engine, Error, Object, Open, Parts, ReadContext, Reader,
 };
 use tidegate_engine::{PurgeKind, Scope};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
