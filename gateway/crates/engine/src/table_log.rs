@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 use tidegate_telemetry::locks::Recover as _;
 
@@ -21,6 +22,12 @@ pub mod rows;
 
 /// The longest wait of a caller for the file. The next caller has the rest written.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The pause after a failure to write a file anew. It is doubled with each, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause between two attempts to write a file anew.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The most rows that wait to be written. More wait only if the disk hangs.
 const MAX_UNWRITTEN: usize = 1 << 17;
@@ -78,6 +85,10 @@ struct FileState {
     is_stale: AtomicBool,
     /// Whether it is not known which rows of the file are replaced.
     has_lost_rows: AtomicBool,
+    /// When the file is next written anew, and the pause before that; `None`: at once.
+    pause: Mutex<Option<(Instant, Duration)>>,
+    /// Whether a task is about to write it anew.
+    is_retrying: AtomicBool,
 }
 
 impl<F: TableFile> Clone for TableLog<F> {
@@ -141,13 +152,39 @@ impl<F: TableFile> TableLog<F> {
         self.state.is_stale.load(Ordering::SeqCst)
     }
 
-    /// Writes the queued rows, and waits for that a bounded time. `all` returns those of the table.
-    pub async fn write_out(&self, all: impl Fn() -> Vec<F::Row> + Send + 'static) {
+    /// Writes the queued rows, and waits for that a bounded time. `all` returns those of the table. A file that cannot be
+    /// written anew is tried again after a pause.
+    pub async fn write_out(&self, all: impl Fn() -> Vec<F::Row> + Send + Sync + 'static) {
         let is_written = self.unwritten().as_ref().is_none_or(Vec::is_empty);
-        if is_written && !self.is_behind() {
+        if is_written && (!self.is_behind() || self.state.is_paused()) {
             return;
         }
-        let _ = tokio::time::timeout(WRITE_TIMEOUT, self.write(all, |_| Ok(()))).await;
+        let all = Arc::new(all);
+        let written = self.write_due(&all);
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, written).await;
+        if self.state.pause().is_some() && !self.state.is_retrying.swap(true, Ordering::SeqCst) {
+            let log = self.clone();
+            tokio::spawn(async move {
+                while let Some((due, _)) = log.state.pause() {
+                    tokio::time::sleep_until(due).await;
+                    let _ = log.write_due(&all).await;
+                    if log.state.pause().is_some_and(|(next, _)| next == due) {
+                        // Nothing was tried.
+                        break;
+                    }
+                }
+                log.state.is_retrying.store(false, Ordering::SeqCst);
+            });
+        }
+    }
+
+    /// Writes the queued rows, unless the file is to be written anew and its pause is not over.
+    async fn write_due(
+        &self,
+        all: &Arc<impl Fn() -> Vec<F::Row> + Send + Sync + 'static>,
+    ) -> io::Result<()> {
+        let all = all.clone();
+        self.write(move || all(), true, |_| Ok(())).await
     }
 
     /// Writes the queued rows, and makes all written ones durable. Waits for the disk for as long as that takes.
@@ -155,13 +192,15 @@ impl<F: TableFile> TableLog<F> {
     /// # Errors
     /// Those of the system. There is no file.
     pub async fn sync(&self, all: impl Fn() -> Vec<F::Row> + Send + 'static) -> io::Result<()> {
-        self.write(all, F::sync).await
+        self.write(all, false, F::sync).await
     }
 
     /// Writes the queued rows, or all if the file is behind, and then calls `then`. The file is behind after an error.
+    /// During a pause nothing is written anew if `waits`.
     async fn write(
         &self,
         all: impl Fn() -> Vec<F::Row> + Send + 'static,
+        waits: bool,
         then: impl FnOnce(&mut F) -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
         let (unwritten, loss, state) = (self.unwritten.clone(), self.loss, self.state.clone());
@@ -170,7 +209,12 @@ impl<F: TableFile> TableLog<F> {
             let file = held.as_mut();
             let file = file.ok_or_else(|| io::Error::other("there is no file"))?;
             let rows = unwritten.lock().recover().as_mut().map(mem::take);
-            let written = state.write(file, &rows.unwrap_or_default(), &all);
+            let rows = rows.unwrap_or_default();
+            if waits && state.is_paused() {
+                state.forget(file, &rows, &all);
+                return Ok(());
+            }
+            let written = state.write(file, &rows, &all);
             let written = written.and_then(|()| {
                 // The kernel may have dropped what could not be synced.
                 then(file).inspect_err(|_| state.is_behind.store(true, Ordering::SeqCst))
@@ -210,19 +254,43 @@ impl FileState {
         // Before the rows are taken: one that comes meanwhile is appended, or makes it behind again.
         self.is_behind.store(false, Ordering::SeqCst);
         let has_lost_rows = self.has_lost_rows.swap(false, Ordering::SeqCst);
-        let all = all();
-        let renewed = file.renew(&all);
-        let mut is_stale = false;
+        let renewed = file.renew(&all());
+        let mut pause = self.pause.lock().recover();
+        *pause = match &renewed {
+            Ok(()) => None,
+            Err(_) => {
+                let next = pause.map_or(FIRST_PAUSE, |(_, last)| (2 * last).min(MAX_PAUSE));
+                Some((Instant::now() + next, next))
+            }
+        };
+        drop(pause);
         if renewed.is_err() {
             self.is_behind.store(true, Ordering::SeqCst);
-            let replacing = if has_lost_rows { &all } else { rows };
-            is_stale = file.forget(replacing, has_lost_rows).is_err();
+            self.has_lost_rows.fetch_or(has_lost_rows, Ordering::SeqCst);
+            self.forget(file, rows, all);
+        } else {
+            self.is_stale.store(false, Ordering::SeqCst);
         }
-        if is_stale {
-            self.has_lost_rows.store(true, Ordering::SeqCst);
-        }
-        self.is_stale.store(is_stale, Ordering::SeqCst);
         renewed
+    }
+
+    /// Takes what these rows replace out of a file that cannot be written anew.
+    fn forget<F: TableFile>(&self, file: &mut F, rows: &[F::Row], all: &dyn Fn() -> Vec<F::Row>) {
+        let is_forgotten = match self.has_lost_rows.swap(false, Ordering::SeqCst) {
+            true => file.forget(&all(), true),
+            false => file.forget(rows, false),
+        };
+        let is_stale = is_forgotten.is_err();
+        self.has_lost_rows.fetch_or(is_stale, Ordering::SeqCst);
+        self.is_stale.store(is_stale, Ordering::SeqCst);
+    }
+
+    fn pause(&self) -> Option<(Instant, Duration)> {
+        *self.pause.lock().recover()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pause().is_some_and(|(due, _)| Instant::now() < due)
     }
 }
 
@@ -261,119 +329,4 @@ fn options() -> OpenOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A file that notes what is done to it, and fails while a call is among `failing`.
-    #[derive(Default, Clone)]
-    struct Notes {
-        notes: Arc<Mutex<Vec<String>>>,
-        failing: Arc<Mutex<Vec<&'static str>>>,
-    }
-
-    impl Notes {
-        fn note(&self, call: &'static str, rows: &[u32]) -> io::Result<()> {
-            self.notes.lock().recover().push(format!("{call} {rows:?}"));
-            match self.failing.lock().recover().contains(&call) {
-                true => Err(io::Error::other("the disk failed")),
-                false => Ok(()),
-            }
-        }
-
-        fn fails(&self, calls: &[&'static str]) {
-            *self.failing.lock().recover() = calls.to_vec();
-        }
-
-        fn taken(&self) -> Vec<String> {
-            mem::take(&mut *self.notes.lock().recover())
-        }
-    }
-
-    impl TableFile for Notes {
-        type Row = u32;
-
-        fn append(&mut self, rows: &[u32], _: &dyn Fn() -> Vec<u32>) -> io::Result<()> {
-            self.note("append", rows)
-        }
-
-        fn renew(&mut self, all: &[u32]) -> io::Result<()> {
-            self.note("renew", all)
-        }
-
-        fn forget(&mut self, rows: &[u32], are_all: bool) -> io::Result<()> {
-            let call = if are_all { "forget all but" } else { "forget" };
-            self.note(call, rows)
-        }
-
-        fn sync(&mut self) -> io::Result<()> {
-            self.note("sync", &[])
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_sync_covers_all_rows_and_fails_with_its_disk() {
-        let (log, file) = (TableLog::new("nothing outlives"), Notes::default());
-        assert!(log.sync(Vec::new).await.is_err(), "there is no file");
-        log.attach(Ok(file.clone()));
-        log.push(1);
-        log.sync(Vec::new).await.expect("synced");
-        log.push(2);
-        log.write_out(Vec::new).await;
-        assert_eq!(file.taken(), ["append [1]", "sync []", "append [2]"]);
-        file.fails(&["sync"]);
-        assert!(log.sync(Vec::new).await.is_err());
-        file.fails(&[]);
-        log.sync(|| vec![1, 2]).await.expect("synced");
-        assert_eq!(file.taken(), ["sync []", "renew [1, 2]", "sync []"]);
-    }
-
-    /// A disk that was full once takes all rows when it has room again, and none of the old ones is found until then.
-    #[tokio::test(start_paused = true)]
-    async fn a_file_that_has_failed_is_written_anew() {
-        let (log, file) = (TableLog::new("nothing outlives"), Notes::default());
-        log.attach(Ok(file.clone()));
-        file.fails(&["append"]);
-        log.push(1);
-        log.write_out(|| vec![1]).await;
-        assert_eq!(file.taken(), ["append [1]", "renew [1]"]);
-        assert!(!log.is_behind(), "only its end was torn");
-        file.fails(&["append", "renew"]);
-        for row in [2, 3] {
-            log.push(row);
-            log.write_out(move || vec![row]).await;
-            assert!(log.is_behind() && !log.is_stale());
-        }
-        let tried = [
-            "append [2]",
-            "renew [2]",
-            "forget [2]",
-            "renew [3]",
-            "forget [3]",
-        ];
-        assert_eq!(file.taken(), tried);
-        file.fails(&["append", "renew", "forget"]);
-        log.push(4);
-        log.write_out(|| vec![3, 4]).await;
-        assert!(log.is_behind() && log.is_stale());
-        file.fails(&["append", "renew"]);
-        log.write_out(|| vec![3]).await;
-        assert!(!log.is_stale());
-        let tried = [
-            "renew [3, 4]",
-            "forget [4]",
-            "renew [3]",
-            "forget all but [3]",
-        ];
-        assert_eq!(
-            file.taken(),
-            tried,
-            "one that is not forgotten is sought again"
-        );
-        file.fails(&[]);
-        log.write_out(|| vec![3]).await;
-        assert!(!log.is_behind() && !log.is_stale());
-        log.push(5);
-        log.write_out(|| vec![3, 5]).await;
-        assert_eq!(file.taken(), ["renew [3]", "append [5]"]);
-    }
-}
+mod tests;
