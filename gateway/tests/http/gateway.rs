@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, Clock, EncodingTimes, Engine, Parts, ReadContext};
 use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
@@ -69,6 +69,35 @@ impl Got {
     }
 }
 
+/// Makes an engine over stores in memory.
+fn engine(clock: Clock) -> Engine {
+    let geometry = Geometry::new(CHUNK).expect("a power of two");
+    let stores = tidegate_cache::Settings {
+        geometry,
+        ..tidegate_cache::Settings::default()
+    };
+    let opened = tidegate_cache::open(&stores, &mut Registry::default());
+    let Stores { chunks, meta, .. } = opened.expect("stores in memory");
+    Engine::new(Parts {
+        // A second request of a machine that stood still would be counted, and a slow one encodes for long.
+        assists: Assists {
+            hedge: false,
+            ..Assists::default()
+        },
+        encoding: EncodingTimes {
+            wait: PATIENT,
+            timeout: PATIENT,
+        },
+        runtime: None,
+        chunks,
+        meta,
+        geometry,
+        budget: Budget::new(64 << 20),
+        clock,
+        origins: Vec::new(),
+    })
+}
+
 impl Gateway {
     /// Starts a gateway with one route, `/`.
     pub(crate) async fn start() -> Self {
@@ -99,31 +128,7 @@ impl Gateway {
         // A time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
-        let geometry = Geometry::new(CHUNK).expect("a power of two");
-        let stores = tidegate_cache::Settings {
-            geometry,
-            ..tidegate_cache::Settings::default()
-        };
-        let opened = tidegate_cache::open(&stores, &mut Registry::default());
-        let Stores { chunks, meta, .. } = opened.expect("stores in memory");
-        let engine = Engine::new(Parts {
-            // A second request of a machine that stood still would be counted, and a slow one encodes for long.
-            assists: Assists {
-                hedge: false,
-                ..Assists::default()
-            },
-            encoding: EncodingTimes {
-                wait: PATIENT,
-                timeout: PATIENT,
-            },
-            runtime: None,
-            chunks,
-            meta,
-            geometry,
-            budget: Budget::new(64 << 20),
-            clock: Arc::new(move || Timestamp(clock.load(Ordering::SeqCst))),
-            origins: Vec::new(),
-        });
+        let engine = engine(Arc::new(move || Timestamp(clock.load(Ordering::SeqCst))));
         let mut counted = Registry::default();
         engine.register(&mut counted);
         let source = Arc::new(ReadContext::new(bucket, Profile::web()));
