@@ -175,11 +175,7 @@ impl Bucket {
         }
         drop(held);
         let held = lock.write().await;
-        let mut file = self.file(bucket, key).await?;
-        if !self.seals.holds(bucket, key, &file).await {
-            self.adopt(bucket, key).await?;
-            file = self.file(bucket, key).await?;
-        }
+        let file = self.sealed_file(bucket, key).await?;
         Ok((held.downgrade(), file))
     }
 

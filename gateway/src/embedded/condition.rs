@@ -1,4 +1,5 @@
-//! The conditions of a conditional or ranged GET or HEAD, and those of a copy on its source, decided as in S3 (RFC 9110, 13.2.2, 14.2).
+//! The conditions of a conditional or ranged GET or HEAD, and those of a copy on its source, decided as in S3 (RFC 9110,
+//! 13.2.2, 14.2).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

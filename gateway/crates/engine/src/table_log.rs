@@ -1,8 +1,8 @@
 //! The file of a table beside the spool: rows that a table gains are appended to it, behind the callers.
 //!
 //! A row is queued under the table's own lock, and written by [`TableLog::write_out`], for which callers wait a bounded
-//! time. Without a file nothing is queued. A file that has failed is behind the table: each next write tries to write it
-//! anew, with all rows of the table. [`rows::RowFile`] is a file of rows of one length.
+//! time. Without a file nothing is queued. A file that has failed is behind the table: it is written anew, with all rows of
+//! the table, at once and then after growing pauses. [`rows::RowFile`] is a file of rows of one length.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -76,7 +76,7 @@ pub struct TableLog<F: TableFile> {
     state: Arc<FileState>,
 }
 
-/// What the file lacks.
+/// The rows that the file lacks or has too many, and the next attempt to write it anew.
 #[derive(Debug, Default)]
 struct FileState {
     /// Whether rows of the table are missing in it.

@@ -1,5 +1,6 @@
 //! An object that is put again from its own bytes: a copy, and a file that was changed by hand.
 
+use std::fs::Metadata;
 use std::sync::Arc;
 
 use s3s::dto::{
@@ -29,11 +30,7 @@ impl Bucket {
             true => None,
             false => Some(self.locks[source.max(target)].write().await),
         };
-        let file = self.file(bucket, key).await?;
-        if !self.seals.holds(bucket, key, &file).await {
-            self.adopt(bucket, key).await?;
-        }
-        let file = self.file(bucket, key).await?;
+        let file = self.sealed_file(bucket, key).await?;
         let found = self.open_object(bucket, key).await?;
         Conditions::from(&input).check_source(found.e_tag.as_ref(), &file)?;
         let mut put = replacement(found);
@@ -54,8 +51,19 @@ impl Bucket {
         }))
     }
 
+    /// Returns the metadata of an object's file, and makes sure that its ETag fits its bytes. The caller holds the key's lock
+    /// for writing.
+    pub(super) async fn sealed_file(&self, bucket: &str, key: &str) -> S3Result<Metadata> {
+        let file = self.file(bucket, key).await?;
+        if self.seals.holds(bucket, key, &file).await {
+            return Ok(file);
+        }
+        self.adopt(bucket, key).await?;
+        self.file(bucket, key).await
+    }
+
     /// Takes the present file as the object, and keeps the object's headers. The caller holds the key's lock.
-    pub(super) async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
+    async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
         let found = self.open_object(bucket, key).await?;
         self.replace(bucket, key, replacement(found))
             .await

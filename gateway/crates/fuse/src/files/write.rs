@@ -59,15 +59,17 @@ impl Files {
         };
         let mut node = self.nodes.tell(folder, &path, false);
         let joins = matches!(how, OpenMode::Change | OpenMode::CreateMissing);
-        let mut idle = joins && self.is_unfinished(&node);
         let may_pass = self.may_pass(flags);
-        let mut entered = self.enter(&node, (how, attributes), may_pass).await;
+        let enter = async |node: &Arc<Node>| {
+            let idle = joins && self.is_unfinished(node);
+            (idle, self.enter(node, (how, attributes), may_pass).await)
+        };
+        let (mut idle, mut entered) = enter(&node).await;
         if entered.as_ref().is_err_and(|it| *it == Errno::ESTALE) && !node.is_linked() {
             // Its handles are of a file that had the name before.
             self.nodes.forget(node.ino, 1);
             node = self.nodes.tell(folder, &path, false);
-            idle = joins && self.is_unfinished(&node);
-            entered = self.enter(&node, (how, attributes), may_pass).await;
+            (idle, entered) = enter(&node).await;
         }
         match entered {
             Ok(writing) => {

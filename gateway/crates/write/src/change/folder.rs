@@ -110,7 +110,7 @@ impl Writers {
         let inner = &self.0;
         inner.send_waiting_marker(source, to).await?;
         let mut there = list(source, to, 1).await?;
-        if marker_of(to, there.clone()).is_err() {
+        if marker_of(to, there.as_deref()).is_err() {
             return Ok(FolderRename::NotEmpty);
         }
         if most == 0 || self.has_more(source, from, most).await? {
@@ -126,7 +126,7 @@ impl Writers {
             // Another program may have filled the target while the drafts were published.
             there = list(source, to, 1).await?;
         }
-        let Ok(marker) = marker_of(to, there) else {
+        let Ok(marker) = marker_of(to, there.as_deref()) else {
             return Ok(FolderRename::NotEmpty);
         };
         let marker = marker.map(|key| source.object(&key));
@@ -381,8 +381,8 @@ impl Drafts {
 }
 
 /// Returns the marker of a target folder, if it is empty but for that. An object of that key with bytes is no marker.
-fn marker_of(folder: &str, found: Option<Vec<Listed>>) -> Result<Option<ObjectKey>, ()> {
-    match found.as_deref() {
+fn marker_of(folder: &str, found: Option<&[Listed]>) -> Result<Option<ObjectKey>, ()> {
+    match found {
         Some([]) => Ok(None),
         Some([one]) if one.key == folder && one.size == 0 => Ok(ObjectKey::new(folder).ok()),
         _ => Err(()),

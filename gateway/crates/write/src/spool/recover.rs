@@ -261,31 +261,22 @@ fn leave_outdated(found: &mut Vec<FoundDraft>) -> usize {
             continue;
         };
         let is_told = outdated.iter().all(|(order, _)| *order < last.0);
-        let removed = outdated.iter().try_for_each(|(_, number)| {
-            let (file, replayed) = &mut found[*number];
-            replayed.promised = !is_told;
-            if is_told {
+        let removed = match is_told {
+            true => outdated.iter().try_for_each(|(_, number)| {
+                let (file, replayed) = &mut found[*number];
+                replayed.promised = false;
                 file.try_to_remove()
-            } else {
-                Ok(())
-            }
-        });
-        let trouble = match (is_told, removed) {
-            (true, Ok(())) => {
-                tracing::warn!(
-                    key,
-                    "the spool had an older state of an object; it is removed"
-                );
-                continue;
-            }
-            (true, Err(error)) => error.to_string(),
-            (false, _) => "it is not known which is the last".to_owned(),
+            }),
+            false => Err(io::Error::other("it is not known which is the last")),
         };
-        tracing::error!(
-            error = trouble,
-            key,
-            "the spool has an object twice; both are left there"
-        );
+        let Err(error) = removed else {
+            tracing::warn!(
+                key,
+                "the spool had an older state of an object; it is removed"
+            );
+            continue;
+        };
+        tracing::error!(%error, key, "the spool has an object twice; both are left there");
         left.extend(drafts.into_iter().map(|(_, number)| found[number].0.id()));
     }
     found.retain(|(file, _)| !left.contains(&file.id()));

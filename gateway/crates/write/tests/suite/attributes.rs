@@ -248,7 +248,8 @@ async fn a_copy_in_parts_onto_itself_replaces_no_other_version() {
     assert_eq!(desk.object(KEY), Some("of another program".into()));
 }
 
-/// What another gateway has put where this one knows an empty file stays, whatever program changes the file here.
+/// This process knows an empty file, and another gateway has put bytes there since. They stay, whatever program changes the
+/// file here.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_an_empty_file_replaces_no_bytes_of_another_program() {
     let theirs: Bytes = "of another program".into();

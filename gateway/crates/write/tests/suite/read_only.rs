@@ -162,6 +162,20 @@ async fn what_the_disk_keeps_is_not_made_older() {
     }
 }
 
+/// Returns a desk whose spool is on such a disk.
+fn on_disk() -> (Disk, Desk) {
+    let spool = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new(&spool);
+    let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+    (disk, Desk::over(world, spool, &Terms::background()))
+}
+
+/// The disk becomes read-only while the next object is on its way into the bucket.
+async fn becomes_read_only_in_a_put(disk: &Disk, desk: &Desk) {
+    until(|| desk.bucket().count("put") == 1).await;
+    disk.becomes_read_only();
+}
+
 /// Opens an object, and writes and syncs it. The program goes on, so nothing of it is sent.
 async fn synced(desk: &Desk, key: &str, bytes: &'static str) -> Writer {
     let writer = desk.create(key).await;
@@ -174,19 +188,13 @@ async fn synced(desk: &Desk, key: &str, bytes: &'static str) -> Writer {
 /// undoes the rename, so it needs what was promised under the old name, and nothing newer gets that name.
 #[tokio::test(start_paused = true)]
 async fn what_was_renamed_over_a_kept_journal_is_there_under_its_old_name() {
-    let spool = tempfile::tempdir().expect("a folder");
-    let disk = Disk::new(&spool);
-    let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
-    let desk = Desk::over(world, spool, &Terms::background());
+    let (disk, desk) = on_disk();
     let waits = synced(&desk, OTHER, "waits").await;
     let writer = synced(&desk, KEY, "new").await;
-    let late = Fault::Latency(secs(2));
-    desk.bucket().fail_from("put", [late], []);
     let (old, new) = (valid(KEY), valid(OTHER));
-    let breaks = async {
-        until(|| desk.bucket().count("put") == 1).await;
-        disk.becomes_read_only();
-    };
+    desk.bucket()
+        .fail_from("put", [Fault::Latency(secs(2))], []);
+    let breaks = becomes_read_only_in_a_put(&disk, &desk);
     let renames = desk.writers.rename(source(&desk), &old, &new);
     let (renamed, ()) = tokio::join!(renames, breaks);
     let refused = renamed.expect_err("the next process undoes it");
@@ -209,18 +217,12 @@ async fn what_was_renamed_over_a_kept_journal_is_there_under_its_old_name() {
 /// The disk keeps the journal of a draft that was published: nothing is renamed over its object.
 #[tokio::test(start_paused = true)]
 async fn nothing_gets_the_name_of_a_kept_journal() {
-    let spool = tempfile::tempdir().expect("a folder");
-    let disk = Disk::new(&spool);
-    let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
-    let desk = Desk::over(world, spool, &Terms::background());
+    let (disk, desk) = on_disk();
     let kept = synced(&desk, KEY, "kept").await;
     desk.bucket().put(OTHER, "another");
-    let late = Fault::Latency(secs(2));
-    desk.bucket().fail_from("put", [late], []);
-    let breaks = async {
-        until(|| desk.bucket().count("put") == 1).await;
-        disk.becomes_read_only();
-    };
+    desk.bucket()
+        .fail_from("put", [Fault::Latency(secs(2))], []);
+    let breaks = becomes_read_only_in_a_put(&disk, &desk);
     let (closed, ()) = tokio::join!(kept.commit(Commit::Close), breaks);
     closed.expect("it is in the bucket");
     let (old, new) = (valid(OTHER), valid(KEY));

@@ -51,6 +51,12 @@ fn played(records: &[Record]) -> Replayed {
     replay(records).expect("they fit together")
 }
 
+/// Returns the part that a close would send next.
+fn next_part(replayed: &Replayed) -> Option<u32> {
+    let job = replayed.draft.next_job(SendOccasion::Closing);
+    job.map(|job| job.index)
+}
+
 #[test]
 fn counts_what_was_synced_and_what_was_sent() {
     let records = [
@@ -70,11 +76,7 @@ fn counts_what_was_synced_and_what_was_sent() {
         .map(|(index, _)| index)
         .collect();
     assert_eq!(sent, [0, 1]);
-    let rest = replayed
-        .draft
-        .next_job(SendOccasion::Closing)
-        .map(|job| job.index);
-    assert_eq!(rest, Some(2));
+    assert_eq!(next_part(&replayed), Some(2));
 }
 
 /// If a process ends in the sync before an eviction, the bytes are still there. Promised bytes
@@ -87,11 +89,11 @@ fn what_leaves_the_spool_does_so_with_a_sync() {
     let replayed = played(&records);
     assert_eq!(replayed.draft.local().bytes(), 25);
     assert!(!replayed.draft.has_gone_bytes());
-    let rest = replayed
-        .draft
-        .next_job(SendOccasion::Closing)
-        .map(|job| job.index);
-    assert_eq!(rest, Some(2), "it was sent with more than was promised");
+    assert_eq!(
+        next_part(&replayed),
+        Some(2),
+        "it was sent with more than was promised"
+    );
     records.push(Record::Synced);
     let replayed = played(&records);
     assert_eq!(replayed.draft.local().bytes(), 90);
@@ -170,11 +172,7 @@ fn a_part_written_to_again_is_sent_again() {
         Record::Synced,
     ];
     let replayed = played(&records);
-    let next = replayed
-        .draft
-        .next_job(SendOccasion::Closing)
-        .map(|job| job.index);
-    assert_eq!(next, Some(0));
+    assert_eq!(next_part(&replayed), Some(0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What other programs put under the new name of a folder while it is renamed stays.
+//! Other programs put objects under the new name of a folder while it is renamed. They stay.
 
 use tidegate_write::{Commit, FolderRename, WriteError};
 

@@ -22,6 +22,15 @@ impl World {
         (attr.ino.0, handle)
     }
 
+    /// Puts a file and reads it; returns its node and the handle.
+    async fn reads_before(&self) -> (u64, u64) {
+        self.bucket.put("p/file", "before");
+        let ino = self.walk("file").await.ino.0;
+        let (reader, _) = self.open(ino).await;
+        assert_eq!(self.text(reader).await, "before");
+        (ino, reader)
+    }
+
     /// Checks that a handle reads these bytes, or none.
     async fn keeps(&self, handle: u64, bytes: &str) {
         match self.read(handle).await {
@@ -35,10 +44,7 @@ impl World {
 async fn a_file_that_is_made_anew_is_not_the_one_that_is_read() {
     for flags in [OFlags::empty(), OFlags::TRUNC, OFlags::EXCL] {
         let world = World::writable();
-        world.bucket.put("p/file", "before");
-        let ino = world.walk("file").await.ino.0;
-        let (reader, _) = world.open(ino).await;
-        assert_eq!(world.text(reader).await, "before");
+        let (ino, reader) = world.reads_before().await;
         world.lose("file").await;
         let (new, writer) = world.make("file", flags).await;
         assert_ne!(new, ino, "{flags:?}");
@@ -55,10 +61,7 @@ async fn a_file_that_is_made_anew_is_not_the_one_that_is_read() {
 #[tokio::test]
 async fn a_version_that_is_emptied_is_not_the_one_that_is_read() {
     let world = World::writable();
-    world.bucket.put("p/file", "before");
-    let ino = world.walk("file").await.ino.0;
-    let (reader, _) = world.open(ino).await;
-    assert_eq!(world.text(reader).await, "before");
+    let (ino, reader) = world.reads_before().await;
     world.bucket.put("p/file", "another");
     world.purge("p/file").await;
     world.walk("file").await;
