@@ -52,6 +52,11 @@ impl Told {
         self.promised.is_some()
     }
 
+    /// Whether the program saw no failure.
+    pub(crate) fn is_unnoticed(&self) -> bool {
+        self.failed == 0
+    }
+
     fn ask(&mut self, bytes: &Bytes) {
         self.asked.push(bytes.clone());
     }
@@ -128,18 +133,22 @@ enum End {
     Leaves,
 }
 
+/// The outcome of a failure after which the process publishes the object nevertheless.
+pub(crate) const PUBLISHED: &str = "published";
+
 /// The result of a life.
 pub(crate) struct Lived {
     pub(crate) is_published: bool,
 }
 
 impl Lived {
+    /// Returns the outcome in the words of the table. Whether the program was told of the failure is not among them: it
+    /// is told if it waits for the call that fails, and the order in which threads come to a call is not fixed.
     pub(crate) fn outcome(&self, told: &Told) -> &'static str {
         match (self.is_published, told.failed) {
-            (true, 0) => "unnoticed",
-            (true, _) => "told, then published",
-            (false, 0) => "waits, and is published by the next start",
-            (false, _) => "told; what was promised is published by the next start",
+            (true, _) => PUBLISHED,
+            (false, 0) => "waits; the next start publishes it",
+            (false, _) => "told; the next start publishes what was promised",
         }
     }
 }
