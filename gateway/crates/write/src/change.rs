@@ -18,8 +18,8 @@ use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::is_made_with;
-use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
+use crate::locks::rename_holds::RenameHolds;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
@@ -30,12 +30,6 @@ use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Written};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
-
-/// How often a rename holds the drafts of its keys, if another one appears each time.
-const MAX_HOLD_TRIES: u32 = 16;
-
-/// The holds of the old and the new key, as far as they have drafts.
-type TwoHolds = (Option<PublishHold>, Option<PublishHold>);
 
 impl Writers {
     /// Deletes an object and discards its draft. A missing object is no error. Waits for a publish
@@ -122,8 +116,12 @@ impl Writers {
             return renamed.left.map_or(Ok(renamed.etag), Err);
         }
         let (old, new) = (source.object(from), source.object(to));
-        let ((open, over), _held) = self.0.publish_and_lock(&old, &new).await?;
-        let open = open.as_ref().map(|hold| &hold.writing);
+        let RenameHolds {
+            hold,
+            over,
+            locks: _locks,
+        } = self.0.publish_for_rename(&old, &new).await?;
+        let open = hold.as_ref().map(|hold| &hold.writing);
         let kept = keep.then_some((to, over.as_ref()));
         let mut version = look_at_both(source, from, kept).await?;
         let waiting = self.0.attributes.of_version(&old, &version.etag);
@@ -196,59 +194,6 @@ impl Drafts {
         self.core.keep_pending(new, copied, later.attributes);
         let etag = later.etag.is_some().then(|| copied.clone());
         self.put_change(source, new, etag, later.attributes);
-    }
-
-    /// Publishes the draft of `old`, keeps both objects from being written to, and other writers of this process from
-    /// changing them. A writer that opens one of them before its key is held has begun a draft, which counts as well.
-    async fn publish_and_lock(
-        &self,
-        old: &ObjectId,
-        new: &ObjectId,
-    ) -> Result<(TwoHolds, [KeyLock; 2]), WriteError> {
-        for _ in 0..MAX_HOLD_TRIES {
-            let (hold, over) = self.publish_and_hold(old, new).await?;
-            let locks = self.path.lock_keys(old, new).await;
-            let is_all = self.has_no_other(old, hold.as_ref());
-            if is_all && self.has_no_other(new, over.as_ref()) {
-                return Ok(((hold, over), locks));
-            }
-        }
-        Err(Error::Overloaded { retry_after: None }.into())
-    }
-
-    /// Publishes the draft of `old`, and keeps both objects from being written to.
-    async fn publish_and_hold(
-        &self,
-        old: &ObjectId,
-        new: &ObjectId,
-    ) -> Result<TwoHolds, WriteError> {
-        // Sends the long part of the work while others still write.
-        let writing = self.writings().get(old).cloned();
-        if let Some(writing) = writing {
-            writing.commit().await?;
-        }
-        let (hold, over) = self.hold_both(old, new).await;
-        // Bytes that were written meanwhile.
-        let hold = match hold {
-            Some(hold) => Some(hold.publish().await?),
-            None => None,
-        };
-        Ok((hold, over))
-    }
-
-    /// Keeps two objects from being written to.
-    async fn hold_both(&self, old: &ObjectId, new: &ObjectId) -> TwoHolds {
-        // Always in one order; otherwise two opposite renames would wait for each other.
-        match old < new {
-            true => {
-                let hold = self.hold_publishing(old).await;
-                (hold, self.hold_publishing(new).await)
-            }
-            false => {
-                let over = self.hold_publishing(new).await;
-                (self.hold_publishing(old).await, over)
-            }
-        }
     }
 
     /// Records a new version of the key that the store made of a version of another object.

@@ -3,3 +3,4 @@
 pub(crate) mod folder_locks;
 pub(crate) mod key_locks;
 pub(crate) mod publish_hold;
+pub(crate) mod rename_holds;

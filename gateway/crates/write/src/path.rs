@@ -78,6 +78,16 @@ impl WritePath {
         self.holds.take_both(&one, &other).await
     }
 
+    /// Says of a locked key that a renamed object is about to have it, until its lock is dropped.
+    pub(crate) fn expect_renamed(&self, id: &ObjectId) {
+        self.holds.expect_renamed(&self.core.of_bucket(id));
+    }
+
+    /// Returns whether a renamed object is about to have a key.
+    pub(crate) fn expects_renamed(&self, id: &ObjectId) -> bool {
+        self.holds.expects_renamed(&self.core.of_bucket(id))
+    }
+
     /// Like [`WritePath::lock_key`], for those of the keys that are not held yet, in one order.
     pub(crate) async fn lock_more<'a>(
         &self,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::temporary::is_temporary;
-use crate::change::{MAX_HOLD_TRIES, delete_object, note_deleted};
+use crate::change::{delete_object, note_deleted};
 use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
+use crate::locks::rename_holds::RenameHolds;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
-use tidegate_engine::{Error, ReadContext};
+use tidegate_engine::ReadContext;
 use tidegate_origin::Guard;
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
 
@@ -57,7 +58,7 @@ impl Writers {
     /// stays. Runs to its end, also if the caller stops waiting.
     ///
     /// # Errors
-    /// [`WriteError::Exists`] if an object stays; the origin's, or [`Error::Overloaded`] if writers open the new key anew all the time. The draft then stays under
+    /// [`WriteError::Exists`] if an object stays; the origin's, or an overload if writers open the new key anew all the time. The draft then stays under
     /// its old key.
     pub async fn rename_unsent(
         &self,
@@ -70,7 +71,13 @@ impl Writers {
         if old == new || !self.is_unsent(source, from) {
             return Ok(None);
         }
-        let Some((hold, over, locks)) = self.0.lock_unsent(&old, &new).await? else {
+        let held = self.0.hold_unsent(&old, &new).await?;
+        let Some(RenameHolds {
+            hold: Some(hold),
+            over,
+            locks,
+        }) = held
+        else {
             return Ok(None);
         };
         let (inner, source) = (self.0.clone(), source.clone());
@@ -87,31 +94,6 @@ impl Writers {
             renamed.map(Some)
         };
         run_to_completion(&self.0.core, work).await
-    }
-}
-
-/// The draft to rename, the one that it replaces, and the locks of both keys.
-type UnsentHolds = (PublishHold, Option<PublishHold>, [KeyLock; 2]);
-
-impl Drafts {
-    /// Keeps a draft that is renamed, and the one that it replaces, from being published, and other writers of this
-    /// process from changing their objects. `None`: it was published or changed meanwhile.
-    async fn lock_unsent(
-        &self,
-        old: &ObjectId,
-        new: &ObjectId,
-    ) -> Result<Option<UnsentHolds>, WriteError> {
-        for _ in 0..MAX_HOLD_TRIES {
-            let (hold, over) = self.hold_both(old, new).await;
-            let Some(hold) = hold.filter(|hold| hold.writing.state().is_unsent()) else {
-                return Ok(None);
-            };
-            let locks = self.path.lock_keys(old, new).await;
-            if self.has_no_other(old, Some(&hold)) && self.has_no_other(new, over.as_ref()) {
-                return Ok(Some((hold, over, locks)));
-            }
-        }
-        Err(Error::Overloaded { retry_after: None }.into())
     }
 }
 

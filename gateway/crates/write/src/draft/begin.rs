@@ -34,17 +34,28 @@ pub(crate) async fn open(
         }
         let state = begin(inner, source, &id, how, headers.clone()).await?;
         let writing = SharedDraft::new(inner, source, state);
-        let mut writings = inner.writings();
-        if writings.contains_key(&id) {
-            // Another caller was faster.
+        if !enter(inner, &id, &writing) {
+            // Another caller was faster, or a renamed object is there once its rename has ended.
+            if inner.path.expects_renamed(&id) {
+                drop(inner.path.lock_key(&id).await);
+            }
             continue;
         }
-        writings.insert(id.clone(), writing.clone());
-        drop(writings);
         if let Some(writer) = Writer::join(inner, writing) {
             return Ok(writer);
         }
     }
+}
+
+/// Puts a new draft into the table. Returns whether it did: it does not if the key has a draft, or if a renamed object is
+/// about to have the key. Such a draft would meet that object's own draft there.
+fn enter(inner: &Drafts, id: &ObjectId, writing: &Arc<SharedDraft>) -> bool {
+    let mut writings = inner.writings();
+    let is_free = !writings.contains_key(id) && !inner.path.expects_renamed(id);
+    if is_free {
+        writings.insert(id.clone(), writing.clone());
+    }
+    is_free
 }
 
 /// Joins the existing draft.

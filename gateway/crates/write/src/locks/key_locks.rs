@@ -14,7 +14,15 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, LockedKey>>>);
+
+/// A key that is locked or waited for.
+#[derive(Debug, Default)]
+struct LockedKey {
+    lock: Arc<AsyncMutex<()>>,
+    /// Whether its holder renames an object to it.
+    expects_renamed: bool,
+}
 
 /// A key that no other writer changes until this is dropped.
 #[derive(Debug)]
@@ -22,7 +30,7 @@ pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 pub(crate) struct KeyLock {
     // Dropped before its entry in the table.
     _guard: OwnedMutexGuard<()>,
-    _entry: KeyLockEntry,
+    entry: KeyLockEntry,
 }
 
 /// The table entry of a caller that holds the key or waits for it.
@@ -34,13 +42,13 @@ struct KeyLockEntry {
 }
 
 impl KeyLocks {
-    fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AsyncMutex<()>>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, LockedKey>> {
         self.0.lock().recover()
     }
 
     /// Waits in turn for a key. Each earlier holder ends in bounded time.
     pub(crate) async fn take(&self, id: &ObjectId) -> KeyLock {
-        let key = self.table().entry(id.clone()).or_default().clone();
+        let key = self.table().entry(id.clone()).or_default().lock.clone();
         let entry = KeyLockEntry {
             holds: self.clone(),
             id: id.clone(),
@@ -48,7 +56,7 @@ impl KeyLocks {
         };
         KeyLock {
             _guard: entry.key.clone().lock_owned().await,
-            _entry: entry,
+            entry,
         }
     }
 
@@ -60,6 +68,27 @@ impl KeyLocks {
             (other, one)
         };
         [self.take(first).await, self.take(second).await]
+    }
+
+    /// Says of a key that the caller has locked that a renamed object is about to have it, until the lock is dropped.
+    pub(crate) fn expect_renamed(&self, id: &ObjectId) {
+        if let Some(key) = self.table().get_mut(id) {
+            key.expects_renamed = true;
+        }
+    }
+
+    /// Returns whether a renamed object is about to have a key.
+    pub(crate) fn expects_renamed(&self, id: &ObjectId) -> bool {
+        self.table().get(id).is_some_and(|key| key.expects_renamed)
+    }
+}
+
+impl Drop for KeyLock {
+    fn drop(&mut self) {
+        let KeyLockEntry { holds, id, .. } = &self.entry;
+        if let Some(key) = holds.table().get_mut(id) {
+            key.expects_renamed = false;
+        }
     }
 }
 
@@ -86,6 +115,21 @@ mod tests {
             origin: OriginId(1),
             key: ObjectKey::new(key).expect("a valid key"),
         }
+    }
+
+    #[tokio::test]
+    async fn a_renamed_object_is_expected_as_long_as_its_key_is_locked() {
+        let holds = KeyLocks::default();
+        let (old, new) = (id("old"), id("new"));
+        let locks = holds.take_both(&old, &new).await;
+        holds.expect_renamed(&new);
+        assert!(holds.expects_renamed(&new) && !holds.expects_renamed(&old));
+        let mut next = Box::pin(holds.take(&new));
+        assert!(next.as_mut().now_or_never().is_none());
+        drop(locks);
+        assert!(!holds.expects_renamed(&new));
+        drop(next.await);
+        assert!(holds.table().is_empty());
     }
 
     #[tokio::test]

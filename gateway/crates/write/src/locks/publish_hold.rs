@@ -1,5 +1,6 @@
 //! The publish hold: keeps a draft from being published while its object is changed another way.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockWriteGuard;
@@ -44,17 +45,10 @@ impl Drafts {
         loop {
             let hold = self.hold_publishing(id).await;
             let lock = self.path.lock_key(id).await;
-            if self.has_no_other(id, hold.as_ref()) {
+            if has_no_other(&self.writings(), id, hold.as_ref()) {
                 return (hold, lock);
             }
         }
-    }
-
-    /// Returns whether an object has no other draft than the held one.
-    pub(crate) fn has_no_other(&self, id: &ObjectId, hold: Option<&PublishHold>) -> bool {
-        let writings = self.writings();
-        let is_held = |there| hold.is_some_and(|hold| Arc::ptr_eq(there, &hold.writing));
-        writings.get(id).is_none_or(is_held)
     }
 }
 
@@ -144,6 +138,16 @@ impl PublishHold {
         }
         Ok(unused)
     }
+}
+
+/// Returns whether an object has no other draft in the table than the held one.
+pub(crate) fn has_no_other(
+    writings: &HashMap<ObjectId, Arc<SharedDraft>>,
+    id: &ObjectId,
+    hold: Option<&PublishHold>,
+) -> bool {
+    let is_held = |there| hold.is_some_and(|hold| Arc::ptr_eq(there, &hold.writing));
+    writings.get(id).is_none_or(is_held)
 }
 
 /// Checks that the disk will let go of the journal of a held draft, if there is one.

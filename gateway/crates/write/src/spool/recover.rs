@@ -239,9 +239,8 @@ impl Spool {
 
 /// Of several promised drafts of one object, removes all but the last. The object of an earlier one was published or
 /// given up, and the disk kept its journal. No journal says so. It holds because a draft is discarded before another of
-/// the same key begins, if its object is gone or another is renamed over it. One gap is left: a draft that begins under
-/// the new key of a rename under way leaves the table of drafts, and is not discarded. If one cannot be removed, or an
-/// earlier version has not numbered them, all are left alone. Returns how many.
+/// the same key begins, if its object is gone or another is renamed over it. If one cannot be removed, or an earlier
+/// version has not numbered them, all are left alone. Returns how many.
 fn leave_outdated(found: &mut Vec<FoundDraft>) -> usize {
     let mut objects = BTreeMap::<_, Vec<_>>::new();
     for (number, (_, replayed)) in found.iter().enumerate() {
