@@ -265,10 +265,10 @@ fn tiers_and_pins(
     (engine, fleet): (&Engine, Option<&FleetMember>),
     locator: &Arc<locate::Locator>,
 ) -> (tiers::OperatorTiers, pins::OperatorPins<locate::Locator>) {
-    let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
+    let tiers = tiers::OperatorTiers::new(stores.tiers.clone(), engine.clone());
     let pins = pins::OperatorPins {
-        pinning: stores.pinning,
-        tiering: stores.tiering,
+        meta: stores.pins,
+        tiers: stores.tiers,
         locate: locator.clone(),
         fleet: fleet.map(FleetMember::link),
     };

@@ -115,7 +115,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     )
     .await?;
     let event_log = Arc::<EventLog>::default();
-    let under = (&engine, &hooks, &stores.pinning, &event_log);
+    let under = (&engine, &hooks, &stores.pins, &event_log);
     let fleet = match fleet::join(config, env, &origins, under, &mut registry).await {
         Ok(fleet) => fleet,
         Err(error) => {

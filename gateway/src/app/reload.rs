@@ -24,7 +24,7 @@ use super::{hooks, settings};
 use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
-use tidegate_cache::{PreparedTiers, Tiering};
+use tidegate_cache::{PreparedTiers, Tiers};
 use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
@@ -54,7 +54,7 @@ pub(super) struct Reloader {
     /// The routes of the public listener.
     pub(super) routes: Arc<Routes>,
     locator: Arc<Locator>,
-    tiering: Arc<dyn Tiering>,
+    tiers: Arc<Tiers>,
     mounts: Vec<MountedRoute>,
     tls: RunningTls,
     /// The control of the public listeners.
@@ -143,7 +143,7 @@ impl Reloader {
             events,
             routes: Arc::new(Routes::new(routes.routes.clone())),
             locator: parts.locator.clone(),
-            tiering: parts.stores.tiering.clone(),
+            tiers: parts.stores.tiers.clone(),
             mounts,
             tls,
             control: control.clone(),
@@ -369,15 +369,15 @@ impl Reloader {
             true => settings::disks(&new.cache),
             false => settings::disks(&old.cache),
         };
-        let prepared = self.tiering.prepare(memory, disks).await;
+        let prepared = self.tiers.prepare(memory, disks).await;
         prepared.map_err(|error| wrong(format!("a tier of the cache: {error}")))
     }
 
     /// Puts the tiers in force; returns `keys` without those of the tiers that stay as they were. Memory that becomes
     /// smaller is evicted, and disks that go are closed, meanwhile.
-    async fn apply_tiers(&self, tiers: PreparedTiers, keys: LiveKeys) -> LiveKeys {
-        let (tiering, runtime) = (self.tiering.clone(), Handle::current());
-        let apply = move || runtime.block_on(tiering.apply(tiers));
+    async fn apply_tiers(&self, prepared: PreparedTiers, keys: LiveKeys) -> LiveKeys {
+        let (tiers, runtime) = (self.tiers.clone(), Handle::current());
+        let apply = move || runtime.block_on(tiers.apply(prepared));
         let memory = false;
         match spawn_blocking(apply).await {
             Ok(Ok(())) => keys,

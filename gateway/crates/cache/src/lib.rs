@@ -32,10 +32,10 @@ use prometheus_client::registry::Registry;
 
 pub use error::StoreError;
 pub use meta::{Meta, PurgeEffect, PurgeScope};
-pub use pins::{PinId, Pinning};
+pub use pins::PinId;
 pub use settings::{DiskSettings, Settings, StateTimeouts};
 pub use tiering::TieringError;
-pub use tiers::{PreparedTiers, Tiering, Tiers};
+pub use tiers::{PreparedTiers, Tiers};
 
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
@@ -45,12 +45,12 @@ use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 pub struct Stores {
     /// The chunk store.
     pub chunks: Arc<dyn ChunkStore>,
-    /// The operator's view of the chunk store.
-    pub tiering: Arc<dyn Tiering>,
+    /// The same, as it is inspected and changed at run time.
+    pub tiers: Arc<Tiers>,
     /// The metadata store: which version each key has.
     pub meta: Arc<dyn MetaStore>,
-    /// The prefixes that are kept from eviction on disk.
-    pub pinning: Arc<dyn Pinning>,
+    /// The same, as it keeps the pins.
+    pub pins: Arc<Meta>,
 }
 
 /// Opens both stores and registers their metrics. Blocks, but does not wait for the index of a disk: see
@@ -64,8 +64,8 @@ pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, Stor
     let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
     Ok(Stores {
         chunks: tiers.clone(),
-        tiering: tiers,
-        pinning: meta.clone(),
+        tiers,
+        pins: meta.clone(),
         meta,
     })
 }

@@ -11,11 +11,8 @@
 //! The bytes of a pin are counted here over all disks; each disk counts its own limit.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
-
-use futures_core::future::BoxFuture;
 
 use tidegate_plan::{ObjectId, OriginId};
 use tidegate_telemetry::locks::Recover as _;
@@ -71,34 +68,6 @@ pub enum PinError {
     /// The change holds in memory, but may not outlive the process.
     #[error("the metadata store failed: {0}")]
     NotDurable(String),
-}
-
-/// The operator's interface to the pins. Changes are durable when they return.
-pub trait Pinning: Send + Sync + fmt::Debug {
-    /// Returns all pins, by origin and prefix.
-    fn pins(&self) -> Vec<Pin>;
-
-    /// Keeps objects whose key begins with `prefix`, up to `limit` bytes. For an existing pin, changes
-    /// the limit.
-    ///
-    /// # Errors
-    /// There are too many pins, or the change may not outlive the process.
-    fn pin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<(), PinError>>;
-
-    /// Removes a pin.
-    ///
-    /// # Errors
-    /// There is no such pin, or its removal may not outlive the process.
-    fn unpin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-    ) -> BoxFuture<'a, Result<(), PinError>>;
 }
 
 /// A row to be stored: its key, and its value; `None` removes it.

@@ -5,7 +5,6 @@ mod disk_set;
 mod disk_slot;
 mod disk_table;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,17 +12,13 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
-pub use self::control::Tiering;
 use self::disk_set::DiskSet;
 use self::disk_table::PreparedTable;
 use super::disk::{Disk, ReadDeadline};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
-use super::tiering::{MemoryReport, Report, TieringError};
-use super::{
-    Admit, ChunkKey, ChunkStore, ChunkTiers, DiskSettings, PlannedRead, Settings, StoreError, Tier,
-};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
 use tidegate_plan::meter::ReadEstimate;
 
 /// The sizes and disks of another configuration: allowed and opened, and not in use. If they are dropped, the new disks are
@@ -259,48 +254,5 @@ impl ChunkStore for Tiers {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.disks.close())
-    }
-}
-
-impl Tiering for Tiers {
-    fn report(&self) -> Report {
-        Report {
-            memory: MemoryReport {
-                capacity: self.memory.capacity(),
-                used: u64::try_from(self.metrics.used.get()).unwrap_or(0),
-            },
-            disks: self.disks.report(),
-        }
-    }
-
-    fn prepare(
-        &self,
-        memory: Option<u64>,
-        disks: Vec<DiskSettings>,
-    ) -> BoxFuture<'_, Result<PreparedTiers, TieringError>> {
-        Box::pin(async move {
-            if let Some(capacity) = memory {
-                let checked = self.memory.check_capacity(capacity);
-                checked.map_err(TieringError::Refused)?;
-            }
-            let disks = self.disks.prepare(disks).await?;
-            Ok(PreparedTiers { memory, disks })
-        })
-    }
-
-    fn apply(&self, prepared: PreparedTiers) -> BoxFuture<'_, Result<(), TieringError>> {
-        Box::pin(async move {
-            let resized = prepared.memory.map(|capacity| self.memory.resize(capacity));
-            self.disks.apply(prepared.disks).await;
-            resized.unwrap_or(Ok(())).map_err(TieringError::Refused)
-        })
-    }
-
-    fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>> {
-        Box::pin(self.disks.switch_off(path))
-    }
-
-    fn switch_on(&self, path: &Path) -> Result<(), TieringError> {
-        self.disks.switch_on(path)
     }
 }

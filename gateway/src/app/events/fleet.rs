@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::nats_auth;
 use crate::app::process::machine::machine_name;
 use crate::doctor::Origins;
-use tidegate_cache::{Pinning, pins::PinError};
+use tidegate_cache::{Meta, pins::PinError};
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetGateway, FleetMetrics, FleetSink};
@@ -58,7 +58,7 @@ struct FleetBuckets(ArcSwap<Named>);
 struct MemberSink {
     engine: Engine,
     hooks: Arc<Hooks>,
-    pinning: Arc<dyn Pinning>,
+    pins: Arc<Meta>,
     buckets: Arc<FleetBuckets>,
     log: Arc<EventLog>,
 }
@@ -68,7 +68,7 @@ pub(in crate::app) async fn join(
     config: &Config,
     env: &Environment,
     origins: &Origins,
-    (engine, hooks, pinning, log): (&Engine, &Arc<Hooks>, &Arc<dyn Pinning>, &Arc<EventLog>),
+    (engine, hooks, pins, log): (&Engine, &Arc<Hooks>, &Arc<Meta>, &Arc<EventLog>),
     registry: &mut Registry,
 ) -> anyhow::Result<Option<FleetMember>> {
     let section = &config.fleet;
@@ -79,7 +79,7 @@ pub(in crate::app) async fn join(
     let sink = Arc::new(MemberSink {
         engine: engine.clone(),
         hooks: hooks.clone(),
-        pinning: pinning.clone(),
+        pins: pins.clone(),
         buckets: buckets.clone(),
         log: log.clone(),
     });
@@ -276,10 +276,10 @@ impl MemberSink {
             }
             FleetChange::Pinned { prefix, limit, .. } => match limit {
                 Some(limit) => {
-                    let pinned = self.pinning.pin(origin, prefix, *limit).await;
+                    let pinned = self.pins.pin(origin, prefix, *limit).await;
                     pinned.map_err(not_applied)
                 }
-                None => match self.pinning.unpin(origin, prefix).await {
+                None => match self.pins.unpin(origin, prefix).await {
                     Ok(()) | Err(PinError::NoSuch) => Ok(()),
                     Err(error) => Err(not_applied(error)),
                 },

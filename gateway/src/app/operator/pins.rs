@@ -7,14 +7,14 @@ use futures_core::future::BoxFuture;
 use crate::app::events::fleet::FleetLink;
 use tidegate_admin::pins::{Pin, PinError, Pins};
 use tidegate_admin::place::{Below, Locate};
-use tidegate_cache::{Pinning, Tiering, pins};
+use tidegate_cache::{Meta, Tiers, pins};
 use tidegate_plan::ByteSize;
 
 /// Implements [`Pins`] over the store.
 #[derive(Debug)]
 pub(in crate::app) struct OperatorPins<L> {
-    pub(in crate::app) pinning: Arc<dyn Pinning>,
-    pub(in crate::app) tiering: Arc<dyn Tiering>,
+    pub(in crate::app) meta: Arc<Meta>,
+    pub(in crate::app) tiers: Arc<Tiers>,
     pub(in crate::app) locate: Arc<L>,
     pub(in crate::app) fleet: Option<Arc<FleetLink>>,
 }
@@ -29,7 +29,7 @@ impl<L> OperatorPins<L> {
 
     /// Checks that a limit makes sense here; returns a note for the operator, if there is one.
     fn check(&self, limit: u64) -> Result<Option<String>, PinError> {
-        let disks = self.tiering.report().disks;
+        let disks = self.tiers.report().disks;
         if disks.is_empty() {
             let why = "there is no cache disk to keep anything on: memory cannot be pinned";
             return Err(PinError::Refused(why.to_owned()));
@@ -50,7 +50,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
             limit: pin.limit,
             used: pin.used,
         };
-        self.pinning.pins().into_iter().map(named).collect()
+        self.meta.pins().into_iter().map(named).collect()
     }
 
     fn pin<'a>(
@@ -61,7 +61,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
         Box::pin(async move {
             let note = self.check(limit)?;
             let origin = below.source.origin.id();
-            let pinned = self.pinning.pin(origin, &below.prefix, limit).await;
+            let pinned = self.meta.pin(origin, &below.prefix, limit).await;
             pinned.map_err(store_error)?;
             self.tell(below, Some(limit));
             Ok(note)
@@ -70,7 +70,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
 
     fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
         let origin = below.source.origin.id();
-        let unpinned = self.pinning.unpin(origin, &below.prefix);
+        let unpinned = self.meta.unpin(origin, &below.prefix);
         Box::pin(async move {
             unpinned.await.map_err(store_error)?;
             self.tell(below, None);

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use tidegate_admin::cache::{Budget, Disk, Memory, Report, SwitchError, Tiers};
 use tidegate_cache::tiering::DiskReport;
-use tidegate_cache::{Tiering, TieringError};
+use tidegate_cache::{self as cache, TieringError};
 use tidegate_engine::Engine;
 
 /// The time that a switch may take before the next one has its turn: a disk that hangs takes for ever.
@@ -20,16 +20,16 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Implements [`Tiers`] over the stores and the engine.
 #[derive(Debug)]
 pub(in crate::app) struct OperatorTiers {
-    tiering: Arc<dyn Tiering>,
+    tiers: Arc<cache::Tiers>,
     engine: Engine,
     /// Held during a change: of two requests each sees the other's result.
     changing: Arc<Mutex<()>>,
 }
 
 impl OperatorTiers {
-    pub(in crate::app) fn new(tiering: Arc<dyn Tiering>, engine: Engine) -> Self {
+    pub(in crate::app) fn new(tiers: Arc<cache::Tiers>, engine: Engine) -> Self {
         Self {
-            tiering,
+            tiers,
             engine,
             changing: Arc::default(),
         }
@@ -38,7 +38,7 @@ impl OperatorTiers {
 
 impl Tiers for OperatorTiers {
     fn report(&self) -> Report {
-        let report = self.tiering.report();
+        let report = self.tiers.report();
         let budget = self.engine.budget();
         Report {
             memory: Memory {
@@ -54,13 +54,13 @@ impl Tiers for OperatorTiers {
     }
 
     fn switch_disk(&self, path: PathBuf, enabled: bool) -> BoxFuture<'_, Result<(), SwitchError>> {
-        let (tiering, changing) = (self.tiering.clone(), self.changing.clone());
+        let (tiers, changing) = (self.tiers.clone(), self.changing.clone());
         // A task of its own: a client that leaves does not leave a disk half switched off.
         let done = tokio::spawn(async move {
             let _changing = changing.lock().await;
             match enabled {
-                false => tiering.switch_off(&path).await.map_err(store_error),
-                true => blocking(move || tiering.switch_on(&path)).await,
+                false => tiers.switch_off(&path).await.map_err(store_error),
+                true => blocking(move || tiers.switch_on(&path)).await,
             }
         });
         Box::pin(async { done.await.unwrap_or_else(|error| Err(refusal(error))) })

@@ -1,18 +1,16 @@
 //! Changes of pins: effective in memory at once, and durable when the call returns.
 
-use futures_core::future::BoxFuture;
-
 use super::Meta;
 use super::durable::await_durable;
-use crate::pins::{Pin, PinError, PinRow, Pinning, Pins};
+use crate::pins::{Pin, PinError, PinRow, Pins};
 use tidegate_plan::OriginId;
 
 impl Meta {
     /// Changes the pins, and writes the change down.
-    fn change_pins(
+    async fn change_pins(
         &self,
         change: impl FnOnce(&Pins) -> Result<Vec<PinRow>, PinError>,
-    ) -> BoxFuture<'static, Result<(), PinError>> {
+    ) -> Result<(), PinError> {
         let result = match &self.journal {
             None => change(&self.pins).map(|_| None),
             Some(journal) => {
@@ -25,36 +23,35 @@ impl Meta {
                 })
             }
         };
-        Box::pin(async move {
-            match result? {
-                None => Ok(()),
-                Some((result, longest)) => await_durable(result, longest)
-                    .await
-                    .map_err(|error| PinError::NotDurable(error.0)),
-            }
-        })
+        match result? {
+            None => Ok(()),
+            Some((result, longest)) => await_durable(result, longest)
+                .await
+                .map_err(|error| PinError::NotDurable(error.0)),
+        }
     }
-}
 
-impl Pinning for Meta {
-    fn pins(&self) -> Vec<Pin> {
+    /// Returns all pins, by origin and prefix.
+    #[must_use]
+    pub fn pins(&self) -> Vec<Pin> {
         self.pins.list()
     }
 
-    fn pin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<(), PinError>> {
+    /// Keeps objects whose key begins with `prefix`, up to `limit` bytes. For an existing pin, changes the limit. Durable
+    /// when it returns.
+    ///
+    /// # Errors
+    /// There are too many pins, or the change may not outlive the process.
+    pub async fn pin(&self, origin: OriginId, prefix: &str, limit: u64) -> Result<(), PinError> {
         self.change_pins(|pins| pins.set(origin, prefix, limit))
+            .await
     }
 
-    fn unpin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-    ) -> BoxFuture<'a, Result<(), PinError>> {
-        self.change_pins(|pins| pins.remove(origin, prefix))
+    /// Removes a pin. Durable when it returns.
+    ///
+    /// # Errors
+    /// There is no such pin, or its removal may not outlive the process.
+    pub async fn unpin(&self, origin: OriginId, prefix: &str) -> Result<(), PinError> {
+        self.change_pins(|pins| pins.remove(origin, prefix)).await
     }
 }

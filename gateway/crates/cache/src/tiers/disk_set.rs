@@ -57,7 +57,7 @@ impl DiskSet {
     /// Opens the disks of another configuration that are new, within 30 s, and waits for their indices, 10 s at most.
     ///
     /// # Errors
-    /// As [`Tiering::prepare`](crate::Tiering::prepare).
+    /// As [`Tiers::prepare`](crate::Tiers::prepare).
     pub(super) async fn prepare(
         self: &Arc<Self>,
         disks: Vec<DiskSettings>,

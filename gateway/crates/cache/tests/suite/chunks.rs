@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tidegate_cache::tiering::DiskState;
 use tidegate_cache::{
-    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, Tiers,
+    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiers,
 };
 use tidegate_plan::{Geometry, VersionId};
 

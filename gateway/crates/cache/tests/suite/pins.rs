@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate_cache::{Meta, MetaStore, PinId, Pinning, Settings, pins::PinError};
+use tidegate_cache::{Meta, MetaStore, PinId, Settings, pins::PinError};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 use crate::meta::fixture::PATIENT;

@@ -34,10 +34,7 @@ impl Member {
             &mut Registry::default(),
         );
         let Stores {
-            chunks,
-            meta,
-            pinning,
-            ..
+            chunks, meta, pins, ..
         } = opened.expect("stores in memory");
         let photos = FakeOrigin::new();
         // No two times are equal.
@@ -59,7 +56,7 @@ impl Member {
         let sink = Arc::new(MemberSink {
             engine: engine.clone(),
             hooks: hooks.expect("no hook"),
-            pinning,
+            pins,
             buckets: buckets.clone(),
             log: Arc::default(),
         });

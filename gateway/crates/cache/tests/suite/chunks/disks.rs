@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tidegate_cache::tiering::DiskState;
-use tidegate_cache::{Admit, ChunkStore, Settings, Tier, Tiering, TieringError, Tiers};
+use tidegate_cache::{Admit, ChunkStore, Settings, Tier, TieringError, Tiers};
 
 use super::{
     CHUNK, content, empty_memory, eventually, exposition, fill, key, open, settings, sound,

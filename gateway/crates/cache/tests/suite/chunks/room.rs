@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate_cache::{Admit, ChunkStore, Tier, Tiering, TieringError, Tiers};
+use tidegate_cache::{Admit, ChunkStore, Tier, TieringError, Tiers};
 
 use super::{CHUNK, content, eventually, exposition, fill, key, open, settings, sound, written};
 
