@@ -14,6 +14,7 @@ use super::Progress;
 use tidegate_origin::cause::run_for;
 use tidegate_origin::{Answer, Body, Cause, Condition, Get, Origin, OriginError, Priority};
 use tidegate_plan::diagnosis::{self, Rate};
+use tidegate_plan::readahead::PART_BOUNDS;
 use tidegate_plan::{ObjectKey, RangeSpec};
 
 /// Objects from this size on are large enough to measure rates with.
@@ -27,9 +28,6 @@ const MIN_GROWTH: f64 = 1.1;
 
 /// The steps in a row without growth after which it stops: one may be bad luck.
 const MAX_FLAT_STEPS: usize = 2;
-
-/// The smallest and the largest request, as the gateway makes them.
-const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
 
 /// The most bytes that one step fetches, however fast the origin is.
 const MAX_STEP_BYTES: u64 = 1 << 30;

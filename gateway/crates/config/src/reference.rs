@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::schema::{self, present};
+use super::schema::{self, present, tables};
 use super::section::profile::value;
 use super::written::live::is_live;
 use tidegate_plan::Profile;
@@ -276,12 +276,6 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
 /// Returns the keys of a section that are no sections of their own.
 fn keys(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     properties(schema).filter(|(_, inner)| tables(inner).is_none() && !has_section(inner))
-}
-
-pub(super) fn tables(schema: &Value) -> Option<&Value> {
-    schema
-        .get("items")
-        .filter(|items| items.get("properties").is_some())
 }
 
 fn example(schema: &Value) -> Option<&Value> {

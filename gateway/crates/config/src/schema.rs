@@ -26,6 +26,13 @@ pub fn json_schema() -> Value {
     schema
 }
 
+/// Returns the schema of a list's tables, if it is a list of tables.
+pub(super) fn tables(schema: &Value) -> Option<&Value> {
+    schema
+        .get("items")
+        .filter(|items| items.get("properties").is_some())
+}
+
 /// Removes defaults that are not real: those of required keys, and `null`.
 fn tidy(schema: &mut Value) {
     match schema {

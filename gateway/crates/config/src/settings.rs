@@ -7,7 +7,7 @@ use super::document::Document;
 use super::overrides;
 use super::problem::{KeyPath, ValueLocation};
 use super::reference;
-use super::schema::{choices, present, property};
+use super::schema::{choices, present, property, tables};
 use super::section::profile;
 use super::tree::Node;
 use crate::Config;
@@ -120,7 +120,7 @@ impl Walk<'_, '_, '_> {
     fn key(&mut self, schema: &Value, spot: &Spot, node: Option<&Node<'_>>) {
         let inner = present(schema);
         let table = node.and_then(|node| node.get_ref().as_table());
-        if let Some(entries) = reference::tables(inner) {
+        if let Some(entries) = tables(inner) {
             let list = node.and_then(|node| node.get_ref().as_array());
             let list = list.map_or(&[][..], |list| list);
             for (index, entry) in list.iter().enumerate() {

@@ -104,7 +104,7 @@ impl<'t> ShapeCheck<'_, 't> {
                 return false;
             };
             self.table(table, &span, schema, path);
-        } else if let Some(items) = tables(schema) {
+        } else if let Some(items) = schema::tables(schema) {
             return self.list(node, items, path);
         } else {
             return self.word(node, schema, path);
@@ -150,13 +150,6 @@ impl<'t> ShapeCheck<'_, 't> {
         self.report(&node.span(), path.clone(), message);
         false
     }
-}
-
-/// Returns the schema of a list's tables, if it is a list of tables.
-fn tables(schema: &Value) -> Option<&Value> {
-    schema
-        .get("items")
-        .filter(|items| items.get("properties").is_some())
 }
 
 /// Returns what has replaced a key of an earlier version.

@@ -11,24 +11,7 @@
 //! the client is so slow that they would pin memory (`body/client_memory`). An error before the first byte is looked up in
 //! one table (`request_error`); an error after it cuts the connection. `record` records each request up to its last byte.
 //!
-//! # The plain path
-//!
-//! A GET that is answered from memory passes through these functions between hyper and hyper, in this order. Each calls
-//! or awaits the next one; all others on the way are leaves, which compute a value.
-//!
-//! 1. `Frontend::answer` begins the `RequestRecord`.
-//! 2. `Frontend::read` finds the route. If the route has limits or an access, they judge the request (`read/limits`,
-//!    `read/access`).
-//! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
-//! 4. `Engine::open`, which returns the version.
-//! 5. `Frontend::answer_opened` decides on the range, and copies the headers; before, it calls
-//! 6. `Delivery::single`, which collects the bytes that are ready, out of
-//! 7. `Reader::poll_next`.
-//!
-//! Then hyper polls the body:
-//!
-//! 8. `Body::poll_frame` hands over all bytes at once, and ends the `RequestRecord`. Only an answer that is longer, or not
-//!    ready, is polled on: `Delivery::poll_next` and `Delivery::poll_bytes` poll the `Reader`.
+//! ARCHITECTURE lists the functions that a GET passes through.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -44,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
 use tidegate_plan::LogRate;
-use tidegate_socket::{Connection, Listener, Peer};
+use tidegate_socket::{Listener, Peer};
 use tidegate_telemetry::trace::{self, Tracer};
 use tidegate_write::WritePath;
 
@@ -82,7 +65,7 @@ use request::host;
 use request_error::RequestError;
 use routes::RouteSet;
 use server::Server;
-use server::connection::{self, ConnectionContext, Handler, Shutdown};
+use server::connection::{ConnectionContext, Handler};
 use server::timeouts::ConnectionActivity;
 use write::wrong_tokens::TokenGuard;
 
@@ -188,15 +171,6 @@ impl Frontend {
         Arc::new(Server::new(self.context()))
             .run(changes, stop)
             .await;
-    }
-
-    /// Serves one connection that was accepted elsewhere, until its client ends it or a deadline passes.
-    pub async fn serve_stream<S>(self, stream: S)
-    where
-        S: Connection + Send + 'static,
-    {
-        let peer = Peer::default();
-        connection::run(Arc::new(self.context()), stream, peer, Shutdown::default()).await;
     }
 
     fn context(self) -> ConnectionContext<Self> {

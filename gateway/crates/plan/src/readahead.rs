@@ -38,7 +38,7 @@ const MAX_DOUBLE_WINDOW: u64 = 16 << 20;
 
 /// The smallest and the largest part in bytes. Below 256 KiB requests cost more than they bring; above 8 MiB nothing is
 /// gained (measured: the SDK is as fast as a bare client from 8 MiB on).
-const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
+pub const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
 
 /// The part size in bytes from which on parts take half of a stream's share.
 const MIN_HALF_PART: u64 = 1 << 20;

@@ -196,12 +196,6 @@ impl Draft {
         self.in_order
     }
 
-    /// Returns whether it equals the base, byte for byte. The base has `whole` bytes.
-    #[must_use]
-    pub fn is_unchanged(&self, whole: u64) -> bool {
-        self.base == whole && self.size == whole && self.parts.values().all(|part| !part.changed)
-    }
-
     /// Returns whether sending the part replaces bytes that only the store has. Once it is sent, the bytes promised
     /// before are lost.
     #[must_use]

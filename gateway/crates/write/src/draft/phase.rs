@@ -1,14 +1,4 @@
-//! The phases of a draft.
-//!
-//! | phase | what a reader of this process sees | what a crash in it means |
-//! | --- | --- | --- |
-//! | published | the bucket's version | nothing is left to do |
-//! | open | the bucket's version, or the promised edition that this one replaces | unpromised: it is gone; promised: it is published as it was at the last sync |
-//! | closed | the closed draft, unless bytes of it have left the spool | it is published after the restart |
-//! | publishing | as before it | it is resumed: a completion without an answer is looked up first |
-//! | failed, refused | as before it | it is tried once more |
-//! | lost | the bucket's version, or the promised edition that this one replaces | unpromised: it is gone; promised: it is tried once more, and refused again; the edition that it replaces is published |
-//! | discarded | the bucket's version; through the handles that were open, the draft | nothing returns |
+//! The phases of a draft. SEMANTICS says of each which bytes a reader sees in it, and the meaning of a crash.
 //!
 //! A phase is the product of five enums, each of which changes only here:
 //!

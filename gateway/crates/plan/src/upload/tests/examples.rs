@@ -161,7 +161,6 @@ fn what_goes_is_the_oldest_that_was_sent_and_never_an_end() {
 #[test]
 fn a_changed_object_copies_what_is_untouched_in_few_requests() {
     let mut draft = Draft::new(PartSizes::new(10), 100).with_kept_ends(20);
-    assert!(draft.is_unchanged(100));
     assert_eq!(draft.pieces(40).expect("clean").len(), 3);
     written(&mut draft, ByteRange::new(51, 53));
     let job = draft
@@ -183,21 +182,6 @@ fn a_changed_object_copies_what_is_untouched_in_few_requests() {
         draft.next_job(SendOccasion::Closing).map(|job| job.index),
         Some(10)
     );
-}
-
-#[test]
-fn only_an_untouched_draft_of_the_whole_base_is_unchanged() {
-    let whole = || Draft::new(PartSizes::new(10), 100).with_kept_ends(20);
-    let mut draft = whole();
-    assert!(draft.is_unchanged(100));
-    assert!(!draft.is_unchanged(101), "the base has more");
-    draft.record_fill(ByteRange::new(0, 10));
-    assert!(draft.is_unchanged(100), "bytes of the base are no change");
-    written(&mut draft, ByteRange::new(51, 53));
-    assert!(!draft.is_unchanged(100));
-    let mut shorter = whole();
-    shorter.truncate(99).expect("nothing is gone");
-    assert!(!shorter.is_unchanged(100));
 }
 
 #[test]
@@ -290,7 +274,6 @@ fn the_next_draft_begins_as_its_base_and_keeps_sizes_and_ends() {
         (next.base(), next.size(), next.local().bytes()),
         (60, 60, 0)
     );
-    assert!(next.is_unchanged(60));
     assert_eq!(next.truncate(30), Ok(0));
     assert_eq!(next.truncate(50), Ok(0));
     assert_eq!((next.base(), next.size()), (30, 50), "the others are zero");
