@@ -98,8 +98,8 @@ pub enum Command {
     /// Have the running gateway read its configuration again
     ///
     /// Asks it through its admin listener (`admin.listen`, `admin.token`); SIGHUP does the same. The configuration is
-    /// applied whole, or not at all. Origins, routes, profiles, accesses, limits and the sizes of the tiers change while
-    /// requests are answered; keys that need a restart are named.
+    /// applied whole, or not at all. Most keys change while requests are answered; keys that need a
+    /// restart are named.
     #[command(after_long_help = EXIT_CODES)]
     Reload,
 
@@ -129,7 +129,7 @@ pub enum Command {
     /// Remove an object, or everything below a path, from the cache
     ///
     /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). When it returns, no older
-    /// cached bytes are served any more, also after a restart.
+    /// cached bytes are served any more, also after a restart. With --soft they are served while they are confirmed.
     #[command(after_long_help = EXIT_CODES)]
     Purge(PurgeArgs),
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time limit for a server to listen, and to end after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that runs until this is dropped. Dropping sends SIGTERM first, SIGKILL if that has no effect.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl Server {
             if ready() {
                 return Ok(());
             }
-            if since.elapsed() > PATIENCE {
-                bail!("it is not ready after {PATIENCE:?}:\n{}", self.log_tail());
+            if since.elapsed() > TIMEOUT {
+                bail!("it is not ready after {TIMEOUT:?}:\n{}", self.log_tail());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -137,7 +137,7 @@ impl Drop for Server {
             // The id stays ours until we have waited for the process, even if it ends by itself meanwhile.
             let _ = kill_process(pid, Signal::TERM);
         }
-        if !self.ended_within(PATIENCE) {
+        if !self.ended_within(TIMEOUT) {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -15,7 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::pattern::Pattern;
 
 /// The longest wait within an answer: a server that hangs is a failure, not a long run.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The buffer size of a slow client, in bytes: more than one TCP segment, less than a chunk.
 const THIN_BUFFER: u32 = 32 * 1024;
@@ -112,7 +112,7 @@ impl Connection {
     pub async fn ask(&mut self, path: &str, headers: &[(&str, &str)]) -> Result<(Head, Incoming)> {
         let request = self.request(path, headers)?;
         self.sender.ready().await?;
-        let answer = tokio::time::timeout(PATIENCE, self.sender.send_request(request))
+        let answer = tokio::time::timeout(TIMEOUT, self.sender.send_request(request))
             .await
             .context("no answer in time")??;
         let (parts, body) = answer.into_parts();
@@ -236,7 +236,7 @@ impl Connection {
 /// If the connection breaks, the body ends before its announced length, or nothing comes in time.
 pub async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>> {
     loop {
-        let frame = tokio::time::timeout(PATIENCE, body.frame())
+        let frame = tokio::time::timeout(TIMEOUT, body.frame())
             .await
             .context("the body stalled")?;
         match frame {

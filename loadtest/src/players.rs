@@ -17,7 +17,7 @@ pub mod vlc;
 pub const PLACES: [f64; 3] = [0.5, 0.95, 0.1];
 
 /// Time limit of each step of a player; only a failure waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The figures of a playback.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::child::{Server, find_program, free_addr};
 
 /// Time limit of one order; only a failure waits so long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Root may not use the sandbox.
 const ARGUMENTS: [&str; 4] = [
     "--headless=new",
@@ -110,7 +110,7 @@ impl WebDriver {
             let status = answer.status();
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
-        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        let answered = tokio::time::timeout(TIMEOUT, answered).await;
         let (status, body) = answered.context("chromedriver does not answer")??;
         let mut answer: Value = serde_json::from_slice(&body)?;
         Ok((status, answer["value"].take()))

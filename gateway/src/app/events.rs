@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::sink::Heartbeats;
-use self::source::{NewSource, Source, SourceSettings};
+use self::source::{NewSource, RunningSource, SourceSettings};
 use self::webhook::Webhooks;
 use crate::doctor::Origins;
 use tidegate_config::{Config, Environment};
@@ -40,18 +40,18 @@ pub(super) struct BucketEvents {
     webhooks: Arc<Webhooks>,
     heartbeats: Heartbeats,
     /// The subscriptions that have begun.
-    sources: Mutex<Vec<Arc<Source>>>,
+    sources: Mutex<Vec<Arc<RunningSource>>>,
     /// Stops all subscriptions, also those that a late reload begins.
     stop: CancellationToken,
 }
 
 /// The subscriptions of another configuration, not in force yet. Dropped, it leaves no metrics of those that are new.
 pub(super) struct PreparedEvents {
-    sources: Vec<Arc<Source>>,
+    sources: Vec<Arc<RunningSource>>,
     /// The subscriptions among them that have not begun.
     new: Vec<NewSource>,
     /// The subscriptions in force.
-    present: Vec<Arc<Source>>,
+    present: Vec<Arc<RunningSource>>,
     metrics: Metrics,
 }
 
@@ -119,7 +119,7 @@ impl BucketEvents {
         let new = std::mem::take(&mut prepared.new);
         let sources = std::mem::take(&mut prepared.sources);
         let old = std::mem::replace(&mut *self.sources(), sources.clone());
-        let stays = |old: &Arc<Source>| sources.iter().any(|new| Arc::ptr_eq(old, new));
+        let stays = |old: &Arc<RunningSource>| sources.iter().any(|new| Arc::ptr_eq(old, new));
         let gone: Vec<_> = old.into_iter().filter(|old| !stays(old)).collect();
         gone.iter().for_each(|source| source.end());
         let fed = sources.iter().filter_map(|source| {
@@ -142,7 +142,7 @@ impl BucketEvents {
         wait_for(&all).await;
     }
 
-    fn sources(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
+    fn sources(&self) -> MutexGuard<'_, Vec<Arc<RunningSource>>> {
         self.sources.lock().recover()
     }
 }
@@ -157,8 +157,8 @@ impl Drop for PreparedEvents {
 /// Removes the metrics of subscriptions whose names none of the others has.
 fn forget_all<'a>(
     metrics: &Metrics,
-    gone: impl IntoIterator<Item = &'a Arc<Source>>,
-    others: &[Arc<Source>],
+    gone: impl IntoIterator<Item = &'a Arc<RunningSource>>,
+    others: &[Arc<RunningSource>],
 ) {
     for name in gone.into_iter().map(|source| source.settings.name()) {
         if !others.iter().any(|source| source.settings.name() == name) {
@@ -168,7 +168,7 @@ fn forget_all<'a>(
 }
 
 /// Waits until ended subscriptions receive nothing more, 5 s at most.
-async fn wait_for(sources: &[Arc<Source>]) {
+async fn wait_for(sources: &[Arc<RunningSource>]) {
     let ended = join_all(sources.iter().map(|source| source.ended()));
     if timeout(STOP_TIMEOUT, ended).await.is_err() {
         tracing::warn!("a receiver of events has not ended in time");

@@ -43,12 +43,12 @@ async fn asked(serving: &Serving) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_comes_changes_and_goes() {
-    const FIRST: &str = "t0ken-of-the-bucket";
+    const FIRST_TOKEN: &str = "t0ken-of-the-bucket";
     const SECOND: &str = "an0ther-token-of-it";
     let world = World::new().await;
     let serving = crate::serving(&world).await;
     let file = world.disk().with_file_name("token");
-    std::fs::write(&file, FIRST).expect("written");
+    std::fs::write(&file, FIRST_TOKEN).expect("written");
     let reload = async |text: &str| {
         serving.configure(text);
         let told = report(&serving.post("/reload").await);
@@ -57,7 +57,7 @@ async fn a_subscription_comes_changes_and_goes() {
     };
     let of = |every: &str, more: &str| subscribed(&world, &file, every, more);
     assert_eq!(
-        post(serving.admin, FIRST, "{}").await.status,
+        post(serving.admin, FIRST_TOKEN, "{}").await.status,
         401,
         "there is none"
     );
@@ -65,7 +65,7 @@ async fn a_subscription_comes_changes_and_goes() {
     let changed = reload(&of("60s", "")).await;
     assert!(changed.contains("events[0].heartbeat.every"), "{changed}");
     assert_eq!(asked(&serving).await, 3, "no event is known to come");
-    beat(serving.admin, &world, FIRST).await;
+    beat(serving.admin, &world, FIRST_TOKEN).await;
     assert_eq!(asked(&serving).await, 1, "it was confirmed before that");
     assert_eq!(asked(&serving).await, 0);
 
@@ -87,7 +87,7 @@ async fn a_subscription_comes_changes_and_goes() {
     // Another interval is another subscription: what was confirmed falls back to its TTL.
     reload(&of("50s", "")).await;
     assert_eq!((alive(serving.admin).await, asked(&serving).await), (0, 3));
-    beat(serving.admin, &world, FIRST).await;
+    beat(serving.admin, &world, FIRST_TOKEN).await;
     asked(&serving).await;
     assert_eq!(asked(&serving).await, 0);
 
@@ -95,7 +95,7 @@ async fn a_subscription_comes_changes_and_goes() {
     std::fs::write(&file, SECOND).expect("written");
     assert_eq!(reload(&of("50s", "")).await, "[]");
     assert_eq!((alive(serving.admin).await, asked(&serving).await), (0, 3));
-    assert_eq!(post(serving.admin, FIRST, "{}").await.status, 401);
+    assert_eq!(post(serving.admin, FIRST_TOKEN, "{}").await.status, 401);
     beat(serving.admin, &world, SECOND).await;
 
     reload(&unconfirmed(&configuration(&world, ""))).await;

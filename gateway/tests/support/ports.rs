@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The first port, outside of those that the system assigns on request (ip(7),
 /// `ip_local_port_range`).
-const FIRST: u16 = 10_000;
+const FIRST_PORT: u16 = 10_000;
 const COUNT: u32 = 20_000;
 
 /// The distance between the first ports of two test processes.
@@ -22,7 +22,7 @@ pub(crate) fn free_addr() -> SocketAddr {
     for _ in 0..COUNT {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let place = std::process::id().wrapping_mul(APART).wrapping_add(next) % COUNT;
-        let port = FIRST + u16::try_from(place).expect("small");
+        let port = FIRST_PORT + u16::try_from(place).expect("small");
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let file = std::env::temp_dir().join(format!("tidegate-test-port-{port}"));
         let Ok(file) = File::options().create(true).append(true).open(file) else {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The time for a server to listen, and to end; generous, for slow machines.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A running server; its drop asks it to end, and kills it if it does not.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Process {
             let ended = process.0.try_wait().expect("our own child");
             assert_eq!(ended, None, "{command:?} ended:\n{}", said());
             assert!(
-                since.elapsed() < PATIENCE,
+                since.elapsed() < TIMEOUT,
                 "{command:?} does not listen:\n{}",
                 said()
             );
@@ -49,7 +49,7 @@ impl Drop for Process {
         let _ = kill_process(id.expect("a process id"), Signal::TERM);
         let since = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 let _ = self.0.kill();
                 let _ = self.0.wait();
                 return;

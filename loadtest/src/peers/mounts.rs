@@ -19,7 +19,7 @@ mod other;
 pub use other::NAMES;
 
 /// Time limit for mounting, and for ending after the unmount.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The purpose of a mount.
@@ -126,7 +126,7 @@ impl Mount {
         };
         let since = Instant::now();
         while !mount.is_there()? {
-            if mount.has_ended()? || since.elapsed() > PATIENCE {
+            if mount.has_ended()? || since.elapsed() > TIMEOUT {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 bail!("{name} does not mount:\n{said}");
             }
@@ -169,8 +169,8 @@ impl Mount {
 
     fn wait_until_there(&self, since: Instant) -> Result<()> {
         while !self.is_there()? {
-            if since.elapsed() > PATIENCE {
-                bail!("{} is no mount after {PATIENCE:?}", self.path.display());
+            if since.elapsed() > TIMEOUT {
+                bail!("{} is no mount after {TIMEOUT:?}", self.path.display());
             }
             std::thread::sleep(LOOK);
         }
@@ -205,7 +205,7 @@ impl Drop for Mount {
         // A mount in use is at least detached; it ends with its last user.
         let _ = unmount(&[]) || unmount(&["-l"]);
         let since = Instant::now();
-        while matches!(self.has_ended(), Ok(false)) && since.elapsed() < PATIENCE {
+        while matches!(self.has_ended(), Ok(false)) && since.elapsed() < TIMEOUT {
             std::thread::sleep(LOOK);
         }
         if let Process::Other(child) = &mut self.process {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{LAST, PATIENCE, PLACES, Played, share};
+use super::{LAST, PLACES, Played, TIMEOUT, share};
 use crate::webdriver::WebDriver;
 
 /// No click is needed, and no sound is heard.
@@ -16,8 +16,8 @@ const ARGUMENTS: [&str; 2] = ["--autoplay-policy=no-user-gesture-required", "--m
 const END: f64 = 0.5;
 
 const SCRIPT: &str = "
-    const [tag, url, places, share, last, patience, done] = arguments;
-    play(tag, url, places, share, last, patience).then(done, (error) => done({ error: error.message }));";
+    const [tag, url, places, share, last, longest, done] = arguments;
+    play(tag, url, places, share, last, longest).then(done, (error) => done({ error: error.message }));";
 
 /// A running browser with the page open.
 #[derive(Debug)]
@@ -66,9 +66,9 @@ impl Chromium {
     pub async fn play(&self, tag: &str, url: &str, seconds: f64) -> Result<Played> {
         self.driver.open(&self.page.url()).await?;
         let share = share(seconds);
-        let patience = u64::try_from(PATIENCE.as_millis())?;
-        let arguments = json!([tag, url, PLACES, share, share.max(LAST), patience]);
-        let told = self.driver.run_async(SCRIPT, arguments, PATIENCE * 2);
+        let longest = u64::try_from(TIMEOUT.as_millis())?;
+        let arguments = json!([tag, url, PLACES, share, share.max(LAST), longest]);
+        let told = self.driver.run_async(SCRIPT, arguments, TIMEOUT * 2);
         let told = told.await?;
         ensure!(told["error"].is_null(), "it failed: {}", told["error"]);
         let told: Told = serde_json::from_value(told).context("the page's answer")?;

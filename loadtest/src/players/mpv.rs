@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::{LAST, PATIENCE, PLACES, Played, share};
+use super::{LAST, PLACES, Played, TIMEOUT, share};
 use crate::child::{Server, find_program};
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -104,7 +104,7 @@ impl Player {
             if at.as_f64().is_some_and(|at| at >= until) {
                 break;
             }
-            ensure!(since.elapsed() < PATIENCE, "it stands at {at}");
+            ensure!(since.elapsed() < TIMEOUT, "it stands at {at}");
             tokio::time::sleep(LOOK).await;
         }
         self.is_playing = false;
@@ -148,7 +148,7 @@ impl Player {
 
     /// Returns the next line, and counts waits.
     async fn next(&mut self) -> Result<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await;
         let Some(line) = line.context("mpv says nothing")?? else {
             bail!("mpv ended");
         };

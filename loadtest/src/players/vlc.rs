@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::{LAST, PATIENCE, PLACES, Played, share};
+use super::{LAST, PLACES, Played, TIMEOUT, share};
 use crate::child::find_program;
 use crate::wordpress::as_php_user;
 
@@ -131,7 +131,7 @@ impl Player {
             while !self.next().await?.contains(wanted) {}
             anyhow::Ok(())
         };
-        let found = tokio::time::timeout(PATIENCE, found).await;
+        let found = tokio::time::timeout(TIMEOUT, found).await;
         found.with_context(|| format!("it never says \"{wanted}\""))?
     }
 

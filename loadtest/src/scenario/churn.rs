@@ -22,7 +22,7 @@ const READERS: u64 = 32;
 /// The least time between two replacements, so that versions expire during a run.
 const PACE: Duration = Duration::from_millis(20);
 /// Time limit for the readers to get the last version, from the last change on.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 const SETTINGS: Settings = Settings {
     profile: "ttl = \"1s\"\nstale_while_revalidate = \"0s\"\n",
     ..Settings::WEB
@@ -98,7 +98,7 @@ async fn replace(context: &Context, shared: &Shared, replacements: u64) -> Resul
 /// Waits until each reader has the last version, or the time limit passes; then stops the readers.
 async fn wait_for_all(shared: &Shared) {
     let since = Instant::now();
-    while shared.arrived.load(Ordering::Relaxed) < READERS && since.elapsed() < PATIENCE {
+    while shared.arrived.load(Ordering::Relaxed) < READERS && since.elapsed() < TIMEOUT {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     stop(&shared.stop);

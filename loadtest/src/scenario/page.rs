@@ -25,7 +25,7 @@ const COLD: u64 = 100;
 /// them.
 const TURN: u64 = 250;
 /// Time limit for a peer's warm loads; the table shows how many it managed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The published images: 35 KB and 51 KB JPEG, 468 KB WebP.
 pub const THREE: &[(&str, u64)] = &[
@@ -165,7 +165,7 @@ async fn warm(all: &mut [Visited], images: &'static Images, loads: u64) -> Resul
             let since = Instant::now();
             for _ in 0..turn {
                 bar.add(1);
-                if visited.took + since.elapsed() > PATIENCE {
+                if visited.took + since.elapsed() > TIMEOUT {
                     continue;
                 }
                 visited

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::must;
 
 /// Time limit for a request in seconds, long enough for a large upload.
-const PATIENCE: &str = "300";
+const TIMEOUT: &str = "300";
 
 /// A client of one site.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl Curl {
     /// If nothing answers.
     pub fn run(&self, path: &str, args: &[&str]) -> Result<Answer> {
         let mut command = Command::new("curl");
-        command.args(["-sS", "-i", "--max-time", PATIENCE, "-H", "Expect:"]);
+        command.args(["-sS", "-i", "--max-time", TIMEOUT, "-H", "Expect:"]);
         command.args(["-w", "\n%{http_code} %{time_total}"]);
         if let Some(jar) = &self.jar {
             command.arg("-b").arg(jar);

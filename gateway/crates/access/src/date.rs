@@ -9,18 +9,18 @@ const END: u64 = 253_402_300_800;
 
 type Format = &'static [BorrowedFormatItem<'static>];
 
-const DAY: Format = format_description!("[year]-[month]-[day]");
-const TIME: Format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-const BASIC: Format = format_description!("[year][month][day]T[hour][minute][second]Z");
+const DAY_FORMAT: Format = format_description!("[year]-[month]-[day]");
+const TIME_FORMAT: Format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+const BASIC_FORMAT: Format = format_description!("[year][month][day]T[hour][minute][second]Z");
 
 /// Reads `2027-01-31` (its first second) or `2027-01-31T23:59:59Z` (RFC 3339, UTC only). `None`: it is neither, or
 /// before 1970.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
-    let day = || Date::parse(text, DAY).map(Date::midnight);
+    let day = || Date::parse(text, DAY_FORMAT).map(Date::midnight);
     seconds(
         text,
-        PrimitiveDateTime::parse(text, TIME)
+        PrimitiveDateTime::parse(text, TIME_FORMAT)
             .or_else(|_| day())
             .ok()?,
     )
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Option<u64> {
 /// Reads `20270131T235959Z`, the basic format of ISO 8601 that AWS signatures use.
 #[must_use]
 pub fn parse_basic(text: &str) -> Option<u64> {
-    seconds(text, PrimitiveDateTime::parse(text, BASIC).ok()?)
+    seconds(text, PrimitiveDateTime::parse(text, BASIC_FORMAT).ok()?)
 }
 
 /// Writes the format of [`parse_basic`]. Times after the year 9999 are written as its last second.
@@ -37,7 +37,7 @@ pub fn parse_basic(text: &str) -> Option<u64> {
 pub fn format_basic(seconds: u64) -> String {
     let seconds = i64::try_from(seconds.min(END - 1)).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(seconds);
-    let text = time.ok().and_then(|time| time.format(BASIC).ok());
+    let text = time.ok().and_then(|time| time.format(BASIC_FORMAT).ok());
     text.expect("a year of four digits can be written")
 }
 

@@ -25,10 +25,8 @@
 //! configured. Other paths are 404, other methods 405. All but the first three and events accept only
 //! requests that name one of the listener's hosts ([`hosts`]).
 //!
-//! This layer does not know origins or stores, and routes only by their names. It sees the gateway
-//! only as the engine and the traits [`Control`], [`profile::Routes`], [`cache::Tiers`],
-//! [`pins::Pins`], [`events::Events`] and [`place::Locate`]. [`EngineControl`] is the only implementation of the first
-//! outside tests.
+//! This layer does not know origins or stores, and routes only by their names. It sees the gateway as the engine, the
+//! writers, and traits that the binary implements. [`EngineControl`] implements [`Control`].
 
 use std::fmt;
 use std::sync::Arc;

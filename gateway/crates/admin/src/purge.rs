@@ -34,7 +34,7 @@ use tidegate_plan::tags::Tag;
 /// The longest body: ten thousand paths of keys of 1,024 bytes, each of them percent-encoded.
 pub(super) const MAX_BODY: usize = 32 << 20;
 
-/// The most paths and prefixes of one request.
+/// The most paths, prefixes and tags of one request.
 const MAX_PURGES: usize = 10_000;
 
 /// The purges that wait for the state's disk at once: it takes them together.
@@ -105,7 +105,7 @@ pub enum PurgeError {
 }
 
 /// The purges of one request.
-enum Wanted {
+enum PurgeRequests {
     One(Purge),
     Many(Vec<Purge>),
 }
@@ -195,8 +195,8 @@ pub(super) async fn purge(
     request: Request,
 ) -> Response {
     match read(query.as_deref().unwrap_or_default(), request).await {
-        Ok(Wanted::One(purge)) => purge_one(&admin, purge).await,
-        Ok(Wanted::Many(purges)) => purge_many(&admin, purges).await,
+        Ok(PurgeRequests::One(purge)) => purge_one(&admin, purge).await,
+        Ok(PurgeRequests::Many(purges)) => purge_many(&admin, purges).await,
         Err((status, why)) => (status, format!("{why}\n")).into_response(),
     }
 }
@@ -271,10 +271,10 @@ fn refusal(purge: &Purge, error: &PurgeError) -> Response {
 }
 
 /// Reads the purge from the request's query or else from its body, never from both.
-async fn read(query: &str, request: Request) -> Result<Wanted, Refusal> {
+async fn read(query: &str, request: Request) -> Result<PurgeRequests, Refusal> {
     let body = ask::body(request).await?;
     let wanted = match (query.is_empty(), body.is_empty()) {
-        (false, true) => from_query(query).map(Wanted::One),
+        (false, true) => from_query(query).map(PurgeRequests::One),
         (true, false) => from_json(&body),
         _ => Err("say what to purge, in the query or as JSON".to_owned()),
     };
@@ -282,7 +282,7 @@ async fn read(query: &str, request: Request) -> Result<Wanted, Refusal> {
 }
 
 /// Reads one purge, or a batch if the object has a list.
-fn from_json(body: &[u8]) -> Result<Wanted, String> {
+fn from_json(body: &[u8]) -> Result<PurgeRequests, String> {
     let wrong = |error: serde_json::Error| error.to_string();
     let value: serde_json::Value = serde_json::from_slice(body).map_err(wrong)?;
     if ["paths", "prefixes", "tags"]
@@ -290,10 +290,10 @@ fn from_json(body: &[u8]) -> Result<Wanted, String> {
         .any(|list| value.get(list).is_some())
     {
         let batch: Batch = serde_json::from_value(value).map_err(wrong)?;
-        return batch.purges().map(Wanted::Many);
+        return batch.purges().map(PurgeRequests::Many);
     }
     let one: One = serde_json::from_value(value).map_err(wrong)?;
-    one.purge().map(Wanted::One)
+    one.purge().map(PurgeRequests::One)
 }
 
 fn from_query(query: &str) -> Result<Purge, String> {
@@ -340,7 +340,7 @@ mod tests {
     fn a_batch_is_bounded_and_checked_whole() {
         let read = |text: &str| from_json(text.as_bytes());
         let many = |text: &str| match read(text) {
-            Ok(Wanted::Many(purges)) => purges.len(),
+            Ok(PurgeRequests::Many(purges)) => purges.len(),
             _ => 0,
         };
         assert_eq!(many(r#"{"paths": ["/a", "/b"], "prefixes": ["/c/"]}"#), 3);

@@ -194,7 +194,7 @@ impl KeySource {
 
 /// The outcome of the last attempts.
 #[derive(Debug, Default)]
-struct State {
+struct KeySourceState {
     tried: Option<Instant>,
     loaded: Option<Instant>,
     /// The text of the set in force.
@@ -215,7 +215,7 @@ struct Loader {
     /// Its metrics, once its keys are in force. They are made once: a fetch may end after a reload has removed them.
     shown: OnceLock<ShownKeys>,
     /// Held during a fetch.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<KeySourceState>>,
 }
 
 /// The metrics of a source.
@@ -227,7 +227,7 @@ struct ShownKeys {
     failed: Counter,
 }
 
-impl State {
+impl KeySourceState {
     fn was_tried_lately(&self) -> bool {
         self.tried.is_some_and(|at| at.elapsed() < MIN_INTERVAL)
     }
@@ -276,7 +276,7 @@ impl Loader {
     }
 
     /// Fetches the set from its URL, unless that was tried a short time ago.
-    async fn fetch(&self, state: &mut State) {
+    async fn fetch(&self, state: &mut KeySourceState) {
         let (JwksLocation::Url(uri, _), Some(client)) = (&self.location, &self.client) else {
             return;
         };
@@ -289,7 +289,7 @@ impl Loader {
     }
 
     /// Puts what was loaded in force, if it is a key set.
-    fn take(&self, state: &mut State, text: Result<Vec<u8>, String>) {
+    fn take(&self, state: &mut KeySourceState, text: Result<Vec<u8>, String>) {
         let is_file = matches!(self.location, JwksLocation::File(_));
         let loaded = text.and_then(|text| {
             if text == state.text && !text.is_empty() {
@@ -331,7 +331,7 @@ impl Loader {
     }
 
     /// Logs a failure, and takes keys out of force that were not confirmed for too long.
-    fn fail(&self, state: &mut State, error: String) {
+    fn fail(&self, state: &mut KeySourceState, error: String) {
         let is_old = |at: Instant| at.elapsed() >= MAX_AGE;
         if !state.text.is_empty() && state.loaded.is_none_or(is_old) {
             self.keys.replace(None);

@@ -12,10 +12,10 @@ pub(crate) type Digest = [u8; 32];
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct Memo<T>(Box<[ArcSwapOption<Kept<T>>]>);
+pub(crate) struct Memo<T>(Box<[ArcSwapOption<MemoEntry<T>>]>);
 
 #[derive(Debug)]
-struct Kept<T> {
+struct MemoEntry<T> {
     digest: Digest,
     until: Instant,
     answer: T,
@@ -36,7 +36,7 @@ impl<T: Clone> Memo<T> {
 
     pub(crate) fn keep(&self, digest: Digest, until: Instant, answer: T) {
         if let Some(slot) = self.slot(&digest) {
-            slot.store(Some(Arc::new(Kept {
+            slot.store(Some(Arc::new(MemoEntry {
                 digest,
                 until,
                 answer,
@@ -44,7 +44,7 @@ impl<T: Clone> Memo<T> {
         }
     }
 
-    fn slot(&self, digest: &Digest) -> Option<&ArcSwapOption<Kept<T>>> {
+    fn slot(&self, digest: &Digest) -> Option<&ArcSwapOption<MemoEntry<T>>> {
         let (first, _) = digest.split_first_chunk::<8>()?;
         let slots = self.0.len() as u64;
         let slot = u64::from_le_bytes(*first).checked_rem(slots)?;

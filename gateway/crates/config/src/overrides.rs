@@ -23,7 +23,7 @@ const FILE_NAME: &str = "overrides.toml";
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The keys that no override may set: the place of the overrides hangs on them.
-const FIXED: [&str; 2] = ["state.path", "cache.disk[0].path"];
+const FIXED_KEYS: [&str; 2] = ["state.path", "cache.disk[0].path"];
 
 const HEADER: &str =
     "# Written by `tidegate set`. Laid over the configuration file, under the environment.\n";
@@ -98,7 +98,7 @@ impl Overrides {
     pub fn with(&self, key: &str, value: Option<&str>) -> Result<Self, String> {
         let mut all = self.0.clone();
         match value {
-            Some(_) if FIXED.contains(&key) => {
+            Some(_) if FIXED_KEYS.contains(&key) => {
                 return Err(format!("`{key}` is set in the configuration file alone"));
             }
             Some(value) => {

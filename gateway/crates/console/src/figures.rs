@@ -219,7 +219,7 @@ type CountedFailure = (
 );
 
 /// The counters of failures of mounts, hooks, events and the fleet.
-const COUNTED: [CountedFailure; 7] = [
+const COUNTED_FAILURES: [CountedFailure; 7] = [
     (
         "fuse_operations_total",
         "operation",
@@ -294,7 +294,7 @@ fn causes(before: &Samples, after: &Samples) -> BTreeMap<String, f64> {
             add(format!("writes: {}", label(labels, "result")), growth);
         }
     }
-    for (name, place, failure, [words, more]) in COUNTED {
+    for (name, place, failure, [words, more]) in COUNTED_FAILURES {
         for (labels, growth) in after.grown(before, name, &[failure]) {
             add(format!("{words}{}{more}", label(labels, place)), growth);
         }

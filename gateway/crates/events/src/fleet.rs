@@ -46,7 +46,7 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time within which a gateway that has a connection hears of a change, or is known to be lost. It may not have heard
 /// of changes that are younger.
-const RECENT: Duration = PEER_TIMEOUT.saturating_mul(2);
+const NOTICE_TIMEOUT: Duration = PEER_TIMEOUT.saturating_mul(2);
 
 /// The pause after which pins that could not be applied are asked for again: the reason may last.
 const PIN_RETRY: Duration = Duration::from_secs(10);
@@ -196,7 +196,9 @@ impl Fleet {
             self.sink.call_hooks(&change);
         } else if let Some(delay) = delay {
             // As long as its gateway may put the call off, and a loss of that gateway may be unknown.
-            state.hooks.defer(change, Instant::now(), delay + RECENT);
+            state
+                .hooks
+                .defer(change, Instant::now(), delay + NOTICE_TIMEOUT);
         }
     }
 
@@ -348,7 +350,7 @@ impl Fleet {
         self.metrics.connected.set(0);
         let mut state = self.state();
         state.is_connected = false;
-        self.call_due(&mut state, Instant::now().checked_sub(RECENT));
+        self.call_due(&mut state, Instant::now().checked_sub(NOTICE_TIMEOUT));
     }
 
     /// Takes the passing of time, and says that this gateway is there. Call it each [`HEARTBEAT`].
@@ -388,7 +390,7 @@ impl Fleet {
     /// Forgets the changes that a gateway has called before it has said that it ends.
     fn forget_called(&self, state: &mut FleetState, from: u64) {
         let FleetState { peers, hooks, .. } = state;
-        if let Some(recent) = Instant::now().checked_sub(RECENT) {
+        if let Some(recent) = Instant::now().checked_sub(NOTICE_TIMEOUT) {
             hooks.settle(recent, |bucket| peers.chosen(self.own, bucket) == from);
         }
     }

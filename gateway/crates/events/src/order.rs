@@ -7,7 +7,7 @@ use tidegate_plan::{Generations, KeyChange, ObjectKey, Sequencer};
 
 /// The place of a change among those that were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ChangeOrder {
     /// It is the latest that is known of its key, or has no sequencer.
     Latest,
     /// It was applied before.
@@ -33,11 +33,11 @@ impl Order {
 
     /// Returns the place of a change.
     #[must_use]
-    pub fn place(&self, change: &KeyChange) -> Place {
+    pub fn place(&self, change: &KeyChange) -> ChangeOrder {
         match (&change.sequencer, self.applied.get(&change.key)) {
-            (Some(own), Some(last)) if last.is_after(own) => Place::Late,
-            (Some(own), Some(last)) if !own.is_after(last) => Place::Duplicate,
-            _ => Place::Latest,
+            (Some(own), Some(last)) if last.is_after(own) => ChangeOrder::Late,
+            (Some(own), Some(last)) if !own.is_after(last) => ChangeOrder::Duplicate,
+            _ => ChangeOrder::Latest,
         }
     }
 
@@ -89,19 +89,26 @@ mod tests {
     fn a_change_is_dropped_only_after_one_of_its_key_that_is_as_late() {
         let mut order = Order::new(8);
         let second = change("a", Some("02"));
-        assert_eq!(order.place(&second), Place::Latest);
-        assert_eq!(order.place(&second), Place::Latest, "nothing was applied");
+        assert_eq!(order.place(&second), ChangeOrder::Latest);
+        assert_eq!(
+            order.place(&second),
+            ChangeOrder::Latest,
+            "nothing was applied"
+        );
         record(&mut order, &second);
-        assert_eq!(order.place(&second), Place::Duplicate);
-        assert_eq!(order.place(&change("a", Some("0200"))), Place::Duplicate);
-        assert_eq!(order.place(&change("a", Some("01"))), Place::Late);
-        assert_eq!(order.place(&change("a", Some("03"))), Place::Latest);
-        assert_eq!(order.place(&change("a", None)), Place::Latest);
-        assert_eq!(order.place(&change("b", Some("01"))), Place::Latest);
+        assert_eq!(order.place(&second), ChangeOrder::Duplicate);
+        assert_eq!(
+            order.place(&change("a", Some("0200"))),
+            ChangeOrder::Duplicate
+        );
+        assert_eq!(order.place(&change("a", Some("01"))), ChangeOrder::Late);
+        assert_eq!(order.place(&change("a", Some("03"))), ChangeOrder::Latest);
+        assert_eq!(order.place(&change("a", None)), ChangeOrder::Latest);
+        assert_eq!(order.place(&change("b", Some("01"))), ChangeOrder::Latest);
         record(&mut order, &change("a", Some("01")));
         assert_eq!(
             order.place(&second),
-            Place::Duplicate,
+            ChangeOrder::Duplicate,
             "the later one stays"
         );
     }
@@ -118,7 +125,7 @@ mod tests {
             for (key, sequencer) in arrivals {
                 let change = change(&key.to_string(), Some(&format!("{sequencer:04}")));
                 sent.entry(key).and_modify(|most| *most = (*most).max(sequencer)).or_insert(sequencer);
-                if order.place(&change) == Place::Latest {
+                if order.place(&change) == ChangeOrder::Latest {
                     record(&mut order, &change);
                     applied.entry(key).and_modify(|most| *most = (*most).max(sequencer)).or_insert(sequencer);
                 }

@@ -12,7 +12,7 @@ use tidegate_telemetry::locks::Recover as _;
 use crate::liveness::Liveness;
 use crate::log::{EventLog, LoggedEvent};
 use crate::metrics::{EventResult, GapReason, HeartbeatResult, Metrics, SubscriptionMetrics};
-use crate::order::{Order, Place};
+use crate::order::{ChangeOrder, Order};
 use crate::record::{self, Events, RecordError};
 use crate::{ApplyError, Sink};
 
@@ -64,14 +64,14 @@ pub struct Subscription {
     sink: Arc<dyn Sink>,
     clock: Clock,
     order: Mutex<Order>,
-    state: Mutex<State>,
+    state: Mutex<SubscriptionState>,
     metrics: SubscriptionMetrics,
     log: Arc<EventLog>,
 }
 
 /// The evidence of heartbeats, and what the sink was told last.
 #[derive(Debug)]
-struct State {
+struct SubscriptionState {
     liveness: Option<Liveness>,
     published: EventProof,
 }
@@ -112,7 +112,7 @@ impl Subscription {
             clock,
             log: Arc::default(),
             order: Mutex::new(Order::new(MAX_KEYS)),
-            state: Mutex::new(State {
+            state: Mutex::new(SubscriptionState {
                 liveness,
                 published: EventProof::NONE,
             }),
@@ -181,17 +181,17 @@ impl Subscription {
                 continue;
             }
             let place = match order.place(&change) {
-                Place::Latest => message.place(&change),
+                ChangeOrder::Latest => message.place(&change),
                 other => other,
             };
-            if place == Place::Duplicate {
+            if place == ChangeOrder::Duplicate {
                 dropped.push(change);
                 continue;
             }
             if let Some(sequencer) = &change.sequencer {
                 message.record(&change.key, sequencer);
             }
-            change.is_overtaken = place == Place::Late;
+            change.is_overtaken = place == ChangeOrder::Late;
             sorted.changes.push(change);
         }
         drop(order);
@@ -288,7 +288,7 @@ impl Subscription {
         self.with_heartbeats(Liveness::tick);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SubscriptionState> {
         self.state.lock().recover()
     }
 

@@ -7,7 +7,7 @@ use tidegate_write::WriteError;
 
 /// The number for a version whose bytes are gone everywhere: a program cannot be told to begin anew, and must not get
 /// others.
-pub(crate) const GONE: Errno = Errno::EIO;
+pub(crate) const GONE_BYTES: Errno = Errno::EIO;
 
 /// Returns whether a number tells of a failure of the gateway, its disks or the bucket. The others are answers: a name that
 /// is missing, a folder that is not empty, a request that the kernel or a program may not make.
@@ -20,7 +20,7 @@ pub(crate) fn of(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
         Error::Forbidden => Errno::EACCES,
-        Error::Changed => GONE,
+        Error::Changed => GONE_BYTES,
         Error::Overloaded { .. }
         | Error::Unavailable
         | Error::Timeout

@@ -21,12 +21,12 @@ pub struct ClientAddress {
     /// Clients that are not known then share the limits of their proxy. Nothing that they send gives them a count of
     /// their own, or that of another client.
     pub counted: Option<IpAddr>,
-    source: Source,
+    source: AddressSource,
 }
 
 /// The source of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum AddressSource {
     /// A trusted proxy names it.
     Named,
     /// The peer, and nothing names another one in `X-Forwarded-For`.
@@ -44,11 +44,11 @@ impl ClientAddress {
     #[must_use]
     pub fn admitting(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let of_client = match self.source {
-            Source::Named => true,
-            Source::Peer => ![FORWARDED, VIA, REAL_IP]
+            AddressSource::Named => true,
+            AddressSource::Peer => ![FORWARDED, VIA, REAL_IP]
                 .iter()
                 .any(|name| headers.contains_key(name)),
-            Source::Proxy => false,
+            AddressSource::Proxy => false,
         };
         self.counted.filter(|_| of_client)
     }
@@ -64,7 +64,7 @@ pub(crate) fn scheme((address, peer): (ClientAddress, &Peer), headers: &HeaderMa
             .is_some_and(|value| value.as_bytes() == b"https")
     };
     match address.source {
-        Source::Named if headers.contains_key(&FORWARDED_PROTO) => match is_secure() {
+        AddressSource::Named if headers.contains_key(&FORWARDED_PROTO) => match is_secure() {
             true => "https",
             false => "http",
         },
@@ -87,25 +87,25 @@ pub fn client_address(
 ) -> ClientAddress {
     let found = |counted, source| ClientAddress { counted, source };
     if !headers.contains_key(&FORWARDED_FOR) {
-        return found(peer, Source::Peer);
+        return found(peer, AddressSource::Peer);
     }
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if peer.is_some_and(|peer| !is_trusted(peer)) {
-        return found(peer, Source::Proxy);
+        return found(peer, AddressSource::Proxy);
     }
     let mut last = peer;
     for value in headers.get_all(&FORWARDED_FOR).iter().rev() {
         for hop in value.as_bytes().rsplit(|byte| *byte == b',') {
             let Some(address) = read_hop(hop) else {
-                return found(last, Source::Proxy);
+                return found(last, AddressSource::Proxy);
             };
             last = Some(address);
             if !is_trusted(address) {
-                return found(last, Source::Named);
+                return found(last, AddressSource::Named);
             }
         }
     }
-    found(last, Source::Named)
+    found(last, AddressSource::Named)
 }
 
 /// Reads an address, with or without a port: some proxies write `192.0.2.1:4711` and `[2001:db8::1]:4711`.

@@ -1,7 +1,7 @@
 //! The sockets that connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
 //! Both listeners of the gateway accept connections here, and handle them by themselves. A socket is bound here,
-//! or [`InheritedSockets`] from a supervisor. A listener with TLS shakes hands after it has accepted: the caller does so
+//! or a supervisor has bound it ([`InheritedSockets`]). A listener with TLS shakes hands after it has accepted: the caller does so
 //! beside its accept loop.
 
 use std::io;

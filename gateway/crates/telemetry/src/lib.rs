@@ -1,4 +1,4 @@
-//! Metrics and logs: their names and their setup.
+//! Metrics, logs and traces: their names and their setup. Locks and random numbers that all crates share.
 //!
 //! Components count for themselves and register from [`names`]. This module has the metrics of no
 //! component, and the parts that put everything together: [`logging`] for standard error,

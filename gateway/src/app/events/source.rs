@@ -38,7 +38,7 @@ enum Transport {
 }
 
 /// A subscription, and its tasks once it has begun.
-pub(super) struct Source {
+pub(super) struct RunningSource {
     pub(super) settings: SourceSettings,
     pub(super) webhook: Option<Arc<Webhook>>,
     subscription: Arc<Subscription>,
@@ -48,7 +48,7 @@ pub(super) struct Source {
 
 /// A subscription that has not begun.
 pub(super) struct NewSource {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<RunningSource>,
     bucket: HeartbeatBucket,
     nats: Option<NatsReceiver>,
 }
@@ -128,7 +128,7 @@ impl NewSource {
             }
         }
         Ok(Self {
-            source: Arc::new(Source {
+            source: Arc::new(RunningSource {
                 settings,
                 webhook,
                 subscription,
@@ -157,7 +157,7 @@ impl NewSource {
     }
 }
 
-impl Source {
+impl RunningSource {
     /// Ends the subscription: it proves nothing from now on. Tells its tasks to end, and does not wait for them.
     pub(super) fn end(&self) {
         self.subscription.end();

@@ -26,19 +26,19 @@ pub(in crate::app) fn set_up() {
 }
 
 /// The size in bytes from which a piece is no longer small: below a chunk, above the buffers of a connection.
-const LARGE: usize = 128 << 10;
+const MIN_LARGE: usize = 128 << 10;
 /// How long pages of freed small pieces are kept, in milliseconds.
 const KEPT_MILLIS: isize = 1000;
 
 /// Makes this thread's arena keep the pages of small pieces for [`KEPT_MILLIS`]. Called at the start of each thread that
 /// answers clients: every connection allocates and frees its own buffers, and each page that goes back to the system
-/// interrupts all processors. Pieces from [`LARGE`] on come from an arena of their own, which keeps nothing.
+/// interrupts all processors. Pieces from [`MIN_LARGE`] on come from an arena of their own, which keeps nothing.
 pub(in crate::app) fn keep_small() {
     let set = || {
         let arena: u32 = "thread.arena\0".name().read()?;
         // First this one: no large piece is kept at any time.
         let large = format!("arena.{arena}.oversize_threshold\0");
-        large.name().write(LARGE)?;
+        large.name().write(MIN_LARGE)?;
         let decay = format!("arena.{arena}.dirty_decay_ms\0");
         decay.name().write(KEPT_MILLIS)
     };
@@ -66,7 +66,7 @@ mod tests {
             .join()
             .expect("the thread ends")
             .expect("all are known");
-        assert_eq!(kept, (LARGE, KEPT_MILLIS));
+        assert_eq!(kept, (MIN_LARGE, KEPT_MILLIS));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The status while there is no long work.
-const SERVING: &str = "serving";
+const SERVING_STATUS: &str = "serving";
 
 /// Tells that the gateway serves, and from then on at half the interval that the supervisor asks for that it is alive.
 ///
@@ -65,7 +65,7 @@ pub(in crate::app) fn tell_of_work(work: impl Fn() -> Vec<String> + Send + 'stat
         loop {
             turns.tick().await;
             let status = match work() {
-                lines if lines.is_empty() => SERVING.to_owned(),
+                lines if lines.is_empty() => SERVING_STATUS.to_owned(),
                 lines => lines.join("; "),
             };
             if status != told {

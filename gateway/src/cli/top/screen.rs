@@ -60,14 +60,14 @@ pub(super) struct Screen {
 
 /// The effect of a key beyond another look of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum KeyEffect {
     Stay,
     Leave,
     /// Ask the gateway for a page of a folder.
     Ask(FolderPage),
 }
 
-impl From<Option<FolderPage>> for Wish {
+impl From<Option<FolderPage>> for KeyEffect {
     fn from(page: Option<FolderPage>) -> Self {
         page.map_or(Self::Stay, Self::Ask)
     }
@@ -172,27 +172,27 @@ impl Screen {
     }
 
     /// Takes a key.
-    pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
+    pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         let ends = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
         if ends {
-            return Wish::Leave;
+            return KeyEffect::Leave;
         }
         match key.code {
             code if self.is_filtering => self.filter_by(code),
-            KeyCode::Char('q') => Wish::Leave,
+            KeyCode::Char('q') => KeyEffect::Leave,
             _ if self.shows_help => {
                 self.shows_help = false;
-                Wish::Stay
+                KeyEffect::Stay
             }
             KeyCode::Esc if !self.filter.is_empty() => self.filter_by(KeyCode::Esc),
-            KeyCode::Esc => Wish::Leave,
+            KeyCode::Esc => KeyEffect::Leave,
             code if self.pane() == Pane::Objects => self.walk_by(code),
             code => self.look_by(code),
         }
     }
 
     /// Takes a key that changes what is shown of the look.
-    fn look_by(&mut self, code: KeyCode) -> Wish {
+    fn look_by(&mut self, code: KeyCode) -> KeyEffect {
         let panes = Pane::ALL.len();
         match code {
             KeyCode::Char('?') => self.shows_help = true,
@@ -218,17 +218,17 @@ impl Screen {
             }
             _ => {}
         }
-        Wish::Stay
+        KeyEffect::Stay
     }
 
     /// Takes a key of the pane Objects.
-    fn walk_by(&mut self, code: KeyCode) -> Wish {
+    fn walk_by(&mut self, code: KeyCode) -> KeyEffect {
         let page = match code {
             KeyCode::Enter => {
                 let row = self.selected();
                 let row = row.map(|number| self.pane().row(&self.snapshot, number));
                 let below = row.and_then(|row| self.walk.below(row));
-                return Wish::from(below.map(|page| self.walk_down(page)));
+                return KeyEffect::from(below.map(|page| self.walk_down(page)));
             }
             KeyCode::Backspace => {
                 self.filter.clear();
@@ -247,7 +247,7 @@ impl Screen {
             self.begin_rows();
         }
         self.show_folder();
-        Wish::from(page)
+        KeyEffect::from(page)
     }
 
     fn walk_down(&mut self, page: FolderPage) -> FolderPage {
@@ -259,7 +259,7 @@ impl Screen {
     }
 
     /// Takes a key of the filter.
-    fn filter_by(&mut self, code: KeyCode) -> Wish {
+    fn filter_by(&mut self, code: KeyCode) -> KeyEffect {
         match code {
             KeyCode::Char(letter) => self.filter.push(letter),
             KeyCode::Backspace => {
@@ -273,7 +273,7 @@ impl Screen {
             _ => {}
         }
         self.begin_rows();
-        Wish::Stay
+        KeyEffect::Stay
     }
 
     fn choose(&mut self, pane: usize) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 
-use super::screen::{Screen, Wish};
+use super::screen::{KeyEffect, Screen};
 use super::snapshot::{Snapshot, SnapshotSource};
 use super::walk::FolderPage;
 use tidegate_config::{Config, Environment};
@@ -106,9 +106,9 @@ fn show(
             && key.kind != KeyEventKind::Release
         {
             match screen.press(key) {
-                Wish::Stay => {}
-                Wish::Leave => return Ok(()),
-                Wish::Ask(page) => ask.send(page)?,
+                KeyEffect::Stay => {}
+                KeyEffect::Leave => return Ok(()),
+                KeyEffect::Ask(page) => ask.send(page)?,
             }
         }
     }

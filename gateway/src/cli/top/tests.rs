@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 
 use super::panes::Pane;
-use super::screen::{PANE_KEYS, Screen, Wish};
+use super::screen::{KeyEffect, PANE_KEYS, Screen};
 use super::snapshot::Snapshot;
 
 mod details;
@@ -107,7 +107,7 @@ fn drawn(screen: &Screen, width: u16) -> Vec<String> {
     (0..24).map(line).collect()
 }
 
-fn press(screen: &mut Screen, code: KeyCode) -> Wish {
+fn press(screen: &mut Screen, code: KeyCode) -> KeyEffect {
     screen.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
@@ -275,7 +275,7 @@ fn a_key_cannot_control_the_terminal() {
 #[test]
 fn help_comes_and_goes_and_the_user_can_leave() {
     let mut screen = Screen::new(Snapshot::of(look()));
-    assert_eq!(press(&mut screen, KeyCode::Char('?')), Wish::Stay);
+    assert_eq!(press(&mut screen, KeyCode::Char('?')), KeyEffect::Stay);
     assert!(
         drawn(&screen, 80)
             .join("\n")
@@ -283,7 +283,7 @@ fn help_comes_and_goes_and_the_user_can_leave() {
     );
     assert_eq!(
         press(&mut screen, KeyCode::Esc),
-        Wish::Stay,
+        KeyEffect::Stay,
         "the help goes first"
     );
     assert!(
@@ -291,9 +291,9 @@ fn help_comes_and_goes_and_the_user_can_leave() {
             .join("\n")
             .contains("move through the rows")
     );
-    assert_eq!(press(&mut screen, KeyCode::Char('q')), Wish::Leave);
+    assert_eq!(press(&mut screen, KeyCode::Char('q')), KeyEffect::Leave);
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(screen.press(ctrl_c), Wish::Leave);
+    assert_eq!(screen.press(ctrl_c), KeyEffect::Leave);
 }
 
 #[test]

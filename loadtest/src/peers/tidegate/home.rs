@@ -13,7 +13,7 @@ use crate::peers::{Origin, Peer};
 use crate::slow_disk::Limit;
 
 /// Time limit for loading an index, and for writing a queue.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longer than the second between two looks of the gateway at its disks.
 pub const LOOKS: Duration = Duration::from_millis(1200);
 /// The interval between two polls.
@@ -229,7 +229,7 @@ impl Home {
 pub async fn settled(peer: &Peer) -> Result<f64> {
     let since = Instant::now();
     let mut before = f64::NAN;
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < TIMEOUT {
         tokio::time::sleep(LOOKS).await;
         let queued = peer.metric("tidegate_store_queued_bytes").await?;
         let chunks = chunks_on_disk(peer).await?;
@@ -238,7 +238,7 @@ pub async fn settled(peer: &Peer) -> Result<f64> {
         }
         before = chunks;
     }
-    bail!("the queue of the disk does not run empty within {PATIENCE:?}")
+    bail!("the queue of the disk does not run empty within {TIMEOUT:?}")
 }
 
 /// Returns the number of chunks in the disks' indices, at most a second old.
@@ -264,8 +264,8 @@ pub async fn wait_for(peer: &Peer, name: &str, wanted: impl Fn(f64) -> bool) -> 
         if wanted(found) {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
-            bail!("{name} is {found} after {PATIENCE:?}");
+        if since.elapsed() > TIMEOUT {
+            bail!("{name} is {found} after {TIMEOUT:?}");
         }
         tokio::time::sleep(LOOK).await;
     }

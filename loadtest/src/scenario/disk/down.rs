@@ -14,7 +14,7 @@ use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 
 /// The largest object, in bytes: several chunks.
-const MOST: u64 = 2_000_000;
+const MAX_LEN: u64 = 2_000_000;
 /// The time within which the gateway writes an object's metadata down, so that a kill does not lose
 /// it.
 const WRITTEN_DOWN: Duration = Duration::from_secs(6);
@@ -25,7 +25,7 @@ const WRITTEN_DOWN: Duration = Duration::from_secs(6);
 /// If it could not be carried out.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("disk-down");
-    let objects = small_objects(context, context.count(2000), MOST).await?;
+    let objects = small_objects(context, context.count(2000), MAX_LEN).await?;
     let line = Line::start(context.origin().addr, None).await?;
     let bytes: u64 = objects.iter().map(|(_, one)| one.len + 4096).sum();
     let settings = Settings {

@@ -25,7 +25,7 @@ const PAIRS: [(&str, &str); 3] = [
     (BACKGROUND, GEESEFS),
 ];
 /// Time limit for all files to be in the bucket, after the last close.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(
@@ -97,7 +97,7 @@ async fn all_there(context: &Context, files: &Files) -> Result<()> {
         if whole >= files.len() {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > TIMEOUT {
             bail!("{whole} of {} files are in the bucket", files.len());
         }
         tokio::time::sleep(LOOK).await;

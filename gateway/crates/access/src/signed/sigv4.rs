@@ -27,14 +27,14 @@ const MAX_PARAMETERS: usize = 64;
 const MAX_HEADERS: usize = 32;
 
 /// The characters that AWS does not encode in a query: RFC 3986, 2.3.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+const UNRESERVED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
 /// The characters that AWS does not encode in a path.
-const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+const IN_PATH: &AsciiSet = &UNRESERVED_CHARACTERS.remove(b'/');
 
 /// The name and value of a parameter, decoded.
 type Parameter<'q> = (Cow<'q, [u8]>, Cow<'q, [u8]>);
@@ -250,7 +250,7 @@ fn canonical_request(
 
 /// Writes parameters in their one spelling and order.
 fn canonical_query(parameters: &[Parameter<'_>]) -> String {
-    let encode = |text: &[u8]| percent_encode(text, UNRESERVED).to_string();
+    let encode = |text: &[u8]| percent_encode(text, UNRESERVED_CHARACTERS).to_string();
     let mut pairs: Vec<_> = parameters
         .iter()
         .map(|(name, value)| (encode(name), encode(value)))

@@ -23,7 +23,7 @@ const WAYS_IN: [&str; 6] = [
 ];
 
 /// The networks in which a proxy stands beside its gateway: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291.
-const PRIVATE: [&str; 7] = [
+const PRIVATE_NETWORKS: [&str; 7] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
@@ -34,7 +34,7 @@ const PRIVATE: [&str; 7] = [
 ];
 
 /// The ends of names of headers that tell some shared caches how to cache (RFC 9213; Edge Architecture Specification).
-const TARGETED: [&str; 2] = ["-cache-control", "surrogate-control"];
+const TARGETED_HEADERS: [&str; 2] = ["-cache-control", "surrogate-control"];
 
 impl Check<'_, '_> {
     pub(super) fn accesses(&mut self, config: &Config) {
@@ -202,7 +202,9 @@ impl Check<'_, '_> {
         }
         for (name, value) in &route.headers {
             let (name_in_lower, value) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
-            let is_for_caches = TARGETED.iter().any(|end| name_in_lower.ends_with(end));
+            let is_for_caches = TARGETED_HEADERS
+                .iter()
+                .any(|end| name_in_lower.ends_with(end));
             if is_for_caches
                 && !["no-store", "private"]
                     .iter()
@@ -242,7 +244,7 @@ fn lent_address(network: Network, trusted: &[Network]) -> Option<String> {
              unless it sends `X-Forwarded-For` for each"
         ));
     }
-    let mut private = PRIVATE.iter().filter_map(|text| text.parse().ok());
+    let mut private = PRIVATE_NETWORKS.iter().filter_map(|text| text.parse().ok());
     let is_private = private.any(|one| network.overlaps(one));
     (is_private && trusted.is_empty()).then(|| {
         format!(

@@ -160,7 +160,7 @@ impl Check<'_, '_> {
     /// Checks that a writable route has a token; a token alone makes no route writable.
     fn writing(&mut self, path: &KeyPath, route: &Route) {
         if route.writable && route.write_token.is_none() {
-            let message = "needs a `write_token`: without one anybody could write";
+            let message = "needs a `write_token`: without one every client could write";
             self.error(&path.key("writable"), message);
         }
         if !route.writable && route.write_token.is_some() {

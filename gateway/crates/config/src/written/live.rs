@@ -6,7 +6,7 @@ use crate::Config;
 
 /// The sections and keys that are applied while the gateway runs, without the numbers of lists. A section stands for all
 /// keys in it.
-const LIVE: [&str; 16] = [
+const LIVE_KEYS: [&str; 16] = [
     "access",
     "admin.listen",
     "admin.token",
@@ -65,7 +65,7 @@ impl LiveKeys {
             key if key == STATE_PATH => self.state_stays,
             key if is_in(&key, DISKS) => self.disks,
             key if key == MEMORY => self.memory,
-            key => LIVE.into_iter().any(|live| is_in(&key, live)),
+            key => LIVE_KEYS.into_iter().any(|live| is_in(&key, live)),
         }
     }
 }

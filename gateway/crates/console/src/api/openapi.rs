@@ -76,7 +76,7 @@ const FAILURES: [(&str, &str); 4] = [
 ];
 
 /// The failure of a request that has parameters or a body.
-const BAD: (&str, &str) = ("400", "Its parameters or its body are wrong");
+const BAD_REQUEST: (&str, &str) = ("400", "Its parameters or its body are wrong");
 
 /// The failures of a request that has a body.
 const BAD_BODY: [(&str, &str); 3] = [
@@ -112,7 +112,7 @@ impl Modify for ForAll {
 
 fn add_failures(operation: &mut Operation) {
     let has_body = operation.request_body.is_some();
-    let bad = (has_body || operation.parameters.is_some()).then_some(BAD);
+    let bad = (has_body || operation.parameters.is_some()).then_some(BAD_REQUEST);
     let bad_body = BAD_BODY.into_iter().filter(|_| has_body);
     for (status, words) in FAILURES.into_iter().chain(bad).chain(bad_body) {
         let known = operation.responses.responses.entry(status.to_owned());

@@ -8,7 +8,7 @@ const SCRIPT: &str = include_str!("../assets/console.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
 /// An asset never changes under one address: the address has a hash of all of them.
-const FOREVER: &str = "public, max-age=31536000, immutable";
+const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 
 type Asset = ([(HeaderName, &'static str); 2], &'static str);
 
@@ -30,7 +30,10 @@ pub(crate) const fn version() -> u32 {
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Asset {
-    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, FOREVER)], text)
+    (
+        [(CONTENT_TYPE, kind), (CACHE_CONTROL, ASSET_CACHE_CONTROL)],
+        text,
+    )
 }
 
 pub(crate) async fn style() -> Asset {

@@ -124,7 +124,7 @@ fn size_of(handle: &Handle) -> Result<u64, Errno> {
 fn version_of(handle: &Handle) -> Result<Object, Errno> {
     let draft = handle.share.node.file_draft();
     let version = draft.read_by(handle.object.as_ref(), handle.share.entry.born);
-    version.ok_or(errno::GONE)
+    version.ok_or(errno::GONE_BYTES)
 }
 
 /// Returns the version in the bucket that has exactly the bytes that a handle reads.

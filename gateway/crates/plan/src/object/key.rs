@@ -12,7 +12,7 @@ use percent_encoding::{
 pub const MAX_KEY: usize = 1024;
 
 /// The characters that are not escaped in a path or query (RFC 3986, 3.3, less `&`, `+` and `=`).
-const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+const UNESCAPED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
     .remove(b'.')
@@ -28,7 +28,7 @@ const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// Returns a key, or the end of one, in its one percent-encoded spelling for a path.
 #[must_use]
 pub fn encode_path(key: &str) -> PercentEncode<'_> {
-    utf8_percent_encode(key, UNESCAPED)
+    utf8_percent_encode(key, UNESCAPED_CHARACTERS)
 }
 
 /// The name of an object in its bucket: 1 to 1,024 bytes of UTF-8 without NUL and without `.` or

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The characters that stand for themselves in a path and a query: the unreserved ones (RFC 3986, 2.3), and `/`.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+const PLAIN_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -70,7 +70,7 @@ impl Escape {
     #[must_use]
     pub fn apply(self, value: &str) -> Cow<'_, str> {
         match self {
-            Self::Percent => utf8_percent_encode(value, PLAIN).into(),
+            Self::Percent => utf8_percent_encode(value, PLAIN_CHARACTERS).into(),
             Self::Json => json(value),
         }
     }

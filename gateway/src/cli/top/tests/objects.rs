@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{drawn, line_with, look, press};
 use crate::cli::top::panes::Pane;
-use crate::cli::top::screen::{Screen, Wish};
+use crate::cli::top::screen::{KeyEffect, Screen};
 use crate::cli::top::snapshot::Snapshot;
 use crate::cli::top::walk::FolderPage;
 
@@ -45,7 +45,7 @@ fn on_objects() -> Screen {
 /// Presses a key that asks for a page; returns it.
 fn asked(screen: &mut Screen, code: KeyCode) -> FolderPage {
     match press(screen, code) {
-        Wish::Ask(page) => page,
+        KeyEffect::Ask(page) => page,
         wish => panic!("{wish:?}"),
     }
 }
@@ -91,7 +91,7 @@ fn the_walk_begins_at_the_routes_and_goes_down_and_up() {
     assert_eq!(drawn(&screen, 80), lines);
     press(&mut screen, KeyCode::Backspace);
     assert!(drawn(&screen, 80).join("\n").contains("the routes"));
-    assert_eq!(press(&mut screen, KeyCode::Backspace), Wish::Stay);
+    assert_eq!(press(&mut screen, KeyCode::Backspace), KeyEffect::Stay);
     press(&mut screen, KeyCode::Down);
     assert_eq!(
         asked(&mut screen, KeyCode::Enter).target(),
@@ -160,7 +160,7 @@ fn an_object_is_shown_with_its_tiers_its_freshness_and_its_pin() {
     assert!(line_with(&lines, "waiting").contains("new\\u{1b}[31m"));
     assert_eq!(
         press(&mut screen, KeyCode::Enter),
-        Wish::Stay,
+        KeyEffect::Stay,
         "an object is no folder"
     );
 }
@@ -175,12 +175,12 @@ fn a_large_folder_has_pages() {
     screen.take_folder(&next, &last);
     let all = drawn(&screen, 80).join("\n");
     assert!(all.contains("3 names") && !all.contains("more on"), "{all}");
-    assert_eq!(press(&mut screen, KeyCode::Char('n')), Wish::Stay);
+    assert_eq!(press(&mut screen, KeyCode::Char('n')), KeyEffect::Stay);
     assert_eq!(asked(&mut screen, KeyCode::Char('u')), next);
     let first = asked(&mut screen, KeyCode::Char('b'));
     assert!(first.target().ends_with("&path=%2Ffilms%2F&host="));
     screen.take_folder(&first, &folder());
-    assert_eq!(press(&mut screen, KeyCode::Char('b')), Wish::Stay);
+    assert_eq!(press(&mut screen, KeyCode::Char('b')), KeyEffect::Stay);
 }
 
 #[test]
