@@ -172,6 +172,30 @@ async fn serves_the_same_behind_nginx() {
     world.gateway.stop().await;
 }
 
+/// A client without a right to write sends large bodies. To nginx a connection that is reset is a server that has failed, and
+/// after one failure of each it asks none of them for 10 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_uploads_take_no_gateway_out_of_nginx() {
+    let world = World::new().await;
+    let http = world.gateway.http;
+    let servers = format!("upstream gateways {{ server {http}; server {http}; }}\n");
+    let nginx = Nginx::start(
+        &servers,
+        "location / { client_max_body_size 0; proxy_pass http://gateways; }",
+    );
+    let body = tempfile::NamedTempFile::new().expect("a file");
+    body.as_file().set_len(20 << 20).expect("room");
+    let url = format!("http://{}/one", nginx.addr());
+    for _ in 0..20 {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-T"]);
+        let said = curl.arg(body.path()).arg(&url).output().expect("curl");
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "405");
+    }
+    assert_eq!(get(nginx.addr(), "one", None).await.status, 200);
+    world.gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_the_same_behind_nginx_with_a_cache_of_slices() {
     let world = World::new().await;

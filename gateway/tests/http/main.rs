@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod change;
 mod draft;
+mod early;
 mod encoded;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "../../crates/engine/tests/support/engine.rs"]

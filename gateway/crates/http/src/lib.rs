@@ -66,6 +66,7 @@ use request_error::RequestError;
 use routes::RouteSet;
 use server::Server;
 use server::connection::{ConnectionContext, Handler};
+use server::sent_body::SentBody;
 use server::timeouts::ConnectionActivity;
 use write::wrong_tokens::TokenGuard;
 
@@ -228,7 +229,12 @@ fn too_many_streams() -> Reply {
 
 /// Returns the body of a request that writes. That of another one means nothing, and is discarded: a client of HTTP/2 could
 /// send a window of it, which would lie in memory while the answer is pending.
-fn wanted_body(parts: &Parts, sent: Incoming) -> Option<Incoming> {
+fn wanted_body(
+    parts: &Parts,
+    sent: Incoming,
+    activity: &Arc<ConnectionActivity>,
+) -> Option<SentBody> {
+    let sent = SentBody::new(parts, sent, activity);
     write::writes(&parts.method).then_some(sent)
 }
 
@@ -263,7 +269,7 @@ impl Handler for Frontend {
         peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
         let (parts, sent) = request.into_parts();
-        let sent = wanted_body(&parts, sent);
+        let sent = wanted_body(&parts, sent, &activity);
         let RequestTerms {
             address,
             streams,

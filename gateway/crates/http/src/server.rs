@@ -7,6 +7,7 @@ pub(crate) mod control;
 mod crowding;
 mod dormant;
 pub(crate) mod live_settings;
+pub(crate) mod sent_body;
 pub(crate) mod streams;
 pub(crate) mod timeouts;
 

@@ -18,7 +18,6 @@ use std::time::Duration;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use hyper::body::Incoming as Sent;
 use tokio::sync::oneshot;
 use tracing::Level;
 
@@ -28,6 +27,7 @@ use crate::RouteState;
 use crate::body::Content;
 use crate::reply::Reply;
 use crate::request_error::RequestError;
+use crate::server::sent_body::SentBody;
 use crate::{Frontend, find_route};
 use tidegate_access::without_signature;
 use tidegate_engine::{Error, Open};
@@ -46,7 +46,7 @@ impl Frontend {
     /// Answers one request that writes.
     pub(crate) async fn write(
         &self,
-        (parts, body): (&Parts, Sent),
+        (parts, body): (&Parts, SentBody),
         client: Option<IpAddr>,
         max_uri_bytes: usize,
     ) -> Reply {
@@ -64,7 +64,7 @@ impl Frontend {
 
     async fn handle_write(
         &self,
-        (parts, body): (&Parts, Sent),
+        (parts, body): (&Parts, SentBody),
         client: Option<IpAddr>,
         max_uri_bytes: usize,
     ) -> Result<Reply, RequestError> {
@@ -101,7 +101,7 @@ impl Frontend {
         route: &RouteState,
         key: &ObjectKey,
         parts: &Parts,
-        body: Sent,
+        body: SentBody,
     ) -> Result<Reply, RequestError> {
         let digests = Digests::from_headers(&parts.headers).map_err(|_| RequestError::Digest)?;
         let incoming = IncomingObject {

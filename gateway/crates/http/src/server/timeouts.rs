@@ -184,6 +184,11 @@ impl ConnectionActivity {
         }
     }
 
+    /// Records that bytes of a body came that is discarded: they are not the next request's head.
+    pub(crate) fn record_body_read(&self) {
+        self.end_head();
+    }
+
     fn end_head(&self) {
         self.head_since.store(0, Relaxed);
         self.head_begun.store(false, Relaxed);

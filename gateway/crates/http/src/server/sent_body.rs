@@ -1,0 +1,105 @@
+//! The body that a client sends with its request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Version;
+use http::header::EXPECT;
+use http::request::Parts;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::timeouts::ConnectionActivity;
+
+/// The longest time for which the rest of a body is discarded.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest wait for its next bytes.
+const NEXT_BYTES_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request's body. The rest of it that nothing has read when this is dropped is discarded beside the answer, for a
+/// bounded time. Otherwise the connection would be closed over bytes of its client. The kernel then resets it, and a client
+/// that still sends may lose the answer (RFC 9112, 9.6); a proxy takes the gateway for one that has failed.
+pub(crate) struct SentBody {
+    /// Its bytes, and the connection that they come from. `None`: there are none, or they are lost.
+    incoming: Option<(Incoming, Arc<ConnectionActivity>)>,
+    /// Whether its client sends it only once it is asked for: reading it asks.
+    awaits_continue: bool,
+    has_ended: bool,
+}
+
+impl SentBody {
+    /// Takes the body of a request with this head.
+    pub(crate) fn new(
+        parts: &Parts,
+        incoming: Incoming,
+        activity: &Arc<ConnectionActivity>,
+    ) -> Self {
+        let is_empty = incoming.is_end_stream();
+        Self {
+            incoming: (!is_empty).then(|| (incoming, activity.clone())),
+            awaits_continue: parts.version < Version::HTTP_2 && parts.headers.contains_key(EXPECT),
+            has_ended: is_empty,
+        }
+    }
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.awaits_continue = false;
+        let Some((incoming, _)) = &mut self.incoming else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(incoming).poll_frame(cx));
+        self.has_ended |= !matches!(frame, Some(Ok(_)));
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let incoming = self.incoming.as_ref();
+        incoming.is_none_or(|(incoming, _)| incoming.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let incoming = self.incoming.as_ref();
+        incoming.map_or(SizeHint::with_exact(0), |(incoming, _)| {
+            incoming.size_hint()
+        })
+    }
+}
+
+impl Drop for SentBody {
+    fn drop(&mut self) {
+        if self.has_ended || self.awaits_continue || self.is_end_stream() {
+            return;
+        }
+        if let (Some((rest, activity)), Ok(runtime)) = (self.incoming.take(), Handle::try_current())
+        {
+            runtime.spawn(discard(rest, activity));
+        }
+    }
+}
+
+/// Reads a body to its end, as long as its client goes on sending.
+async fn discard(mut rest: Incoming, activity: Arc<ConnectionActivity>) {
+    let end = Instant::now() + DISCARD_TIMEOUT;
+    loop {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx));
+        let next = timeout_at(end, timeout(NEXT_BYTES_TIMEOUT, frame)).await;
+        if !matches!(next, Ok(Ok(Some(Ok(_))))) {
+            return;
+        }
+        activity.record_body_read();
+    }
+}
