@@ -19,7 +19,6 @@ use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::is_made_with;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
-use crate::locks::rename_holds::RenameHolds;
 use crate::publish::queue::remove;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writers};
@@ -116,13 +115,9 @@ impl Writers {
             return renamed.left.map_or(Ok(renamed.etag), Err);
         }
         let (old, new) = (source.object(from), source.object(to));
-        let RenameHolds {
-            hold,
-            over,
-            locks: _locks,
-        } = self.0.publish_for_rename(&old, &new).await?;
-        let open = hold.as_ref().map(|hold| &hold.writing);
-        let kept = keep.then_some((to, over.as_ref()));
+        let mut held = self.0.publish_for_rename(&old, &new).await?;
+        let open = held.hold.as_ref().map(|hold| &hold.writing);
+        let kept = keep.then_some((to, held.over.as_ref()));
         let mut version = look_at_both(source, from, kept).await?;
         let waiting = self.0.attributes.of_version(&old, &version.etag);
         if let Some(change) = &waiting {
@@ -139,7 +134,7 @@ impl Writers {
             }
         }
         self.0.check_journals(&old).await?;
-        check_held(over.as_ref()).await?;
+        check_held(held.over.as_ref()).await?;
         self.0.detach_copies_of(&new).await;
         let core = &self.0.core;
         let asked = RequestStart::now(core, &new).await;
@@ -147,7 +142,7 @@ impl Writers {
         let written = copy_over(&self.0, source, what, from, (&new, keep)).await?;
         let answered = WriteAnswer::now(core, asked, written.answered);
         let copied = written.etag.clone();
-        discard_over(core, &new, over).await?;
+        discard_over(core, &new, held.over.take()).await?;
         let times = core.times_of_moved(&old, &version, &new);
         let attributes = KnownAttributes::Stored(Attributes::of(&version.headers));
         core.times.keep(&new, &copied, times, attributes);
