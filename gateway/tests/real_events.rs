@@ -316,15 +316,8 @@ async fn changes_are_read_at_once(way: Way) {
         world.bucket.delete(key).await;
         world.reads(path, 404, "").await;
     }
-    let gaps = world
-        .gateway()
-        .metric(&["tidegate_bucket_events_gaps_total{"])
-        .await;
-    let alive = world
-        .gateway()
-        .metric(&["tidegate_bucket_events_alive{"])
-        .await;
-    assert_eq!(alive, 1, "{gaps} gaps");
+    // A heartbeat that a busy machine makes late is a gap, which ends with the next one.
+    world.alive(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -401,7 +394,12 @@ async fn a_server_that_goes_away_is_a_gap_and_is_found_again() {
         "tidegate_bucket_events_gaps_total{",
         "reason=\"connection\"",
     ];
-    assert!(world.gateway().metric(&lost).await >= 1);
+    // A heartbeat that stayed away may have been the first gap.
+    let since = Instant::now();
+    while world.gateway().metric(&lost).await == 0 {
+        assert!(since.elapsed() < LONG, "the connection is not lost");
+        sleep(Duration::from_millis(20)).await;
+    }
     world.nats = Some(start_nats(world.way, world.nats_address, &world.folder).await);
     world.alive(1).await;
     world.bucket.put("after", "again").await;

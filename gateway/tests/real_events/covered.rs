@@ -44,6 +44,37 @@ impl World {
         let missing = ask(self.gateway().http, Method::GET, "/missing", &[]).await;
         assert_eq!(missing.status, 404);
     }
+
+    /// Reads everything until three rounds in a row have caused no request. Returns the requests of readers up to then.
+    ///
+    /// A heartbeat that a busy machine makes late is a gap: what is read in its round is confirmed, and in the next round
+    /// what was read before it.
+    async fn rounds_without_a_request(&self) -> u64 {
+        let since = Instant::now();
+        let (mut gaps, mut rounds, mut before) = (None, 0, 0);
+        loop {
+            if rounds == 0 {
+                // The events of the writes have come, and the chain of heartbeats is older than what is read from here on.
+                self.alive(1).await;
+                self.pass_heartbeats(2).await;
+            }
+            self.read_all("first").await;
+            let caused = self.caused_by_readers().await;
+            // A chain that was over during the reads is counted as a gap before the second heartbeat is.
+            self.pass_heartbeats(2).await;
+            let gaps_total = ["tidegate_bucket_events_gaps_total{"];
+            let seen = self.gateway().metric(&gaps_total).await;
+            rounds = if gaps == Some(seen) { rounds + 1 } else { 0 };
+            if rounds > 1 {
+                assert_eq!(caused, before, "no gap is counted");
+            }
+            if rounds == 4 {
+                return caused;
+            }
+            assert!(since.elapsed() < LONG, "{seen} gaps");
+            (gaps, before) = (Some(seen), caused);
+        }
+    }
 }
 
 async fn unchanged_objects_are_not_asked_for(way: Way) {
@@ -51,16 +82,8 @@ async fn unchanged_objects_are_not_asked_for(way: Way) {
     for n in 0..OBJECTS {
         world.bucket.put(&n.to_string(), "first").await;
     }
-    // The events of the writes have come, and the chain of heartbeats is older than what is read from here on.
-    world.pass_heartbeats(2).await;
-    world.read_all("first").await;
-    let before = world.caused_by_readers().await;
-    assert!(before > OBJECTS as u64);
-    for _ in 0..3 {
-        world.pass_heartbeats(2).await;
-        world.read_all("first").await;
-    }
-    assert_eq!(world.caused_by_readers().await, before);
+    let caused = world.rounds_without_a_request().await;
+    assert!(caused > OBJECTS as u64);
 
     for n in 0..OBJECTS {
         world.bucket.put(&n.to_string(), "second").await;
@@ -70,7 +93,7 @@ async fn unchanged_objects_are_not_asked_for(way: Way) {
         world.reads(&format!("/{n}"), 200, "second").await;
     }
     world.reads("/missing", 200, "found").await;
-    assert!(world.caused_by_readers().await > before + OBJECTS as u64);
+    assert!(world.caused_by_readers().await > caused + OBJECTS as u64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
