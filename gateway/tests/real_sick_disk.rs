@@ -81,7 +81,7 @@ impl House {
             false => healthy.path().join("cache"),
         };
         let toml = format!(
-            "{}[state]\npath = \"{}\"\n{}",
+            "{}[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n[state]\npath = \"{}\"\n{}",
             mount::origin(&s3.settings()),
             sick.path("state").display(),
             disk(&cache)
