@@ -169,6 +169,15 @@ impl Ordered {
             .await
     }
 
+    /// Waits until so many orders have had a result: a certificate is shown before it is counted.
+    async fn counted(&self, result: &str, count: u64) {
+        let begun = Instant::now();
+        while self.orders(result).await < count {
+            assert!(begun.elapsed() < LONG, "{}", self.serving.log());
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     async fn reload(&self) {
         let got = self.serving.post("/reload").await;
         assert_eq!(got.status, 200, "{}", got.text());
@@ -303,7 +312,7 @@ async fn a_certificate_is_renewed_at_two_thirds_of_its_lifetime() {
     let second = ordered.shown(NAME, &first).await;
     let third = ordered.shown(NAME, &second).await;
     assert!(third != first);
-    assert!(ordered.orders("issued").await >= 3);
+    ordered.counted("issued", 3).await;
     assert_eq!(ordered.orders("failed").await, 0);
 }
 
@@ -391,6 +400,7 @@ async fn an_account_is_bound_to_the_one_that_the_authority_has_made() {
     std::fs::write(&file, format!("{KEY}\n")).expect("written");
     ordered.reload().await;
     ordered.shown(NAME, "").await;
+    ordered.counted("issued", 1).await;
     assert_eq!(ordered.orders("issued").await, 1);
     keys_are_for_the_gateway_alone(&ordered);
     let account = std::fs::read_to_string(&ordered.kept()[0].0).expect("readable");

@@ -124,7 +124,7 @@ impl Stage {
             let mut piece = vec![0; 64 << 10];
             let read = async {
                 while io.read(&mut piece).await.is_ok_and(|read| read > 0) {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             };
             let _ = stop.run_until_cancelled(read).await;

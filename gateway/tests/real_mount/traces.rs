@@ -36,7 +36,9 @@ async fn a_read_of_a_mount_is_traced_step_by_step() {
     let (read, missing) = blocking(move || (std::fs::read(film), std::fs::metadata(none))).await;
     assert!(read.expect("read") == sample(1, 4 * MIB));
     assert!(missing.is_err());
+    // A span ends after its answer: of both names that were looked up, too.
     collector.traces("read", 1).await;
+    collector.traces("look_up", 2).await;
     mounted.gateway.stop().await;
     let all = collector.spans();
     let (looked_up, reads) = (roots(&all, "look_up"), roots(&all, "read"));
