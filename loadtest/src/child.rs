@@ -1,7 +1,7 @@
 //! Child processes that end with the load test: started in the foreground, stopped by process id.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Time limit for a server to listen, and to end after SIGTERM.
-const TIMEOUT: Duration = Duration::from_secs(30);
+#[path = "../../gateway/tests/support/ports.rs"]
+mod ports;
+
+/// Time limit for a server to listen, and to end after SIGTERM, also on a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A server that runs until this is dropped. Dropping sends SIGTERM first, SIGKILL if that has no effect.
 #[derive(Debug)]
@@ -144,13 +147,10 @@ impl Drop for Server {
     }
 }
 
-/// Returns a loopback address that nothing listens on at this moment.
-///
-/// # Errors
-/// If the machine has no port left.
-pub fn free_addr() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?)
+/// Returns a loopback address without a listener, which no other caller gets, in this process or in another one.
+#[must_use]
+pub fn free_addr() -> SocketAddr {
+    ports::free_addr()
 }
 
 /// Finds a program: first by the environment variable `env`, then in `PATH`, then in [`tools_dir`].

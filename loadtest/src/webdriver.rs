@@ -57,7 +57,7 @@ impl WebDriver {
     async fn begin(log: &Path, arguments: &[&str], mut options: Value) -> Result<Self> {
         let program = find_program("TIDEGATE_CHROMEDRIVER", &["chromedriver"])
             .context("chromedriver is missing: apt-get install chromium-driver")?;
-        let addr = free_addr()?;
+        let addr = free_addr();
         let mut command = Command::new(program);
         command.arg(format!("--port={}", addr.port()));
         let mut browser = Self {

@@ -91,7 +91,7 @@ impl Places {
         let places = Self {
             dir: dir.to_owned(),
             root: dir.join("www"),
-            addr: free_addr()?,
+            addr: free_addr(),
             gateway_group: "root".to_owned(),
             _shared: match is_root() {
                 true => Some(Arc::new(Shared::new(dir)?)),

@@ -249,7 +249,7 @@ fn configuration(
     mount: &Path,
     origin: &Origin,
 ) -> Result<(String, std::net::SocketAddr)> {
-    let public = free_addr()?;
+    let public = free_addr();
     let bucket = format!("bucket = \"{}\"", recipe.bucket);
     let path = format!("path = \"{}\"", recipe.mount);
     let mut names = vec![

@@ -77,7 +77,7 @@ impl Cloud {
     pub async fn at(dir: &Path, upstream: SocketAddr, distance: Distance) -> Result<Self> {
         let program = find_program("TIDEGATE_TOXIPROXY", &["toxiproxy-server"])
             .context("toxiproxy is missing; `loadtest setup` installs it")?;
-        let (control, addr) = (free_addr()?, free_addr()?);
+        let (control, addr) = (free_addr(), free_addr());
         let mut command = Command::new(program);
         command.args([
             "-host",

@@ -31,11 +31,11 @@ impl Minio {
     pub fn start(dir: &Path) -> Result<Self> {
         let program = find_program("TIDEGATE_MINIO", &["minio"])
             .context("MinIO is missing; `loadtest setup` installs it")?;
-        let (addr, drive) = (free_addr()?, dir.join("minio"));
+        let (addr, drive) = (free_addr(), dir.join("minio"));
         let mut command = Command::new(program);
         command
             .args(["server", "--quiet", "--address", &addr.to_string()])
-            .args(["--console-address", &free_addr()?.to_string()])
+            .args(["--console-address", &free_addr().to_string()])
             .arg(&drive)
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)

@@ -19,7 +19,7 @@ mod other;
 pub use other::NAMES;
 
 /// Time limit for mounting, and for ending after the unmount.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The purpose of a mount.

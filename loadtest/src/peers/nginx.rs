@@ -98,7 +98,7 @@ fn start(name: &'static str, dir: &Path, http: &str, server: &str) -> Result<Pee
         .context("nginx is missing; `loadtest setup` installs it")?;
     let home = dir.join(name);
     std::fs::create_dir_all(&home)?;
-    let addr = free_addr()?;
+    let addr = free_addr();
     let socket = home.join("http.sock");
     let config = config(addr, &socket, &home, http, server);
     let file = home.join("nginx.conf");

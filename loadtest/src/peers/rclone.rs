@@ -42,7 +42,7 @@ pub fn serve(dir: &Path, origin: &Origin, cache: Cache) -> Result<Peer> {
     };
     let home = dir.join(name);
     std::fs::create_dir_all(&home)?;
-    let addr = free_addr()?;
+    let addr = free_addr();
     let mut arguments = vec!["serve".to_owned(), "http".to_owned()];
     arguments.push(format!("origin:{}", origin.bucket));
     arguments.push(format!("--addr={addr}"));

@@ -155,7 +155,7 @@ async fn wait_until_ready(admin: SocketAddr) -> Result<()> {
             },
             Err(error) => error.to_string(),
         };
-        if since.elapsed() > Duration::from_secs(30) {
+        if since.elapsed() > Duration::from_secs(300) {
             bail!("tidegate is not ready: {said}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -17,7 +17,7 @@ pub fn start(dir: &Path, origin: &Origin) -> Result<Peer> {
         .context("varnish is missing; `loadtest setup` installs it")?;
     let home = dir.join("varnish");
     std::fs::create_dir_all(&home)?;
-    let addr = free_addr()?;
+    let addr = free_addr();
     let vcl = format!(
         "vcl 4.1;\nbackend bucket {{ .host = \"{}\"; .port = \"{}\"; }}\nsub vcl_recv {{\n  \
          set req.url = \"/{}\" + req.url;\n  return (hash);\n}}\n\

@@ -13,7 +13,7 @@ use crate::peers::{Origin, Peer};
 use crate::slow_disk::Limit;
 
 /// Time limit for loading an index, and for writing a queue.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Longer than the second between two looks of the gateway at its disks.
 pub const LOOKS: Duration = Duration::from_millis(1200);
 /// The interval between two polls.
@@ -147,7 +147,7 @@ impl Home {
     /// If it does not start, or does not reach the state `until` in time.
     pub async fn start(&self, until: Until) -> Result<Peer> {
         std::fs::create_dir_all(&self.dir)?;
-        let (public, admin) = (free_addr()?, free_addr()?);
+        let (public, admin) = (free_addr(), free_addr());
         let socket = self.dir.join("http.sock");
         let listens = (public, socket.as_path());
         let config = config(listens, admin, &self.origin, self.settings, &self.cache());
@@ -213,7 +213,7 @@ impl Home {
     /// Waits until the index of every disk is loaded.
     ///
     /// # Errors
-    /// If that takes more than two minutes.
+    /// If that takes more than five minutes.
     pub async fn wait_until_loaded(&self, peer: &Peer) -> Result<()> {
         let disks = self.disks.len() as f64;
         wait_for(peer, "tidegate_store_disk_up", |up| up >= disks)
@@ -225,7 +225,7 @@ impl Home {
 /// Waits until no bytes are queued for a disk; returns the number of chunks on disk then.
 ///
 /// # Errors
-/// If that takes more than two minutes.
+/// If that takes more than five minutes.
 pub async fn settled(peer: &Peer) -> Result<f64> {
     let since = Instant::now();
     let mut before = f64::NAN;
@@ -253,7 +253,7 @@ pub async fn chunks_on_disk(peer: &Peer) -> Result<f64> {
 /// Waits until `wanted` accepts the value of a metric.
 ///
 /// # Errors
-/// If that takes more than two minutes.
+/// If that takes more than five minutes.
 pub async fn wait_for(peer: &Peer, name: &str, wanted: impl Fn(f64) -> bool) -> Result<()> {
     let since = Instant::now();
     loop {

@@ -18,7 +18,7 @@ use crate::wordpress::recipe::{self, Home};
 use crate::wordpress::{Browser, Media, Places, Site};
 
 /// Time limit for files to arrive in the bucket, and the interval between checks.
-const ARRIVAL: Duration = Duration::from_secs(60);
+const ARRIVAL: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The place of a site's uploads.
