@@ -143,6 +143,11 @@ async fn fill(home: &Home, objects: &[Object]) -> Result<f64> {
 
 /// Does the same as [`fill`] with a running gateway, and leaves it running.
 async fn fill_running(home: &Home, peer: &Peer, objects: &[Object]) -> Result<f64> {
+    fill_beside(0.0, home, peer, objects).await
+}
+
+/// Does the same as [`fill_running`] beside a number of chunks of other objects on the disk.
+async fn fill_beside(others: f64, home: &Home, peer: &Peer, objects: &[Object]) -> Result<f64> {
     let wanted: u64 = objects.iter().map(|(_, one)| home.chunks(one.len)).sum();
     let mut share = 0.0;
     for pass in 1..=PASSES {
@@ -151,7 +156,7 @@ async fn fill_running(home: &Home, peer: &Peer, objects: &[Object]) -> Result<f6
             connection.revive().await?;
             connection.verify(&peer.path(key), *pattern).await?;
         }
-        share = settled(peer).await? / wanted as f64;
+        share = (settled(peer).await? - others) / wanted as f64;
         progress(format!(
             "   fill, pass {pass}: {:.1} % on disk",
             share * 100.0
