@@ -64,7 +64,7 @@ fn home(dir: PathBuf, origin: &Origin) -> Home {
     };
     let disk = dir.join("disk");
     let home = Home::new(dir, origin.clone(), SETTINGS).writing(writing);
-    home.with_disk(disk, DISK_MIB, 1024)
+    home.with_disk(disk, DISK_MIB, 1024).patient()
 }
 
 /// A folder that programs write to: of a mount, or a local one.

@@ -12,6 +12,12 @@ use anyhow::Result;
 use super::recipe::Home;
 use crate::child::{Server, handed_over};
 
+/// The variables of a gateway that takes no state disk of a slow machine for one that hangs.
+const PATIENT: [(&str, &str); 2] = [
+    ("TIDEGATE_STATE__READ_TIMEOUT", "10m"),
+    ("TIDEGATE_STATE__WRITE_TIMEOUT", "10m"),
+];
+
 /// A gateway's public listener.
 #[derive(Debug)]
 pub enum Listens {
@@ -97,7 +103,8 @@ impl Gateway {
         command
             .arg("serve")
             .arg("--config")
-            .arg(self.dir.join("tidegate.toml"));
+            .arg(self.dir.join("tidegate.toml"))
+            .envs(PATIENT);
         let mount = self.mount.as_deref();
         let ready = || self.listens.answers() && mount.is_none_or(answers);
         let log = self.dir.join("tidegate.log");

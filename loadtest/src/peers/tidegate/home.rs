@@ -54,6 +54,8 @@ pub struct Home {
     pub chunk_kib: u64,
     /// The directory of the metadata; if `None`, beside the first disk.
     pub state: Option<PathBuf>,
+    /// Whether it waits for the disk of its metadata however long that takes.
+    pub patient: bool,
     /// The mount point of the bucket, if it is mounted too.
     pub mount: Option<PathBuf>,
     /// Whether users other than root may enter the mount.
@@ -88,6 +90,7 @@ impl Home {
             disks: vec![],
             chunk_kib: 256,
             state: None,
+            patient: false,
             mount: None,
             shared: false,
             writing: None,
@@ -104,6 +107,13 @@ impl Home {
             capacity_mib,
             min_free_mib,
         });
+        self
+    }
+
+    /// Makes it take no slow disk of its metadata for one that hangs: for runs that judge what it finds there.
+    #[must_use]
+    pub const fn patient(mut self) -> Self {
+        self.patient = true;
         self
     }
 
@@ -193,8 +203,14 @@ impl Home {
                 "[[cache.disk]]\npath = {path:?}\ncapacity = \"{capacity}MiB\"\nmin_free = \"{free}MiB\"\n"
             );
         }
+        if self.state.is_some() || self.patient {
+            text += "[state]\n";
+        }
         if let Some(state) = &self.state {
-            text += &format!("[state]\npath = {state:?}\n");
+            text += &format!("path = {state:?}\n");
+        }
+        if self.patient {
+            text += "read_timeout = \"10m\"\nwrite_timeout = \"10m\"\n";
         }
         if let Some(mount) = &self.mount {
             text += &format!("[[mount]]\npath = {mount:?}\nroute = \"/\"\n");

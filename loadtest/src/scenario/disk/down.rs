@@ -36,7 +36,9 @@ pub async fn run(context: &Context) -> Result<Report> {
     let dir = context.new_dir("down-")?;
     let (disk, mib) = (dir.join("disk"), bytes * 5 / 4 / (1 << 20) + 64);
     let origin = context.origin_behind(line.addr());
-    let home = Home::new(dir, origin, settings).with_disk(disk, mib, 64);
+    let home = Home::new(dir, origin, settings)
+        .with_disk(disk, mib, 64)
+        .patient();
     let mut rows = vec![];
     for way in ["an orderly stop", "a kill"] {
         line.mend();

@@ -53,7 +53,9 @@ pub async fn run(context: &Context) -> Result<Report> {
     };
     let dir = context.new_dir("flips-")?;
     let disk = dir.join("disk");
-    let home = Home::new(dir, context.origin(), settings).with_disk(disk.clone(), 1024, 64);
+    let home = Home::new(dir, context.origin(), settings)
+        .with_disk(disk.clone(), 1024, 64)
+        .patient();
     let (mut all, mut noticed, mut done) = (Found::default(), 0.0, Done::default());
     let damages = context.count(1000);
     let mut bar = Bar::new("damages", damages);

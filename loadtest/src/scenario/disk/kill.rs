@@ -75,7 +75,9 @@ pub async fn run(context: &Context) -> Result<Report> {
     };
     let dir = context.new_dir("kill-")?;
     let disk = dir.join("disk");
-    let home = Home::new(dir, context.origin(), settings).with_disk(disk, 4096, 64);
+    let home = Home::new(dir, context.origin(), settings)
+        .with_disk(disk, 4096, 64)
+        .patient();
     let mut shown = Shown {
         found: Found::default(),
         before: 0.0,
@@ -104,7 +106,9 @@ pub async fn run(context: &Context) -> Result<Report> {
     let disk = dir.join("disk");
     let line = Line::start(context.origin().addr, None).await?;
     let origin = context.origin_behind(line.addr());
-    let home = Home::new(dir, origin, settings).with_disk(disk, 4096, 64);
+    let home = Home::new(dir, origin, settings)
+        .with_disk(disk, 4096, 64)
+        .patient();
     let mut least = 1.0_f64;
     for objects in objects.chunks(READ).take(ROUNDS) {
         let share = served_again(&home, &line, objects).await?;
