@@ -11,8 +11,8 @@ use loadtest::peers::Origin;
 use loadtest::peers::minio::Minio;
 use loadtest::tally::{Asked, Tally};
 use loadtest::wordpress::gateway::{Gateway, Listens};
-use loadtest::wordpress::must;
 use loadtest::wordpress::recipe::{self, Home};
+use loadtest::wordpress::{Answer, Curl, must};
 use tempfile::TempDir;
 
 use crate::compare;
@@ -146,9 +146,24 @@ impl Shelf {
     ) -> Result<T> {
         let before = self.tally.quiet_for(QUIET).await;
         let done = act(self).with_context(|| name.to_owned())?;
+        self.sent_all()
+            .await
+            .with_context(|| format!("{name}: something waits"))?;
         let asked = self.tally.quiet_for(QUIET).await.since(before);
         self.costs.push((name.to_owned(), asked));
         Ok(done)
+    }
+
+    /// Waits until the gateway has nothing left to send.
+    async fn sent_all(&self) -> Result<()> {
+        let admin = Curl::new(self.admin, None);
+        let since = Instant::now();
+        let is_empty = |answer: Answer| answer.text().contains("\"pending\":[]");
+        while !admin.get("/pending").is_ok_and(is_empty) {
+            ensure!(since.elapsed() < LONG, "{:?}", admin.get("/pending"));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     /// Returns the requests of a step.
