@@ -1,7 +1,9 @@
 //! Answers that differ by route and by client: headers, CORS, compression.
 
-use http::Method;
+use http::header::VARY;
+use http::{HeaderValue, Method};
 use tidegate_http::{Cors, RouteSettings, Settings};
+use tidegate_plan::Coding;
 
 use crate::gateway::{Gateway, sample, status};
 
@@ -136,5 +138,63 @@ async fn text_is_compressed_and_media_is_not() {
     let image = gateway.get("/i.png", &[gzip]).await;
     assert_eq!(image.header("content-encoding"), "");
     assert_eq!(image.header("vary"), "");
+    gateway.end().await;
+}
+
+/// nginx before 1.23 keeps the last line of several alone.
+#[tokio::test]
+async fn what_an_answer_varies_by_is_one_line() {
+    let route = |path: &str, vary: Option<&'static str>| RouteSettings {
+        path: path.into(),
+        cors: Some(Cors {
+            origins: vec!["https://a.example".into()],
+            ..Cors::default()
+        }),
+        headers: vary
+            .map(|value| (VARY, HeaderValue::from_static(value)))
+            .into_iter()
+            .collect(),
+        precompressed: vec![Coding::Brotli],
+        ..RouteSettings::default()
+    };
+    let routes = vec![
+        route("/", None),
+        route("/own", Some("Cookie, origin")),
+        route("/all", Some("*")),
+    ];
+    let gateway = Gateway::with(routes, Settings::default()).await;
+    let css = [("content-type", "text/css")];
+    let version = gateway.origin.put_with("s.css", sample(2000), &css);
+    gateway.origin.put_with("b.css", sample(2000), &css);
+    gateway.origin.put_with("b.css.br", "sibling", &css);
+    for (path, expected) in [
+        ("", "Accept-Encoding, Origin"),
+        ("/own", "Cookie, origin, Accept-Encoding"),
+        ("/all", "*"),
+    ] {
+        let plain = format!("{path}/s.css");
+        let rows = [
+            (&*plain, ("x", "y"), 200),
+            (&plain, ("accept-encoding", "gzip"), 200),
+            (&plain, ("range", "bytes=0-9"), 206),
+            (&plain, ("if-none-match", version.etag.as_str()), 304),
+            (&format!("{path}/b.css"), ("accept-encoding", "br"), 200),
+        ];
+        for (path, header, expected_status) in rows {
+            let got = gateway.get(path, &[header]).await;
+            assert_eq!(status(&got), expected_status, "{path} {header:?}");
+            let lines: Vec<_> = got.headers.get_all(VARY).iter().collect();
+            assert_eq!(lines.len(), 1, "{path} {header:?}: {lines:?}");
+            let sorted = |text: &str| {
+                let mut names: Vec<_> = text.split(", ").map(str::to_owned).collect();
+                names.sort();
+                names
+            };
+            let found = got.header("vary");
+            assert_eq!(sorted(&found), sorted(expected), "{path} {header:?}");
+        }
+    }
+    let sibling = gateway.get("/b.css", &[("accept-encoding", "br")]).await;
+    assert_eq!(sibling.bytes(), "sibling");
     gateway.end().await;
 }

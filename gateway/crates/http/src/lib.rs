@@ -34,7 +34,6 @@ use tidegate_write::WritePath;
 mod body;
 mod cache_status;
 mod client_address;
-mod cors;
 mod metrics;
 mod purge;
 mod read;

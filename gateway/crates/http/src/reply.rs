@@ -1,5 +1,8 @@
 //! An unsent answer: head, content, and the cache's part in it.
 
+pub(crate) mod cors;
+pub(crate) mod vary;
+
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -7,7 +10,6 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::body::Content;
 use crate::cache_status::CacheResult;
-use crate::cors;
 use crate::request_error::{self, RequestError};
 use crate::settings::RouteSettings;
 

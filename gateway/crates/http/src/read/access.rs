@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::limits::Share;
 use crate::client_address::{ClientAddress, scheme};
-use crate::cors;
-use crate::reply::Reply;
+use crate::reply::{Reply, cors};
 use crate::request::{authority, host};
 use crate::request_error::{Challenge, RequestError};
 use crate::routes::RouteSet;

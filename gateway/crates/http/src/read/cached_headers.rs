@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::answer_headers::AnswerHeaders;
 use super::private::make_private;
+use crate::reply::{cors, vary};
 use crate::settings::RouteSettings;
 use tidegate_engine::variant;
 use tidegate_plan::attributes::{ATIME_HEADER, GID_HEADER, LINK_HEADER, MODE_HEADER, UID_HEADER};
@@ -86,7 +87,10 @@ impl CachedHeaders {
         let sizes = MIN_COMPRESSED_SIZE..=variant::MAX_ENCODED_SIZE;
         let compressible = encodable && route.compress && sizes.contains(&version.size);
         if compressible || encodable && !route.precompressed.is_empty() {
-            full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+            vary::add(&mut full, "Accept-Encoding");
+        }
+        if let Some(cors) = &route.cors {
+            cors::add_vary(cors, &mut full);
         }
         full.insert(CONTENT_LENGTH, version.size.into());
         let tag = |coding| header_value(version.etag.variant(coding).as_str());
@@ -112,12 +116,6 @@ impl CachedHeaders {
 
     /// Returns the headers of a precompressed object in the place of its original: its own, with the original's type.
     pub(crate) fn in_place_of(&self, original: &Self, coding: Coding) -> Self {
-        let vary = |headers: &mut HeaderMap| {
-            let mut values = headers.get_all(VARY).iter();
-            if !values.any(|value| value == "Accept-Encoding") {
-                headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-            }
-        };
         let [mut full, mut not_modified] =
             [&self.full, &self.not_modified].map(|it| it.base().clone());
         match original.full.base().get(CONTENT_TYPE) {
@@ -126,8 +124,9 @@ impl CachedHeaders {
         };
         full.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
         full.remove(ACCEPT_RANGES);
-        vary(&mut full);
-        vary(&mut not_modified);
+        for headers in [&mut full, &mut not_modified] {
+            vary::add(headers, "Accept-Encoding");
+        }
         Self {
             full: AnswerHeaders::new(full),
             not_modified: AnswerHeaders::new(not_modified),

@@ -3,10 +3,10 @@
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
-    VARY,
 };
 use http::{HeaderMap, HeaderValue};
 
+use super::vary;
 use crate::request_error::methods;
 use crate::settings::Cors;
 
@@ -59,12 +59,22 @@ pub(crate) fn is_preflight(cors: &Cors, request: &HeaderMap) -> bool {
         && allowed_origin(cors, request, &mut HeaderMap::new()).is_some()
 }
 
+/// Adds what every answer differs by. It is the `Origin` unless every site is allowed; also if that of a request is not.
+pub(crate) fn add_vary(cors: &Cors, answer: &mut HeaderMap) {
+    if !allows_all(cors) {
+        vary::add(answer, "Origin");
+    }
+}
+
+fn allows_all(cors: &Cors) -> bool {
+    cors.origins.iter().any(|own| own == "*")
+}
+
 fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> Option<HeaderValue> {
-    if cors.origins.iter().any(|own| own == "*") {
+    if allows_all(cors) {
         return Some(HeaderValue::from_static("*"));
     }
-    // The answer differs by the `Origin`, even if that is not allowed.
-    answer.append(VARY, HeaderValue::from_static("Origin"));
+    add_vary(cors, answer);
     let origin = request.get(ORIGIN)?;
     let listed = |own: &String| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes());
     cors.origins.iter().any(listed).then(|| origin.clone())
@@ -72,6 +82,8 @@ fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> O
 
 #[cfg(test)]
 mod tests {
+    use http::header::VARY;
+
     use super::*;
 
     fn request(origin: &'static str) -> HeaderMap {
