@@ -177,6 +177,7 @@ impl Drop for RequestRecord {
             Some(stream) => stream.set_waiting(false),
             None => self.activity.end_request(self.waits_for_server),
         }
+        self.status = self.final_status();
         let metrics = &self.activity.metrics;
         metrics.in_flight.dec();
         metrics.count_request(
@@ -213,6 +214,15 @@ impl Drop for RequestRecord {
 }
 
 impl RequestRecord {
+    /// Returns the status for metrics and log: 503 if the gateway ended before there was an answer.
+    fn final_status(&self) -> Option<StatusCode> {
+        let is_cut_off = self.status.is_none() && self.activity.is_cut_off();
+        match is_cut_off {
+            true => Some(StatusCode::SERVICE_UNAVAILABLE),
+            false => self.status,
+        }
+    }
+
     /// Ends the span with what the access log has as well.
     #[cold]
     fn end_trace(&self, mut span: Span) {

@@ -226,7 +226,7 @@ metrics! {
         "Reads answered with 429 because a limit of their route was reached: requests (in a time), connections (under way at once)");
     HTTP_SENT_BYTES = Counter("http_sent_bytes", [], "Bytes of bodies handed to clients");
     HTTP_BROKEN_ANSWERS = Counter("http_broken_answers", ["reason"],
-        "Answers that were begun and not sent whole, by reason: client (it left, or took nothing for too long), error (of the origin or the gateway), stopped (by an operator)");
+        "Answers that were begun and not sent whole, by reason: client (it left, or took nothing for too long), error (of the origin or the gateway), stopped (by an operator, or by the end of the gateway, also before they were begun)");
     HTTP_REQUESTS_IN_FLIGHT = Gauge("http_requests_in_flight", [],
         "Requests under way, from their head to the last byte of their answer");
     HTTP_FIRST_BYTE_SECONDS = Histogram("http_first_byte_seconds", [],

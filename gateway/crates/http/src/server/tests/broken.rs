@@ -1,5 +1,8 @@
 //! Answers that are not sent whole, and the reason that is counted.
 
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
 use super::*;
 
 #[tokio::test]
@@ -49,4 +52,51 @@ async fn an_answer_that_its_client_leaves_is_counted_apart() {
         metrics.broken.each_ref().map(|count| count.get()),
         [1, 0, 0]
     );
+}
+
+#[tokio::test]
+async fn a_request_that_the_drain_cuts_before_its_answer_is_the_gateways_failure() {
+    let settings = Settings {
+        drain: SHORT,
+        ..patient()
+    };
+    let server = Running::start(1000, settings).await;
+    let mut stream = server.ask("/wait").await;
+    let arrived = server.handler.arrived.notified();
+    timeout(LONG, arrived).await.expect("in time");
+    let metrics = server.handler.metrics.clone();
+    server.end().await;
+    assert_eq!(rest(&mut stream).await, b"");
+    assert_eq!(
+        metrics.broken.each_ref().map(|count| count.get()),
+        [0, 0, 1]
+    );
+    assert_eq!(requests(&metrics, "5xx"), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_its_answer_breaks_none() {
+    let server = Running::start(1000, patient()).await;
+    let stream = server.ask("/wait").await;
+    let arrived = server.handler.arrived.notified();
+    timeout(LONG, arrived).await.expect("in time");
+    drop(stream);
+    let metrics = server.handler.metrics.clone();
+    server.end().await;
+    assert_eq!(
+        metrics.broken.each_ref().map(|count| count.get()),
+        [0, 0, 0]
+    );
+    assert_eq!(requests(&metrics, "gone"), 1);
+}
+
+/// Returns the number of GET requests that were counted with this class of status.
+fn requests(metrics: &Metrics, class: &str) -> u64 {
+    let mut registry = Registry::with_prefix("tidegate");
+    metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    let sample = format!("tidegate_http_requests_total{{method=\"GET\",status=\"{class}\"}} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&*sample));
+    value.expect("a sample").parse().expect("a number")
 }
