@@ -258,3 +258,32 @@ async fn age_and_staleness_are_told() {
     assert_eq!(got.header("server-timing"), "", "only to who asks");
     gateway.end().await;
 }
+
+/// A lifetime that the route states begins at the answer, whatever the version's age (RFC 9111, 4.2.3).
+#[tokio::test]
+async fn an_own_lifetime_begins_at_the_answer() {
+    let own = RouteSettings {
+        path: "/own".into(),
+        cache_control: Some("max-age=10".parse().expect("text")),
+        ..RouteSettings::default()
+    };
+    let gateway = Gateway::with(vec![RouteSettings::default(), own], Settings::default()).await;
+    let version = gateway.origin.put("k", "bytes");
+    gateway.get("/k", &[]).await;
+    gateway.later(Duration::from_secs(30));
+    let known = ("if-none-match", version.etag.as_str());
+    for (path, age) in [("/k", "30"), ("/own/k", "")] {
+        for (header, expected) in [
+            (("x", "y"), 200),
+            (("range", "bytes=0-1"), 206),
+            (known, 304),
+        ] {
+            let got = gateway.get(path, &[header]).await;
+            assert_eq!(status(&got), expected, "{path} {header:?}");
+            let result = got.header("cache-status");
+            assert!(result.starts_with("tidegate; hit; "), "{path}: {result}");
+            assert_eq!(got.header("age"), age, "{path} {header:?}");
+        }
+    }
+    gateway.end().await;
+}

@@ -45,6 +45,8 @@ pub struct Route {
     #[schemars(extend("examples" = ["index.html"]))]
     pub index: Option<String>,
     /// `Cache-Control` of the answers, in place of the object's own, which `access` makes `private`.
+    ///
+    /// Its lifetime begins at each answer: with it, answers have no `Age`.
     #[schemars(extend("examples" = ["public, max-age=3600"]))]
     pub cache_control: Option<String>,
     /// Headers to add to the answers.

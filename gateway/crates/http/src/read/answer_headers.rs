@@ -12,6 +12,8 @@ use tidegate_engine::OpenOutcome;
 #[derive(Debug)]
 pub(crate) struct AnswerHeaders {
     base: HeaderMap,
+    /// Whether they state the version's age.
+    with_age: bool,
     hit: ArcSwapOption<HitHeaders>,
 }
 
@@ -24,12 +26,17 @@ struct HitHeaders {
 }
 
 impl AnswerHeaders {
-    pub(crate) fn new(mut base: HeaderMap) -> Self {
+    /// Makes those that add to `base`. `with_age` says whether `Age` is among them: a lifetime that counts from the
+    /// answer on is not the version's (RFC 9111, 4.2.3).
+    pub(crate) fn new(mut base: HeaderMap, with_age: bool) -> Self {
         // Their entries exist from the start, so that a copy need not grow.
         base.insert(CACHE_STATUS, HeaderValue::from_static(""));
-        base.insert(AGE, HeaderValue::from(0));
+        if with_age {
+            base.insert(AGE, HeaderValue::from(0));
+        }
         Self {
             base,
+            with_age,
             hit: ArcSwapOption::empty(),
         }
     }
@@ -37,6 +44,11 @@ impl AnswerHeaders {
     /// Returns the headers without the cache's part.
     pub(crate) fn base(&self) -> &HeaderMap {
         &self.base
+    }
+
+    /// Returns whether the answers state the version's age.
+    pub(crate) fn with_age(&self) -> bool {
+        self.with_age
     }
 
     /// Returns the headers of an answer whose version was found as `outcome` says, and whose bytes were cached as
@@ -64,7 +76,7 @@ impl AnswerHeaders {
     fn render(&self, outcome: &OpenOutcome, cached: CachedPart) -> HeaderMap {
         let mut headers = self.base.clone();
         headers.insert(CACHE_STATUS, cache_status(outcome, cached));
-        if outcome.forward.is_none() || !outcome.age.is_zero() {
+        if self.with_age && (outcome.forward.is_none() || !outcome.age.is_zero()) {
             headers.insert(AGE, outcome.age.as_secs().into());
         } else {
             headers.remove(AGE);

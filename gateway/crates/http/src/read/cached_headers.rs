@@ -93,11 +93,12 @@ impl CachedHeaders {
             cors::add_vary(cors, &mut full);
         }
         full.insert(CONTENT_LENGTH, version.size.into());
+        let with_age = route.cache_control.is_none();
         let tag = |coding| header_value(version.etag.variant(coding).as_str());
         Self {
-            not_modified: AnswerHeaders::new(headers_of_not_modified(&full, route)),
+            not_modified: AnswerHeaders::new(headers_of_not_modified(&full, route), with_age),
             variant_tags: compressible.then(|| ENGINE_CODINGS.map(tag)),
-            full: AnswerHeaders::new(full),
+            full: AnswerHeaders::new(full, with_age),
             encodable,
             compressible,
         }
@@ -128,8 +129,8 @@ impl CachedHeaders {
             vary::add(headers, "Accept-Encoding");
         }
         Self {
-            full: AnswerHeaders::new(full),
-            not_modified: AnswerHeaders::new(not_modified),
+            full: AnswerHeaders::new(full, self.full.with_age()),
+            not_modified: AnswerHeaders::new(not_modified, self.not_modified.with_age()),
             variant_tags: None,
             encodable: false,
             compressible: false,
