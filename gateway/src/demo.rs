@@ -22,6 +22,7 @@ use anyhow::Context as _;
 use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cli::print;
 use crate::embedded::{Credentials, Embedded, random_hex};
 
 pub use guide::Guide;
@@ -92,15 +93,15 @@ where
     R: Running,
 {
     let mut stop = Stop::listen()?;
-    println!("Making sample media …");
+    print("Making sample media …\n")?;
     let stage = tokio::select! {
         stage = Stage::set(&options) => stage?,
         () = stop.told() => return Ok(()),
     };
     let gateway = start(stage.launch()?).await?;
-    println!("{}", stage.guide());
+    print(&format!("{}\n", stage.guide()))?;
     stop.told().await;
-    println!("Stopping …");
+    print("Stopping …\n")?;
     gateway.stop().await
 }
 

@@ -83,6 +83,10 @@ pub async fn run(
     let memory = memory::measure(options.time, progress).await?;
     let mut disks = Vec::new();
     for wanted in measured_disks(config, options) {
+        if options.disks.contains(&wanted.path) && !wanted.path.is_dir() {
+            missing.push(format!("disk {:?}: there is no such folder", wanted.path));
+            continue;
+        }
         match disk::measure(&wanted, config.cache.chunk, options, progress).await {
             Ok(disk) => disks.push(disk),
             Err(error) => missing.push(format!("disk {:?}: {error:#}", wanted.path)),

@@ -224,15 +224,18 @@ pub(super) fn escape_query(path: &str) -> String {
     path.replace('&', "%26")
 }
 
-/// Checks that a text is a path.
+/// Checks that a text is the path of a URL.
 ///
 /// # Errors
-/// If it is not.
+/// If it is not, or has more than a path: what stands behind `?` or `#` is no part of it.
 pub(super) fn check_path(path: &str) -> anyhow::Result<()> {
-    if path.starts_with('/') {
-        return Ok(());
+    if !path.starts_with('/') {
+        bail!("`{path}` does not begin with `/`: give the path as it stands in the URL");
     }
-    bail!("`{path}` does not begin with `/`: give the path as it stands in the URL");
+    if path.contains(['?', '#']) {
+        bail!("`{path}` has a `?` or a `#`: in the path of a URL they are written `%3F` and `%23`");
+    }
+    Ok(())
 }
 
 /// Replaces an unspecified address, which stands for all of a machine's, by loopback.

@@ -43,8 +43,8 @@ fn path_and_host(object: &str, host: Option<&str>) -> anyhow::Result<(String, Op
         .iter()
         .any(|scheme| object.starts_with(scheme));
     if !is_url {
-        check_path(object)?;
         let path = object.split(['?', '#']).next().unwrap_or_default();
+        check_path(path)?;
         return Ok((path.to_owned(), host.map(str::to_owned)));
     }
     let bare = object.split('#').next().unwrap_or_default();

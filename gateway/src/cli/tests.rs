@@ -215,6 +215,15 @@ fn a_purge_that_cannot_be_asked_for_says_why() {
         why(&config, "a"),
         "`a` does not begin with `/`: give the path as it stands in the URL"
     );
+    // What stands behind it would be no part of the path: another folder would be changed.
+    for path in ["/a#b", "/a?b"] {
+        assert_eq!(
+            why(&config, path),
+            format!(
+                "`{path}` has a `?` or a `#`: in the path of a URL they are written `%3F` and `%23`"
+            )
+        );
+    }
     config.admin.listen = Listen::Unix("/nowhere/admin.sock".into()).into();
     let said = why(&config, "/a");
     assert!(

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::BufRead;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -78,7 +78,12 @@ impl Paths {
                 };
                 let page = page(client, path, args.host.as_deref(), at.as_deref()).await?;
                 *unreachable += page["unreachable"].as_u64().unwrap_or(0);
-                *after = page["after"].as_str().map(|next| Some(next.to_owned()));
+                let next = page["after"].as_str().map(|next| Some(next.to_owned()));
+                ensure!(
+                    next.is_none() || next != *after,
+                    "the gateway lists the same keys again"
+                );
+                *after = next;
                 let objects = page["objects"].as_array().into_iter().flatten();
                 let paths = objects.filter_map(|object| object["path"].as_str());
                 Ok(Some(paths.map(str::to_owned).collect()))
