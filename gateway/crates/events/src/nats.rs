@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_nats::{ConnectOptions, Event, Message, ServerAddr};
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::GapReason;
@@ -141,6 +141,7 @@ impl NatsReceiver {
         };
         let mut attempts = 0;
         loop {
+            let begun = Instant::now();
             let subject = &self.settings.subject;
             let received = match &self.settings.durable {
                 None => {
@@ -154,12 +155,12 @@ impl NatsReceiver {
             if stop.is_cancelled() {
                 return;
             }
-            match received {
-                Ok(count) if count > 0 => attempts = 0,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(subscription = name, %error, "cannot receive from NATS");
-                }
+            // A durable consumer ends with an error, however long it has received.
+            if matches!(received, Ok(1..)) || begun.elapsed() > MAX_DELAY {
+                attempts = 0;
+            }
+            if let Err(error) = received {
+                tracing::warn!(subscription = name, %error, "cannot receive from NATS");
             }
             self.subscription.gap(GapReason::Connection);
             stop.run_until_cancelled(sleep(delay(attempts))).await;
