@@ -35,7 +35,7 @@ use tidegate_cache::direct::BufferPool;
 use tidegate_cache::{ChunkStore, MetaStore};
 use tidegate_origin::Origin;
 use tidegate_plan::admission::SecondUse;
-use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
+use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
 pub mod budget;
@@ -74,7 +74,7 @@ pub use variant::{EncodingTimes, Variant, VariantReader, VariantState};
 
 use fetch::Assembly;
 use fetch::origin_rate::OriginRate;
-use fetch::version_fetches::VersionFetches;
+use fetch::version_fetches::{FetchesId, VersionFetches};
 use invalidate::change_observer::Observers;
 use invalidate::doubt::DoubtMark;
 use invalidate::identities::Identities;
@@ -288,7 +288,7 @@ pub struct Core {
     pub(crate) streams: Arc<Streams>,
     runtime: Option<Handle>,
     pub(crate) second_use: Mutex<SecondUse>,
-    fetches: Mutex<HashMap<VersionId, Weak<VersionFetches>>>,
+    fetches: Mutex<HashMap<FetchesId, Weak<VersionFetches>>>,
     resolves: Mutex<HashMap<ObjectId, PendingResolve>>,
     origin_rates: Mutex<HashMap<OriginId, Arc<OriginRate>>>,
     numbers: AtomicU64,
@@ -392,7 +392,7 @@ impl Core {
         rates.entry(origin).or_default().clone()
     }
 
-    pub(crate) fn fetches(&self) -> MutexGuard<'_, HashMap<VersionId, Weak<VersionFetches>>> {
+    pub(crate) fn fetches(&self) -> MutexGuard<'_, HashMap<FetchesId, Weak<VersionFetches>>> {
         self.fetches.lock().recover()
     }
 

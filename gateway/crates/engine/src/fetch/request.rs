@@ -43,7 +43,8 @@ impl PartRequest {
     }
 
     /// Builds the requests to send after one with `refused` was refused: the object may have been copied onto itself just
-    /// then, or another writer may have put this version back.
+    /// then, or another writer may have put this version back. If the bucket has lost the version of this id, another one
+    /// may have the same tag.
     pub(crate) async fn get_again(
         &self,
         refused: &Condition,
@@ -52,7 +53,12 @@ impl PartRequest {
     ) -> Vec<Get> {
         let fetches = &self.fetches;
         fetches.core.self_copy_ended(&fetches.id).await;
-        let mut others = vec![self.latest(), self.exactly(fetches.version.etag.clone())];
+        let etag = &fetches.version.etag;
+        let any = Condition::Match {
+            etag: etag.clone(),
+            version_id: None,
+        };
+        let mut others = vec![self.latest(), self.exactly(etag.clone()), any];
         others.dedup();
         others.retain(|other| other != refused);
         let again = others.into_iter();

@@ -21,6 +21,26 @@ use tidegate_plan::{ObjectId, Version, VersionId};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace;
 
+/// The identity of a version's fetches. Versions with the same bytes share an address, but the bucket may have lost one of
+/// them; and an origin may have other credentials since.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FetchesId {
+    vid: VersionId,
+    version_id: Option<String>,
+    /// The address in memory of the origin, which the fetches keep alive.
+    origin: usize,
+}
+
+impl FetchesId {
+    pub(crate) fn new(origin: &Arc<dyn Origin>, version: &Version, vid: VersionId) -> Self {
+        Self {
+            vid,
+            version_id: version.version_id.clone(),
+            origin: Arc::as_ptr(origin).addr(),
+        }
+    }
+}
+
 /// The fetches under way of one version. See the module's head.
 #[derive(Debug)]
 pub(crate) struct VersionFetches {
@@ -37,7 +57,7 @@ pub(crate) struct VersionFetches {
 pub(crate) type Flights<'a> = MutexGuard<'a, BTreeMap<u32, Arc<Flight>>>;
 
 impl VersionFetches {
-    /// Returns the version's fetches, which all its readers share.
+    /// Returns the version's fetches, which all its readers through this origin share.
     pub(crate) fn get_or_create(
         core: &Arc<Core>,
         origin: &Arc<dyn Origin>,
@@ -45,8 +65,9 @@ impl VersionFetches {
         version: &Arc<Version>,
         vid: VersionId,
     ) -> Arc<Self> {
+        let fetches_id = FetchesId::new(origin, version, vid);
         let mut all = core.fetches();
-        if let Some(fetches) = all.get(&vid).and_then(Weak::upgrade) {
+        if let Some(fetches) = all.get(&fetches_id).and_then(Weak::upgrade) {
             return fetches;
         }
         let fetches = Arc::new(Self {
@@ -59,13 +80,13 @@ impl VersionFetches {
             cursors: Cursors::default(),
             flights: Mutex::default(),
         });
-        all.insert(vid, Arc::downgrade(&fetches));
+        all.insert(fetches_id, Arc::downgrade(&fetches));
         fetches
     }
 
     /// Returns the fetches of a version that is being read or was a moment ago.
-    pub(crate) fn get_live(core: &Core, vid: VersionId) -> Option<Arc<Self>> {
-        core.fetches().get(&vid).and_then(Weak::upgrade)
+    pub(crate) fn get_live(core: &Core, fetches_id: &FetchesId) -> Option<Arc<Self>> {
+        core.fetches().get(fetches_id).and_then(Weak::upgrade)
     }
 
     pub(crate) fn flights(&self) -> Flights<'_> {
@@ -167,12 +188,13 @@ fn take(flights: &mut Flights<'_>, index: u32, part: &Arc<Part>) -> Option<Arc<F
 
 impl Drop for VersionFetches {
     fn drop(&mut self) {
+        let fetches_id = FetchesId::new(&self.origin, &self.version, self.vid);
         let mut all = self.core.fetches();
         if all
-            .get(&self.vid)
+            .get(&fetches_id)
             .is_some_and(|fetches| fetches.strong_count() == 0)
         {
-            all.remove(&self.vid);
+            all.remove(&fetches_id);
         }
     }
 }

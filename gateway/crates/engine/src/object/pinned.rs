@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::Core;
 use crate::fetch::options::FetchOptions;
 use crate::fetch::part::Lease;
-use crate::fetch::version_fetches::VersionFetches;
+use crate::fetch::version_fetches::{FetchesId, VersionFetches};
 use tidegate_cache::Record;
 use tidegate_origin::Origin;
 use tidegate_plan::ObjectId;
@@ -52,7 +52,9 @@ impl Pinned {
     /// Returns the version's fetches, if there are any.
     pub(crate) fn living_fetches(&self) -> Option<&Arc<VersionFetches>> {
         if self.fetches.get().is_none() {
-            let fetches = VersionFetches::get_live(&self.core, self.record.id)?;
+            let record = &self.record;
+            let fetches_id = FetchesId::new(&self.origin, &record.version, record.id);
+            let fetches = VersionFetches::get_live(&self.core, &fetches_id)?;
             return Some(self.fetches.get_or_init(|| fetches));
         }
         self.fetches.get()

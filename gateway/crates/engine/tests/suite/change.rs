@@ -13,6 +13,8 @@ use tidegate_plan::{ByteRange, RangeSpec, Timestamp};
 
 use crate::support::*;
 
+mod shared_tag;
+
 #[tokio::test(start_paused = true)]
 async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
     let world = World::plain();

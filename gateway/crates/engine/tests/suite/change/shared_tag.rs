@@ -1,0 +1,57 @@
+//! Versions of one object that share their tag.
+
+use tidegate_engine::Open;
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{Condition, FakeOrigin, Guard, OriginWrite as _, Write};
+use tidegate_plan::ByteRange;
+
+use crate::support::*;
+
+/// Builds a bucket with versions, and an object whose first version was put with these bytes.
+fn versioned(size: u64) -> (World, bytes::Bytes) {
+    let world = Setup::bucket(FakeOrigin::new().with_versions()).build();
+    let bytes = sample(1, size);
+    world.bucket.put(KEY, bytes.clone());
+    (world, bytes)
+}
+
+/// A reader of a version that is gone for good ends whole if the same bytes were put again.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_is_read_on_from_one_with_its_bytes() {
+    let (world, bytes) = versioned(12 * MIB);
+    world.bucket.set_faults([Fault::Rate(4 * MIB)]);
+    let object = world.get(KEY).await.expect("open");
+    let mut reader = object.read_at(all(&object));
+    let mut got = take(&mut reader, MIB).await.to_vec();
+    world.bucket.put(KEY, bytes.clone());
+    let gone = Write::Delete {
+        key: valid(KEY),
+        version_id: Some("v1".to_owned()),
+        guard: Guard::None,
+    };
+    world.bucket.write(gone).await.expect("deleted");
+    let (rest, error) = collect_until_error(&mut reader).await;
+    got.extend_from_slice(&rest);
+    assert_eq!(error, None);
+    same(&got.into(), &bytes);
+}
+
+/// An object that stays open on a version does not make the readers of a later one, with the same bytes, ask for its own.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_is_asked_for_under_the_version_that_is_confirmed() {
+    let (world, bytes) = versioned(12 * MIB);
+    let old = world.open(KEY, Open::default()).await.expect("open");
+    take(&mut old.read_at(all(&old)), MIB).await;
+    world.bucket.put(KEY, bytes.clone());
+    pass(secs(700)).await;
+    world.store.forget_everything();
+    let asked = world.bucket.log().len();
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    let warm = world.get(KEY).await.expect("open");
+    take(&mut warm.read_at(ByteRange::new(0, MIB)), MIB).await;
+    let is_old = |get: &tidegate_origin::Get| matches!(&get.condition, Condition::Match { version_id, .. } if version_id.as_deref() == Some("v1"));
+    assert!(!world.bucket.log()[asked..].iter().any(is_old));
+    // Readers of both go on, and the table forgets them.
+    same(&whole(&old).await.expect("read"), &bytes);
+    same(&whole(&warm).await.expect("read"), &bytes);
+}
