@@ -75,9 +75,9 @@ impl Error {
     }
 
     /// Returns whether chunks of the requested version from a slow disk may replace this error. They are valid even if
-    /// the object has changed.
+    /// the object has changed, or the credentials have expired: a fast disk serves them without a request.
     #[must_use]
     pub(crate) fn excuses_slow_disk(&self) -> bool {
-        self.excuses_stale() || *self == Self::Changed
+        self.excuses_stale() || matches!(self, Self::Changed | Self::Forbidden)
     }
 }

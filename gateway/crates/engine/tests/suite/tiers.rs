@@ -13,6 +13,9 @@ use crate::support::*;
 
 const LATENCY: Duration = Duration::from_millis(20);
 
+/// The answers of an origin that is down, and of one whose credentials have expired.
+const FAILURES: [OriginError; 2] = [OriginError::Unavailable("down"), OriginError::Forbidden];
+
 /// Builds an object that was read before and lies on disk only. The bucket is 20 ms away and yields 20 MiB/s a
 /// connection. Its counters start after the first read.
 async fn on_disk(size: u64) -> (World, Bytes) {
@@ -100,27 +103,27 @@ async fn a_read_that_the_disk_is_late_with_is_raced() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disk_serves_whatever_it_takes_when_the_origin_is_down() {
-    let (world, bytes) = on_disk(10 * MIB).await;
-    let slow = Duration::from_millis(700);
-    world.store.set(takes(slow, slow, MIB));
-    world
-        .bucket
-        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    same(&world.read(KEY).await.expect("read"), &bytes);
+    for refusal in FAILURES {
+        let (world, bytes) = on_disk(10 * MIB).await;
+        let slow = Duration::from_millis(700);
+        world.store.set(takes(slow, slow, MIB));
+        world.bucket.set_faults([Fault::Refuse(refusal)]);
+        same(&world.read(KEY).await.expect("read"), &bytes);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_is_late_is_waited_for_when_the_origin_is_down() {
-    let (world, bytes) = on_disk(10 * MIB).await;
-    world.store.set(Faults {
-        delay: Duration::from_millis(200),
-        late: true,
-        ..Faults::default()
-    });
-    world
-        .bucket
-        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    same(&world.read(KEY).await.expect("read"), &bytes);
+    for refusal in FAILURES {
+        let (world, bytes) = on_disk(10 * MIB).await;
+        world.store.set(Faults {
+            delay: Duration::from_millis(200),
+            late: true,
+            ..Faults::default()
+        });
+        world.bucket.set_faults([Fault::Refuse(refusal)]);
+        same(&world.read(KEY).await.expect("read"), &bytes);
+    }
 }
 
 #[tokio::test(start_paused = true)]
