@@ -49,7 +49,7 @@ pub(super) async fn ask(
     core.metrics.resolves.inc();
     let sent = Instant::now();
     let answer = source.origin.get(get).await;
-    if !matches!(answer, Err(OriginError::Throttled { .. })) {
+    if is_answered(&answer) {
         core.origin_rate(id.origin)
             .record_first_byte(sent.elapsed());
     }
@@ -70,6 +70,15 @@ pub(super) async fn ask(
         Err(OriginError::Unsatisfiable { .. }) => head(source, id, known).await,
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether the object's place in the store gave the answer: a refusal comes sooner, and a failure later or without
+/// a request.
+fn is_answered(answer: &Result<Answer, OriginError>) -> bool {
+    matches!(
+        answer,
+        Ok(_) | Err(OriginError::NotFound | OriginError::Unsatisfiable { .. })
+    )
 }
 
 /// Returns the record that a 304 confirms. `None`: a copy of the object onto itself keeps the ETag and moves only

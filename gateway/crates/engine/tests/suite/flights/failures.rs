@@ -1,5 +1,7 @@
 //! Failures of a shared fetch: all that wait are told, and nothing is remembered.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidegate_engine::{Error, Open};
@@ -126,6 +128,27 @@ async fn a_head_that_fails_is_told_and_the_chunk_not_kept() {
         &collect(object.read_at(early)).await.expect("read"),
         &slice(&bytes, early),
     );
+}
+
+/// Refusals come at once. If they counted as first bytes, each request after them would look late.
+#[tokio::test(start_paused = true)]
+async fn opens_that_fail_tell_nothing_about_the_time_of_a_first_byte() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, 4 * MIB));
+    let answers = Fault::Latency(Duration::from_millis(100));
+    world.bucket.set_faults([answers.clone()]);
+    let object = world.get(KEY).await.expect("open");
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Forbidden)]);
+    for _ in 0..30 {
+        assert_eq!(world.get("other").await.err(), Some(Error::Forbidden));
+    }
+    world.bucket.set_faults([answers]);
+    let gets = world.bucket.gets();
+    let range = ByteRange::new(2 * MIB, 2 * MIB + 10);
+    collect(object.read_at(range)).await.expect("read");
+    assert_eq!(world.bucket.gets(), gets + 1, "no hedge");
 }
 
 #[tokio::test(start_paused = true)]
