@@ -21,6 +21,8 @@ use tidegate_telemetry::locks::Recover as _;
 pub(in crate::disk) struct FileFaults {
     /// Reads give this error.
     pub(in crate::disk) read: Option<Errno>,
+    /// Reads at this offset of any file give an error.
+    pub(in crate::disk) bad_offset: Option<u64>,
     /// Writes, and creating files and directories, give this error.
     pub(in crate::disk) write: Option<Errno>,
     /// Syncs give this error.
@@ -150,7 +152,8 @@ impl LogFile for FaultyFile {
         let hangs = |faults: &mut FileFaults| faults.hang;
         let faults = self.shared.changed.wait_while(self.shared.faults(), hangs);
         let faults = *faults.recover();
-        match faults.read {
+        let bad = faults.bad_offset.filter(|bad| *bad == offset);
+        match faults.read.or(bad.map(|_| Errno::IO)) {
             Some(errno) => Err(errno.into()),
             None if faults.short => self.file.read_at(offset, len / 2),
             None => self.file.read_at(offset, len),

@@ -186,7 +186,30 @@ fn one_bad_place_is_one_miss_and_three_in_a_row_are_a_bad_disk() {
         rig.tick();
     }
     assert_eq!(rig.log.health.state(), DiskState::Up);
-    assert_eq!(rig.count(0..50), 45);
+    assert_eq!(rig.count(0..50), 41, "four probes have failed");
+}
+
+/// The probe reads any chunk, the same one each time. If that one cannot be read, others can.
+#[test]
+fn an_unreadable_chunk_keeps_no_disk_off() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..50);
+    rig.wrong(FileFaults {
+        read: Some(Errno::IO),
+        ..FileFaults::default()
+    });
+    assert_eq!(rig.count(0..3), 0);
+    assert!(!rig.log.health.can_read());
+    let (_, probed, _) = rig.log.sample().expect("a chunk");
+    rig.wrong(FileFaults {
+        bad_offset: Some(probed.offset),
+        ..FileFaults::default()
+    });
+    for _ in 0..31 {
+        rig.tick();
+    }
+    assert_eq!(rig.log.health.state(), DiskState::Up);
+    assert_eq!(rig.count(0..50), 46);
 }
 
 #[test]
