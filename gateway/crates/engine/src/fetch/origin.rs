@@ -33,7 +33,7 @@ impl Bring for FromOrigin {
                 end = fetch.until_unwanted() => return Err(end),
             };
             fetch.receive(requests.body(request, body)).await?;
-            if let Some(flight) = fetch.headless.take() {
+            if let Some(flight) = fetch.headless.clone() {
                 let head = ByteRange::new(missing.start - base, missing.start);
                 fetch.fetch_head(&flight, head).await?;
             }
@@ -137,21 +137,14 @@ impl Fetch {
     /// need not wait any more.
     async fn fetch_head(&mut self, flight: &Arc<Flight>, range: ByteRange) -> Result<(), FetchEnd> {
         let stop = self.fetches.core.stop.clone();
-        let head = tokio::select! {
-            head = self.head(range) => head,
-            () = stop.cancelled() => Err(FetchEnd::Failed(Error::Unavailable)),
+        let frames = tokio::select! {
+            head = self.head(range) => head?,
+            () = stop.cancelled() => return Err(FetchEnd::Failed(Error::Unavailable)),
         };
-        match head {
-            Ok(frames) => {
-                let whole = flight.complete(&frames, &self.fetches.core.buffers);
-                self.store(self.part.chunks.start, whole);
-                Ok(())
-            }
-            Err(end) => {
-                self.headless = Some(flight.clone());
-                Err(end)
-            }
-        }
+        let whole = flight.complete(&frames, &self.fetches.core.buffers);
+        self.headless = None;
+        self.store(self.part.chunks.start, whole);
+        Ok(())
     }
 
     async fn head(&self, range: ByteRange) -> Result<Vec<Bytes>, FetchEnd> {

@@ -29,16 +29,14 @@ impl Bring for Rescue {
 async fn rescue(fetch: &mut Fetch, error: Error) -> Result<(), FetchEnd> {
     let fetches = fetch.fetches.clone();
     let chunks = &fetches.core.chunks;
-    if let Some(flight) = fetch.headless.take() {
+    if let Some(flight) = fetch.headless.clone() {
         let index = fetch.part.chunks.start;
         let (key, len) = (fetches.key(index), fetches.chunk_len(index));
         match chunks.get_patiently(&key, len).await {
             Some((bytes, _)) => flight.finish(Ok(bytes)),
-            None => {
-                fetch.headless = Some(flight);
-                return Err(FetchEnd::Failed(error));
-            }
+            None => return Err(FetchEnd::Failed(error)),
         }
+        fetch.headless = None;
     }
     while !fetch.flights.is_empty() {
         let (key, len) = (fetches.key(fetch.next), fetches.chunk_len(fetch.next));
