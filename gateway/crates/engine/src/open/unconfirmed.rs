@@ -23,15 +23,18 @@ fn covers(written: WriteSpan, time: Timestamp) -> bool {
 }
 
 /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
-/// version is known only from its write. `None`: its headers may have been changed since.
+/// version is known only from its write. `None`: its headers may have been changed since, or the time would change the
+/// address of its bytes.
 pub(crate) fn dated(record: &Record, told: Timestamp) -> Option<Arc<Version>> {
     let version = &record.version;
     match version.last_modified {
         Some(known) => (known == told).then(|| version.clone()),
-        None if covers(record.written?, told) => Some(Arc::new(Version {
-            last_modified: Some(told),
-            ..Version::clone(version)
-        })),
+        None if !version.etag.is_weak() && covers(record.written?, told) => {
+            Some(Arc::new(Version {
+                last_modified: Some(told),
+                ..Version::clone(version)
+            }))
+        }
         None => None,
     }
 }

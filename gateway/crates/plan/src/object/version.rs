@@ -66,13 +66,14 @@ impl fmt::Debug for ObjectId {
 }
 
 /// The address under which chunks of one version are cached: 128 bits over origin, key, ETag, size
-/// and purge generation.
+/// and purge generation, and the time if the tag is weak.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VersionId(pub u128);
 
 impl VersionId {
     /// Hashes everything that distinguishes one version's bytes from another's. `generation` is the number of the last
-    /// purge that covered the key: chunks cached before it become unreachable.
+    /// purge that covered the key: chunks cached before it become unreachable. A weak tag may stay while bytes change
+    /// (RFC 9110, 8.8.1), so the time counts with it.
     #[must_use]
     pub fn new(id: &ObjectId, version: &Version, generation: u64) -> Self {
         let mut hash = Xxh3::new();
@@ -81,6 +82,9 @@ impl VersionId {
         hash.update(&version.size.to_le_bytes());
         hash.update(&xxh3_128(id.key.as_str().as_bytes()).to_le_bytes());
         hash.update(version.etag.as_str().as_bytes());
+        if let (true, Some(time)) = (version.etag.is_weak(), version.last_modified) {
+            hash.update(&time.0.to_le_bytes());
+        }
         Self(hash.digest128())
     }
 
@@ -145,5 +149,33 @@ impl Version {
             .iter()
             .find(|(n, _)| n == name)
             .and_then(|(_, v)| v.to_str().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_counts_with_a_weak_tag_only() {
+        let id = ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new("key").expect("a valid key"),
+        };
+        let address = |tag: &str, time: Option<u64>| {
+            let version = Version {
+                etag: ETag::parse(tag).expect("a valid tag"),
+                size: 3,
+                last_modified: time.map(Timestamp),
+                version_id: None,
+                headers: Vec::new(),
+            };
+            VersionId::new(&id, &version, 0)
+        };
+        for (tag, counts) in [("\"tag\"", false), ("W/\"tag\"", true)] {
+            let [none, early, late] = [None, Some(1000), Some(2000)].map(|time| address(tag, time));
+            assert_eq!(early != late, counts, "{tag}");
+            assert_eq!(none != early, counts, "{tag}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_engine::Open;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{Condition, FakeOrigin, Guard, OriginWrite as _, Write};
-use tidegate_plan::ByteRange;
+use tidegate_plan::{ByteRange, RangeSpec};
 
 use crate::support::*;
 
@@ -54,4 +54,28 @@ async fn what_is_read_is_asked_for_under_the_version_that_is_confirmed() {
     // Readers of both go on, and the table forgets them.
     same(&whole(&old).await.expect("read"), &bytes);
     same(&whole(&warm).await.expect("read"), &bytes);
+}
+
+/// A weak tag may stay while bytes of the same number change; the time tells the versions apart.
+#[tokio::test(start_paused = true)]
+async fn a_weak_tag_that_stays_over_changed_bytes_mixes_no_versions() {
+    for tells_of_no_change in [false, true] {
+        let world = World::plain();
+        let (old, new) = (sample(1, 12 * MIB), sample(2, 12 * MIB));
+        world.bucket.put_tagged(KEY, "W/\"same\"", old.clone());
+        world.bucket.set_faults([Fault::IgnoreConditions]);
+        let begin = RangeSpec::Bounded {
+            first: 0,
+            last: 3 * MIB - 1,
+        };
+        let got = world.range(KEY, begin).await.expect("read");
+        same(&got, &old.slice(..3 << 20));
+        world.bucket.put_tagged(KEY, "W/\"same\"", new.clone());
+        pass(secs(700)).await;
+        if tells_of_no_change {
+            // The confirmation is a 304 with the later time.
+            world.bucket.fail_next([]);
+        }
+        same(&world.read(KEY).await.expect("read"), &new);
+    }
 }
