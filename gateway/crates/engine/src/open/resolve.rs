@@ -22,7 +22,7 @@ use tidegate_cache::{Entry, Record};
 use tidegate_origin::cause::run_for;
 use tidegate_origin::client::run_for_client;
 use tidegate_origin::{Cause, OriginError};
-use tidegate_plan::freshness::Policy;
+use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp};
 use tidegate_telemetry::trace;
 
@@ -87,15 +87,13 @@ impl ResolveRequest {
     }
 
     /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
-    /// table's lock; a resolve leaves the table only after it has installed its result.
+    /// table's lock; a resolve leaves the table only after it has installed its result. A version must be fresh: its row may
+    /// also have come too late for the look-up.
     fn ended_result(&self) -> Option<Result<Resolution, Error>> {
-        let entry = self.core.meta.peek(&self.id);
+        let core = &self.core;
+        let entry = core.meta.peek(&self.id);
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
-            Entry::Present(record)
-                if record.must_confirm || self.core.meta.softened(&self.id, &record).is_some() =>
-            {
-                None
-            }
+            Entry::Present(record) if !self.is_fresh(&record) => None,
             Entry::Present(record) => Some(Ok(Resolution {
                 forward: forward(false, self.known_record().map(Arc::as_ref), &record),
                 record,
@@ -103,6 +101,12 @@ impl ResolveRequest {
             })),
             Entry::Missing { .. } => Some(Err(Error::NotFound)),
         }
+    }
+
+    fn is_fresh(&self, record: &Record) -> bool {
+        let core = &self.core;
+        let judged = core.judge(&self.source, &self.id, record, core.now());
+        judged.judgement == Judgement::Fresh
     }
 }
 

@@ -283,6 +283,20 @@ async fn a_forced_confirmation_joins_nothing_older() {
     slow.await.expect("no panic").expect("open");
 }
 
+/// An entry that the state disk had too late for the look-up is no answer to it.
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_comes_late_is_judged_by_its_age() {
+    let world = strict();
+    world.bucket.put(KEY, sample(1, 100));
+    world.read(KEY).await.expect("read");
+    world.bucket.put(KEY, sample(2, 100));
+    world.meta.be_late();
+    same(&world.read(KEY).await.expect("fresh"), &sample(1, 100));
+    pass(secs(61)).await;
+    world.meta.be_late();
+    same(&world.read(KEY).await.expect("read"), &sample(2, 100));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_older_question_does_not_replace_what_a_forced_one_found() {
     let world = strict();

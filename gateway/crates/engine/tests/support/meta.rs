@@ -72,6 +72,8 @@ pub(crate) struct Inner {
     pub(crate) marked: Vec<String>,
     /// Number of changes under way.
     pub(crate) changing: usize,
+    /// Whether the disk answers too late: a load finds nothing, and its row is at hand after it.
+    pub(crate) is_late: bool,
     /// Whether it was closed in order.
     pub(crate) is_closed: bool,
 }
@@ -109,6 +111,13 @@ impl MapMeta {
             .retain(|_, entry| matches!(entry, Entry::Present(_)));
     }
 
+    /// Has the disk answer all loads too late from now on, and all entries lie on it.
+    pub(crate) fn be_late(&self) {
+        let mut inner = self.lock();
+        inner.warm.clear();
+        inner.is_late = true;
+    }
+
     /// Runs `hook` right after the next `peek` at an entry.
     pub(crate) fn after_peek(&self, hook: impl FnOnce() + Send + 'static) {
         *self.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hook(Box::new(hook)));
@@ -141,8 +150,9 @@ impl MetaStore for MapMeta {
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
-            self.lock().warm.insert(id.clone());
-            entry
+            let mut inner = self.lock();
+            inner.warm.insert(id.clone());
+            entry.filter(|_| !inner.is_late)
         })
     }
 
