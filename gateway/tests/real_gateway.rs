@@ -28,7 +28,7 @@ use nginx::Nginx;
 const MIB: usize = 1 << 20;
 
 /// Sizes around one chunk, one first request and one part; and names that need encoding.
-const OBJECTS: [(&str, usize); 9] = [
+const OBJECTS: [(&str, usize); 10] = [
     ("empty", 0),
     ("one", 1),
     ("wp-content/uploads/2026/11/photo.jpg", 35_000),
@@ -38,6 +38,7 @@ const OBJECTS: [(&str, usize); 9] = [
     ("Märchen/Momo – 1.mp3", MIB + 1),
     ("q?mark#.bin", 70_001),
     ("large.bin", 9 * MIB + 12_345),
+    ("notes.txt", 5000),
 ];
 
 struct World {
@@ -215,6 +216,30 @@ async fn serves_the_same_behind_nginx_with_a_cache_of_slices() {
     is_right(nginx.addr(), others).await;
     let hit = get(nginx.addr(), "large.bin", Some("bytes=0-9")).await;
     assert_eq!((hit.status, hit.header("x-nginx")), (206, "HIT"));
+    world.gateway.stop().await;
+}
+
+/// nginx before 1.23 reads one line of `Vary` alone, and its cache keeps an answer for the requests that it names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_of_nginx_keeps_codings_apart_for_other_sites() {
+    let route = "[[route]]\npath = \"/\"\norigin = \"minio\"\ncors = { origins = [\"https://a.example\"] }\n";
+    let world = World::with(route).await;
+    let nginx = Nginx::start(
+        "proxy_cache_path {dir}/cache keys_zone=media:1m;",
+        &format!(
+            "location / {{ proxy_cache media; proxy_cache_valid 200 1h; proxy_http_version 1.1; \
+             add_header X-Nginx $upstream_cache_status; proxy_pass http://{}; }}",
+            world.gateway.http
+        ),
+    );
+    for (accepted, expected) in [("br", "br"), ("identity", ""), ("gzip", "gzip")] {
+        for found in ["MISS", "HIT"] {
+            let headers = [("accept-encoding", accepted)];
+            let got = ask(nginx.addr(), Method::GET, "/notes.txt", &headers).await;
+            let said = (got.header("x-nginx"), got.header("content-encoding"));
+            assert_eq!(said, (found, expected), "{accepted}");
+        }
+    }
     world.gateway.stop().await;
 }
 
