@@ -76,6 +76,41 @@ const ROWS: &[Row] = &[
         &["400"],
     ),
     (
+        "a host with a space and a path",
+        "GET /small HTTP/1.1\r\nHost: a b/c\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a host whose port is none",
+        "GET /small HTTP/1.1\r\nHost: h:notaport\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a host with half an address",
+        "GET /small HTTP/1.1\r\nHost: [::1\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a host with quotes",
+        "GET /small HTTP/1.1\r\nHost: \"x\"\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a host with a user",
+        "GET /small HTTP/1.1\r\nHost: u@h\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a host beyond ASCII",
+        "GET /small HTTP/1.1\r\nHost: m\u{fc}nchen\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
+        "a malformed host beside a target that names another",
+        "GET http://h/small HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n",
+        &["400"],
+    ),
+    (
         "a chunked body in HTTP/1.0",
         "GET /small HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         &["400", "200"],

@@ -1,5 +1,7 @@
 //! The request, as its head describes it, and the object that was opened for it.
 
+mod host_syntax;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,15 +75,18 @@ impl OpenedObject {
 }
 
 /// Returns the requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`,
-/// which HTTP/1.1 demands exactly once.
+/// which HTTP/1.1 demands exactly once. It may be empty, but not malformed, even if the target names a host.
 pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let first = lines.next();
     if lines.next().is_some() || (parts.version == http::Version::HTTP_11 && first.is_none()) {
         return Err(RequestError::Host);
     }
-    let own = first.and_then(|value| value.to_str().ok());
-    Ok(parts.uri.host().or(own).unwrap_or_default())
+    let own = match first {
+        Some(value) => host_syntax::parse(value.as_bytes()).ok_or(RequestError::Host)?,
+        None => "",
+    };
+    Ok(parts.uri.host().unwrap_or(own))
 }
 
 /// Returns the requested host as the client sent it, with its port. Empty if there is none; [`host`] has refused

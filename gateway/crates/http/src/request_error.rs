@@ -69,7 +69,7 @@ pub(crate) enum RequestError {
     Write(WriteError),
     /// The path is no key.
     Key(KeyError),
-    /// HTTP/1.1 without `Host`, or with several (RFC 9112, 3.2).
+    /// A malformed `Host`, or HTTP/1.1 without one or with several (RFC 9112, 3.2).
     Host,
     /// The request's target is too long.
     Target,
@@ -126,7 +126,7 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Key(KeyError::DotSegment) => {
             (StatusCode::BAD_REQUEST, "the path has a dot segment")
         }
-        RequestError::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
+        RequestError::Host => (StatusCode::BAD_REQUEST, "one valid Host header is needed"),
         RequestError::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
         RequestError::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
         RequestError::Access { refusal, challenge } => match (refusal, challenge) {

@@ -32,6 +32,77 @@ fn the_host_is_named_once() {
     }
 }
 
+const VALID_HOSTS: &[&str] = &[
+    "",
+    "h",
+    "media.example.org",
+    "MEDIA.example.",
+    "my_app-1",
+    "tidegate_gateway_1:8080",
+    "h:",
+    "h:0",
+    "h:65535",
+    "127.0.0.1:80",
+    "[::1]",
+    "[::1]:8080",
+    "[::ffff:10.0.0.1]:",
+    "[fe80::1%25eth0]",
+    "a~b!$&'()*+,;=c",
+];
+
+const MALFORMED_HOSTS: &[&str] = &[
+    "a b/c",
+    "a b",
+    "a/b",
+    "/",
+    "h:notaport",
+    "h:65536",
+    "h:+80",
+    "h:-1",
+    "h:8 0",
+    "h:80:80",
+    ":80",
+    ":",
+    "::1",
+    "[::1",
+    "[::1]x",
+    "[::1]80",
+    "[::1]:x",
+    "[]",
+    "[h]",
+    "[::1%]",
+    "::1]",
+    "\"x\"",
+    "u@h",
+    "u:p@h",
+    "http://h",
+    "h?x",
+    "h#x",
+    "h\\x",
+    "h\tx",
+    "<h>",
+    "{h}",
+    "h^",
+    "a%20b",
+    "m\u{fc}nchen.example",
+];
+
+#[test]
+fn a_host_is_a_name_or_an_address_with_a_port_at_most() {
+    let rows = VALID_HOSTS.iter().map(|host| (*host, true));
+    for (text, is_valid) in rows.chain(MALFORMED_HOSTS.iter().map(|host| (*host, false))) {
+        for (version, uri, expected) in [
+            (Version::HTTP_11, "/k", text),
+            (Version::HTTP_10, "/k", text),
+            (Version::HTTP_11, "http://b/k", "b"),
+        ] {
+            let found = parts(version, uri, &[("host", text)]);
+            let expected = is_valid.then_some(expected).ok_or(RequestError::Host);
+            assert_eq!(host(&found), expected, "{text:?}");
+        }
+    }
+}
+
 #[test]
 fn clients_may_ask_for_fresh_answers() {
     let rows = [
