@@ -52,9 +52,7 @@ async fn an_upload_in_the_background_is_one_put_a_file() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_with_close_is_one_put_a_file() -> Result<()> {
     let store = Store::start().await?;
-    // No file that the upload reads again has to be confirmed, however long that takes.
-    let long = [("ttl = \"10s\"", "ttl = \"1h\"".to_owned())];
-    let change = |toml: String| recipe::replaced(&toml, &long).expect("the recipe");
+    let change = |toml: String| recipe::lasting(&toml).expect("the recipe");
     let world = World::on(store, "wordpress-servers.toml", change).await;
     let second = Duration::from_secs(1);
     an_upload_costs_one_put_a_file(&world, second, Some(second)).await

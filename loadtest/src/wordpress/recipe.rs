@@ -93,6 +93,15 @@ pub fn closing(toml: &str) -> Result<String> {
     replaced(toml, &[commit])
 }
 
+/// Returns the configuration of recipe 3 with a `ttl` of an hour in place of 10 s: nothing that is read again has to be
+/// confirmed, however long a run takes.
+///
+/// # Errors
+/// As [`replaced`].
+pub fn lasting(toml: &str) -> Result<String> {
+    replaced(toml, &[("ttl = \"10s\"", "ttl = \"1h\"".to_owned())])
+}
+
 /// Returns a gateway's configuration from `config/NAME`, for `origin`, with `root` in place of WordPress' document
 /// root.
 ///

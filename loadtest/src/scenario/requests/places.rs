@@ -110,11 +110,11 @@ impl Place {
         std::fs::create_dir_all(&path)?;
         let (toml, listens) = match recipe {
             Recipe::Uploads => {
-                let name = match kind {
-                    Kind::Close => "wordpress-servers.toml",
-                    _ => "wordpress-mount.toml",
+                let toml = |name| recipe::gateway(name, &home, &root, &origin);
+                let toml = match kind {
+                    Kind::Close => recipe::lasting(&toml("wordpress-servers.toml")?)?,
+                    _ => toml("wordpress-mount.toml")?,
                 };
-                let toml = recipe::gateway(name, &home, &root, &origin)?;
                 (toml, Listens::Unix(home.socket()))
             }
             Recipe::Library => {

@@ -97,8 +97,7 @@ impl Stage {
             };
             let mut toml = recipe::gateway(recipe, &home, &places.root, &origin)?;
             if kind == Kind::Close {
-                // No file that an upload reads again has to be confirmed, however long that takes.
-                toml = recipe::replaced(&toml, &[("ttl = \"10s\"", "ttl = \"1h\"".to_owned())])?;
+                toml = recipe::lasting(&toml)?;
             }
             let program = tidegate::binary()?;
             let mount = Some(places.uploads());
