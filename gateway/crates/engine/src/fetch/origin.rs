@@ -12,7 +12,7 @@ use super::request::{PartRequest, Plain, Request};
 use super::task::{Bring, Fetch, FetchEnd};
 use crate::Error;
 use crate::open::records;
-use tidegate_origin::{Body, OriginError, Priority};
+use tidegate_origin::{Body, OriginError, Phase, Priority};
 use tidegate_plan::ByteRange;
 
 /// The most missing bytes for which an unwanted fetch is finished.
@@ -60,7 +60,8 @@ impl Fetch {
         }
     }
 
-    /// Asks for a range of exactly this version, wanted or not.
+    /// Asks for a range of exactly this version, wanted or not. If read-ahead finds no room while a reader waits for it,
+    /// asks again as that reader would.
     async fn ask(
         &self,
         requests: &dyn Request,
@@ -68,6 +69,26 @@ impl Fetch {
         range: ByteRange,
         priority: Priority,
     ) -> Result<Body, FetchEnd> {
+        let mut body = self.ask_once(requests, request, range, priority).await;
+        let found_no_room = matches!(
+            body,
+            Err(OriginError::Throttled { .. } | OriginError::Timeout(Phase::Queue))
+        );
+        let is_ahead = priority != Priority::Demand && !self.options.quiet;
+        if found_no_room && is_ahead && self.is_awaited() {
+            let demand = self.ask_once(requests, request, range, Priority::Demand);
+            body = demand.await;
+        }
+        body.map_err(|error| FetchEnd::Failed(self.failure(error)))
+    }
+
+    async fn ask_once(
+        &self,
+        requests: &dyn Request,
+        request: &PartRequest,
+        range: ByteRange,
+        priority: Priority,
+    ) -> Result<Body, OriginError> {
         let get = request.get(range, priority);
         let condition = get.condition.clone();
         let mut answer = requests.send(request, get).await;
@@ -79,8 +100,7 @@ impl Fetch {
                 }
             }
         }
-        let body = answer.and_then(|answer| request.body_of(answer, range));
-        body.map_err(|error| FetchEnd::Failed(self.failure(error)))
+        answer.and_then(|answer| request.body_of(answer, range))
     }
 
     /// Distributes a body to the flights, until the last has landed, and stores the chunks that are complete.

@@ -131,11 +131,10 @@ impl Fetch {
         }
     }
 
-    /// Returns whether a reader waits for the next chunk.
+    /// Returns whether a reader waits for the next chunk, or for the head that comes last.
     pub(super) fn is_awaited(&self) -> bool {
-        self.flights
-            .front()
-            .is_some_and(|flight| flight.is_awaited())
+        let next = self.flights.front().or(self.headless.as_ref());
+        next.is_some_and(|flight| flight.is_awaited())
     }
 
     /// Lets the read-ahead cursor start its next part.

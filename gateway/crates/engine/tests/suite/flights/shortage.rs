@@ -5,8 +5,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::Error;
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
+use tidegate_plan::RangeSpec;
 
 use super::{GRACE, HELD};
 use crate::support::*;
@@ -46,6 +47,30 @@ async fn the_disk_serves_what_memory_lost() {
     );
     pass(GRACE).await;
     assert_eq!(world.used(), 0);
+}
+
+/// A reader that comes to read-ahead for which no request is free has one sent, as a reader of its own would.
+#[tokio::test(start_paused = true)]
+async fn a_reader_waits_for_no_slot_of_read_ahead() {
+    let mut setup = Setup::default();
+    setup.origin.max_requests = 4;
+    let world = setup.build();
+    // They have the three slots that read-ahead may take, for two minutes.
+    let mut open = Vec::new();
+    for key in ["one", "two", "three"] {
+        world.bucket.put(key, sample(2, MIB));
+        world.bucket.fail_next([Fault::Rate(8 * KIB)]);
+        let quiet = Open {
+            quiet: true,
+            ..first(RangeSpec::From(0))
+        };
+        open.push(world.open(key, quiet).await.expect("open"));
+    }
+    let bytes = sample(1, 12 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    world.bucket.set_faults([Fault::Rate(4 * MIB)]);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(world.bucket.running(), 3, "they still have them");
 }
 
 #[tokio::test(start_paused = true)]
