@@ -43,8 +43,8 @@ impl PartRequest {
     }
 
     /// Builds the requests to send after one with `refused` was refused: the object may have been copied onto itself just
-    /// then, or another writer may have put this version back. If the bucket has lost the version of this id, another one
-    /// may have the same tag.
+    /// then, or another writer may have put this version back. If the bucket has lost the version of this id, another
+    /// version may have its tag.
     pub(crate) async fn get_again(
         &self,
         refused: &Condition,

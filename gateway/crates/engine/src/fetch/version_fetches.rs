@@ -21,8 +21,8 @@ use tidegate_plan::{ObjectId, Version, VersionId};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace;
 
-/// The identity of a version's fetches. Versions with the same bytes share an address, but the bucket may have lost one of
-/// them; and an origin may have other credentials since.
+/// The identity of a version's fetches. Versions with the same bytes share an address, but the bucket may have lost one
+/// of them. Each origin has its own, because a reload may have changed the credentials.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FetchesId {
     vid: VersionId,

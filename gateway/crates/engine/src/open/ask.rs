@@ -72,8 +72,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Returns whether the object's place in the store gave the answer: a refusal comes sooner, and a failure later or without
-/// a request.
+/// Returns whether the store looked for the object: a refusal comes sooner, and a failure later or without a request.
 fn is_answered(answer: &Result<Answer, OriginError>) -> bool {
     matches!(
         answer,

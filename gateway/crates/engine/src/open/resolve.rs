@@ -87,11 +87,10 @@ impl ResolveRequest {
     }
 
     /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
-    /// table's lock; a resolve leaves the table only after it has installed its result. A version must be fresh: its row may
-    /// also have come too late for the look-up.
+    /// table's lock; a resolve leaves the table only after it has installed its result. A version must be fresh: its row
+    /// may also have come too late for the look-up.
     fn ended_result(&self) -> Option<Result<Resolution, Error>> {
-        let core = &self.core;
-        let entry = core.meta.peek(&self.id);
+        let entry = self.core.meta.peek(&self.id);
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
             Entry::Present(record) if !self.is_fresh(&record) => None,
             Entry::Present(record) => Some(Ok(Resolution {
