@@ -19,7 +19,7 @@ mod scratch;
 mod suggestions;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,8 +83,9 @@ pub async fn run(
     let memory = memory::measure(options.time, progress).await?;
     let mut disks = Vec::new();
     for wanted in measured_disks(config, options) {
-        if options.disks.contains(&wanted.path) && !wanted.path.is_dir() {
-            missing.push(format!("disk {:?}: there is no such folder", wanted.path));
+        if options.disks.contains(&wanted.path) && !can_be_made(&wanted.path) {
+            let what = "neither this folder nor the one that it would be in exists";
+            missing.push(format!("disk {:?}: {what}", wanted.path));
             continue;
         }
         match disk::measure(&wanted, config.cache.chunk, options, progress).await {
@@ -125,6 +126,12 @@ pub async fn run(
         measurements,
         missing,
     })
+}
+
+/// Returns whether a folder exists, or the one that it would be in. Beyond that it may be meant on another disk.
+fn can_be_made(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| *parent != "");
+    path.is_dir() || parent.unwrap_or(Path::new(".")).is_dir()
 }
 
 /// Returns the disks of the configuration, then the named ones that are not among them.

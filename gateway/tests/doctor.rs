@@ -206,3 +206,28 @@ async fn a_path_that_leads_nowhere_ends_it_before_it_begins() {
         assert!(said.0.lock().expect("not poisoned").is_empty());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_measured_where_it_would_be_made_and_on_no_disk_further_above() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_embedded, config, origins) = stage(folder.path()).await;
+    let mut options = options(&[]);
+    let [made, mistyped] = ["other", "wrong/other"].map(|path| folder.path().join(path));
+    options.disks = vec![made.clone(), mistyped];
+    let (report, _) = examined(&config, &options, &origins).await;
+    let mut disks = report
+        .missing
+        .iter()
+        .filter(|what| what.starts_with("disk "));
+    let missing = disks.next().expect("a disk is missing");
+    assert!(
+        missing.contains("wrong/other") && disks.next().is_none(),
+        "{missing}"
+    );
+    let measured = report.measurements.disks.iter();
+    let measured: Vec<_> = measured.map(|disk| disk.path.as_str()).collect();
+    assert!(
+        measured.contains(&made.to_string_lossy().as_ref()),
+        "{measured:?}"
+    );
+}

@@ -183,9 +183,12 @@ fn essence(kind: &str) -> &str {
 /// Returns whether it is text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
 fn is_encodable(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");
+    let forbids = |line: &HeaderValue| {
+        let line = line.as_bytes().to_ascii_lowercase();
+        String::from_utf8_lossy(&line).contains("no-transform")
+    };
     !headers.contains_key(CONTENT_ENCODING)
-        && !text(&CACHE_CONTROL).is_some_and(forbidden)
+        && !headers.get_all(CACHE_CONTROL).iter().any(forbids)
         && text(&CONTENT_TYPE).is_some_and(|kind| is_text(essence(kind)))
 }
 

@@ -250,3 +250,20 @@ fn headers_are_made_once_a_version() {
         "addresses are spread"
     );
 }
+
+#[test]
+fn any_line_of_cache_control_may_forbid_a_coding() {
+    for (lines, encodable) in [
+        (&[][..], true),
+        (&["max-age=60"], true),
+        (&["No-Transform"], false),
+        (&["max-age=60", "public, no-transform"], false),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/css"));
+        for line in lines {
+            headers.append(CACHE_CONTROL, HeaderValue::from_static(line));
+        }
+        assert_eq!(is_encodable(&headers), encodable, "{lines:?}");
+    }
+}
