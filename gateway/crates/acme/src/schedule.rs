@@ -20,8 +20,14 @@ const MAX_ASKED_DELAY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Returns when a certificate is renewed: at two thirds of its lifetime. `None`: it has no lifetime.
 pub(crate) fn renewal(issued: &Issued) -> Option<SystemTime> {
-    let (begin, lifetime) = span(issued)?;
-    Some(begin + lifetime * 2 / 3)
+    let (begin, _) = span(issued)?;
+    Some(begin + longest_wait(issued)?)
+}
+
+/// Returns the longest time from now to the renewal of a certificate that has begun, whatever the clock says.
+pub(crate) fn longest_wait(issued: &Issued) -> Option<Duration> {
+    let (_, lifetime) = span(issued)?;
+    Some(lifetime * 2 / 3)
 }
 
 /// Returns when a certificate that was issued at `now` is renewed: no earlier than after a tenth of its lifetime, however
@@ -55,6 +61,13 @@ pub(crate) fn polite_delay(own: Duration, is_limited: bool, asked: Option<Durati
         (None, false) => Duration::ZERO,
     };
     own.max(least)
+}
+
+/// Returns how long an attempt is waited for that a process before has noted for `next`. A time that no failure can ask for
+/// is that of a clock which was ahead: then it is `own`, the time after so many failures.
+pub(crate) fn noted_delay(next: SystemTime, now: SystemTime, own: Duration) -> Duration {
+    let left = next.duration_since(now).unwrap_or_default();
+    if left > MAX_ASKED_DELAY { own } else { left }
 }
 
 #[cfg(test)]
@@ -117,5 +130,15 @@ mod tests {
         assert_eq!(minutes(5, true, Some(30)), 30);
         assert_eq!(minutes(5, false, Some(1)), 5);
         assert_eq!(minutes(5, false, Some(1 << 40)), 7 * 24 * 60);
+    }
+
+    #[test]
+    fn a_noted_time_counts_if_a_failure_can_have_asked_for_it() {
+        let now = at(100 * DAY);
+        let left = |next| noted_delay(next, now, Duration::from_secs(5)).as_secs();
+        assert_eq!((left(at(0)), left(now)), (0, 0));
+        assert_eq!(left(at(101 * DAY)), DAY);
+        assert_eq!(left(at(107 * DAY)), 7 * DAY);
+        assert_eq!(left(at(107 * DAY + 1)), 5);
     }
 }

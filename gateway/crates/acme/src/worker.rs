@@ -7,13 +7,15 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::directory::Directory;
 use crate::failure::{Failure, FailureKind};
 use crate::files::{Failures, Files, certificate_of, failures_of};
 use crate::metrics::Metrics;
-use crate::schedule::{next_renewal, polite_delay, renewal, retry_delay};
+use crate::schedule::{
+    longest_wait, next_renewal, noted_delay, polite_delay, renewal, retry_delay,
+};
 use crate::{Clock, PreparedAcme};
 use tidegate_telemetry::random::draw;
 use tidegate_tls::{Issued, Tls};
@@ -41,11 +43,22 @@ pub(crate) struct Worker {
 #[derive(Debug, Clone)]
 struct Entry {
     name: String,
+    /// The time of day of the order.
     due: SystemTime,
+    /// The same by the clock that is never set. The earlier one counts: a time of day that was wrong stops no order.
+    latest: Instant,
     /// The attempts that have failed since the last certificate.
     failures: u32,
     /// The time when the certificate ends that is there.
     end: Option<SystemTime>,
+}
+
+impl Entry {
+    /// Returns how long the order is waited for.
+    fn left(&self, now: SystemTime) -> Duration {
+        let by_day = self.due.duration_since(now).unwrap_or_default();
+        by_day.min(self.latest.saturating_duration_since(Instant::now()))
+    }
 }
 
 impl Worker {
@@ -80,15 +93,18 @@ impl Worker {
             entries.push(self.entry(&files, name, counts_failures).await);
         }
         loop {
-            let Some(next) = entries.iter_mut().min_by_key(|entry| entry.due) else {
+            let now = (self.clock)();
+            // Of several whose time has come, the one that has waited longest.
+            let first = |entry: &&mut Entry| (entry.left(now), entry.due);
+            let Some(next) = entries.iter_mut().min_by_key(first) else {
                 return pending().await;
             };
-            match next.due.duration_since((self.clock)()) {
-                Ok(left) if !left.is_zero() => sleep(left.min(MAX_SLEEP)).await,
-                _ => {
-                    let directory = directory(present, latest);
-                    self.order(&*directory, &files, next).await;
-                }
+            let left = next.left(now);
+            if left.is_zero() {
+                let directory = directory(present, latest);
+                self.order(&*directory, &files, next).await;
+            } else {
+                sleep(left.min(MAX_SLEEP)).await;
             }
         }
     }
@@ -103,16 +119,21 @@ impl Worker {
         let (issued, failures) = read.await.unwrap_or_default();
         let issued = issued.filter(|issued| is_for(issued, name));
         let failures = failures.filter(|_| counts_failures);
-        let due = issued.as_ref().and_then(renewal);
-        let due = due.unwrap_or_else(|| (self.clock)());
-        let earliest = failures.map_or(due, Failures::next);
+        let now = (self.clock)();
+        let due = issued.as_ref().and_then(renewal).unwrap_or(now);
+        let longest = issued.as_ref().and_then(longest_wait).unwrap_or_default();
+        let wait = due.duration_since(now).unwrap_or_default().min(longest);
+        let earliest = failures.map_or(now, Failures::next);
+        let count = failures.map_or(0, |failures| failures.count);
+        let wait = wait.max(noted_delay(earliest, now, retry_delay(count, draw())));
         let entry = Entry {
             name: name.to_owned(),
             due: due.max(earliest),
-            failures: failures.map_or(0, |failures| failures.count),
+            latest: Instant::now() + wait,
+            failures: count,
             end: issued.as_ref().and_then(end_of),
         };
-        let (at, end) = (date(Some(entry.due)), date(entry.end));
+        let (at, end) = (date(Some(now + entry.left(now))), date(entry.end));
         tracing::info!(name, at, end, "the next order of a certificate");
         entry
     }
@@ -128,6 +149,7 @@ impl Worker {
             Ok((issued, due)) => {
                 entry.failures = 0;
                 (entry.due, entry.end) = (due, end_of(&issued));
+                entry.latest = Instant::now() + longest_wait(&issued).unwrap_or_default();
                 let name = &*entry.name;
                 let (end, renewal) = (date(entry.end), date(Some(due)));
                 tracing::info!(name, end, renewal, "certificate issued and shown");
@@ -138,7 +160,7 @@ impl Worker {
         let is_limited = failure.kind == FailureKind::Limited;
         let delay = polite_delay(own_delay, is_limited, failure.asked);
         entry.failures = entry.failures.saturating_add(1);
-        entry.due = now + delay;
+        (entry.due, entry.latest) = (now + delay, Instant::now() + delay);
         report(entry, &failure, now);
         let kept = Failures::new(entry.failures, entry.due);
         if delay > own_delay
