@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use crate::AcmeSettings;
 use crate::external_account::ExternalAccount;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, Step};
 use crate::files::{ACCOUNT, Files};
 use crate::transport::Transport;
 use tidegate_outbound::Client;
@@ -124,11 +124,8 @@ impl AcmeDirectory {
         let account = builder.from_credentials(credentials).await?;
         if file.contact != self.contact {
             let contact: Vec<_> = self.contact.iter().map(String::as_str).collect();
-            match account
-                .update_contacts(&contact)
-                .await
-                .map_err(Failure::from)
-            {
+            let updated = account.update_contacts(&contact).await;
+            match updated.map_err(|error| Failure::at(Step::Account, error)) {
                 Ok(()) => self.keep(file.credentials).await?,
                 Err(failure) if failure.kind == FailureKind::UnknownAccount => return Ok(None),
                 Err(failure) => return Err(failure),
@@ -203,14 +200,15 @@ async fn order(
     challenges: &Arc<Challenges>,
 ) -> Result<String, Failure> {
     let names = [Identifier::Dns(name.to_owned())];
-    let mut order = account.new_order(&NewOrder::new(&names)).await?;
+    let order = account.new_order(&NewOrder::new(&names)).await;
+    let mut order = order.map_err(|error| Failure::at(Step::Account, error))?;
     let answered = answer(&mut order, name, challenges).await?;
     let ready = order.poll_ready(&POLLING).await;
     if !matches!(ready, Ok(OrderStatus::Ready)) {
         if let Some(failure) = failed_challenge(&mut order).await {
             return Err(failure);
         }
-        ready?;
+        ready.map_err(|error| Failure::at(Step::Challenge, error))?;
         return Err(Failure::new("the order has become invalid"));
     }
     drop(answered);
@@ -252,7 +250,7 @@ async fn failed_challenge(order: &mut Order) -> Option<Failure> {
         let state = authorization.refresh().await.ok()?;
         let error = state.challenges.iter().find_map(|one| one.error.as_ref());
         if let Some(problem) = error {
-            return Some(Failure::of(problem));
+            return Some(Failure::of(Step::Challenge, problem));
         }
     }
     None

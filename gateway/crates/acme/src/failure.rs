@@ -35,6 +35,17 @@ pub(crate) enum FailureKind {
     Failed,
 }
 
+/// The steps of an order whose problems mean something of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The account that is kept is looked for, or begins an order.
+    Account,
+    /// The directory looks whether the name leads here.
+    Challenge,
+    /// Any other one.
+    Other,
+}
+
 impl Failure {
     /// Returns a failure that the directory has no part in, or has not explained.
     pub(crate) fn new(reason: impl ToString) -> Self {
@@ -46,56 +57,62 @@ impl Failure {
         }
     }
 
-    /// Returns the failure that a problem stands for.
-    pub(crate) fn of(problem: &Problem) -> Self {
+    /// Returns the failure of a step.
+    pub(crate) fn at(step: Step, error: Error) -> Self {
+        match &error {
+            Error::Api(problem) => Self::of(step, problem),
+            _ => Self::new(error),
+        }
+    }
+
+    /// Returns the failure that a problem of a step stands for.
+    pub(crate) fn of(step: Step, problem: &Problem) -> Self {
         let kind = problem.r#type.as_deref().unwrap_or_default();
         let kind = kind.strip_prefix(PREFIX).unwrap_or(kind);
-        let (kind, hint) = match kind {
-            "rateLimited" => (FailureKind::Limited, ""),
-            "accountDoesNotExist" => (FailureKind::UnknownAccount, ""),
-            "badNonce" | "serverInternal" => (FailureKind::Failed, ""),
-            "dns" => (
-                FailureKind::Refused,
-                "the name needs an A or AAAA record that leads to this gateway",
-            ),
-            "connection" | "tls" | "unauthorized" | "incorrectResponse" => (
-                FailureKind::Refused,
-                "port 443 of the name must lead to a listener of this gateway that says `tls = true`, with no proxy \
-                 between that ends TLS",
-            ),
-            "caa" => (
-                FailureKind::Refused,
-                "a CAA record of the name forbids this authority",
-            ),
-            "rejectedIdentifier" => (
-                FailureKind::Refused,
-                "the authority issues nothing for this name: take it out of `tls.acme.names`",
-            ),
-            "externalAccountRequired" => (
-                FailureKind::Refused,
-                "this authority wants an account that it has made itself: set `tls.acme.external_account` to its number and key",
-            ),
-            "invalidContact" | "unsupportedContact" => (
-                FailureKind::Refused,
-                "the authority does not take `tls.acme.contact`",
-            ),
-            _ => (FailureKind::Refused, ""),
-        };
         Self {
-            kind,
+            kind: match kind {
+                "rateLimited" => FailureKind::Limited,
+                "accountDoesNotExist" => FailureKind::UnknownAccount,
+                "badNonce" | "serverInternal" => FailureKind::Failed,
+                _ => FailureKind::Refused,
+            },
             reason: bounded(&problem.to_string()),
-            hint,
+            hint: hint(step, kind),
             asked: None,
         }
     }
 }
 
+/// Returns what the operator can do about a kind of problem at a step.
+fn hint(step: Step, kind: &str) -> &'static str {
+    match (step, kind) {
+        // A directory says so of an account that was deactivated (RFC 8555, 7.3.6).
+        (Step::Account, "unauthorized") => {
+            "the authority does not accept this account, which may be deactivated: remove `account.json` from the folder \
+             of this authority below that of `tls.acme`, and the next order makes another account"
+        }
+        (Step::Challenge, "dns") => "the name needs an A or AAAA record that leads to this gateway",
+        (Step::Challenge, "connection" | "tls" | "unauthorized" | "incorrectResponse") => {
+            "port 443 of the name must lead to a listener of this gateway that says `tls = true`, with no proxy between \
+             that ends TLS"
+        }
+        (_, "caa") => "a CAA record of the name forbids this authority",
+        (_, "rejectedIdentifier") => {
+            "the authority issues nothing for this name: take it out of `tls.acme.names`"
+        }
+        (_, "externalAccountRequired") => {
+            "this authority wants an account that it has made itself: set `tls.acme.external_account` to its number and key"
+        }
+        (_, "invalidContact" | "unsupportedContact") => {
+            "the authority does not take `tls.acme.contact`"
+        }
+        _ => "",
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match &error {
-            Error::Api(problem) => Self::of(problem),
-            _ => Self::new(error),
-        }
+        Self::at(Step::Other, error)
     }
 }
 
@@ -120,25 +137,42 @@ mod tests {
 
     #[test]
     fn a_problem_says_what_to_do() {
-        for (kind, expected, word) in [
-            ("rateLimited", FailureKind::Limited, ""),
-            ("connection", FailureKind::Refused, "port 443"),
-            ("dns", FailureKind::Refused, "record"),
-            ("rejectedIdentifier", FailureKind::Refused, "tls.acme.names"),
-            ("serverInternal", FailureKind::Failed, ""),
-            ("accountDoesNotExist", FailureKind::UnknownAccount, ""),
-            ("x", FailureKind::Refused, ""),
+        let (account, challenge) = (Step::Account, Step::Challenge);
+        for (step, kind, expected, word) in [
+            (account, "rateLimited", FailureKind::Limited, ""),
+            (challenge, "connection", FailureKind::Refused, "port 443"),
+            (challenge, "unauthorized", FailureKind::Refused, "port 443"),
+            (challenge, "dns", FailureKind::Refused, "record"),
+            (
+                account,
+                "unauthorized",
+                FailureKind::Refused,
+                "account.json",
+            ),
+            (Step::Other, "unauthorized", FailureKind::Refused, ""),
+            (Step::Other, "connection", FailureKind::Refused, ""),
+            (account, "rejectedIdentifier", FailureKind::Refused, "names"),
+            (Step::Other, "caa", FailureKind::Refused, "CAA"),
+            (account, "serverInternal", FailureKind::Failed, ""),
+            (
+                account,
+                "accountDoesNotExist",
+                FailureKind::UnknownAccount,
+                "",
+            ),
+            (challenge, "x", FailureKind::Refused, ""),
         ] {
-            let failure = Failure::from(Error::Api(problem(kind, "because")));
+            let failure = Failure::at(step, Error::Api(problem(kind, "because")));
             assert_eq!(failure.kind, expected, "{kind}");
-            assert!(failure.hint.contains(word), "{kind}");
+            assert!(failure.hint.contains(word), "{step:?} {kind}");
+            assert_eq!(failure.hint.is_empty(), word.is_empty(), "{step:?} {kind}");
             assert!(failure.reason.contains("because"), "{failure}");
         }
     }
 
     #[test]
     fn a_reason_is_bounded_and_one_line() {
-        let failure = Failure::of(&problem("x", &"a\nb".repeat(10_000)));
+        let failure = Failure::of(Step::Other, &problem("x", &"a\nb".repeat(10_000)));
         assert_eq!(failure.reason.chars().count(), MAX_REASON);
         assert!(!failure.reason.contains('\n'));
     }
