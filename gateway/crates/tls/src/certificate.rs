@@ -146,11 +146,14 @@ impl Slot {
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
         // Before the files are read: a change in between is seen by the next look.
-        let stamps = files.stamps();
+        let mut stamps = files.stamps();
         let certificate = match Certificate::read(files, provider) {
             Ok(read) => Some(read),
             Err(error) if files.is_awaited => {
                 tracing::debug!(%error, "a certificate is awaited");
+                if error.may_pass() {
+                    stamps = [None, None];
+                }
                 None
             }
             Err(error) => return Err(error),
@@ -163,7 +166,7 @@ impl Slot {
     }
 
     /// Reads the files again if they have changed; what cannot be read leaves the certificate as it was. Returns the result
-    /// if there was a change.
+    /// if they were read.
     pub(crate) fn refresh(
         &self,
         provider: &CryptoProvider,
@@ -174,9 +177,11 @@ impl Slot {
         }
         let read = Certificate::read(&self.files, provider);
         let path = self.files.certificate.clone();
-        // Broken files are not read again before they change once more.
         let (result, certificate) = match read {
             Ok(new) => (Ok(path), Some(new)),
+            // The next look finds other stamps still, and reads again.
+            Err(error) if error.may_pass() => return (self.clone(), Some(Err(error))),
+            // Broken files are not read again before they change once more.
             Err(error) => (Err(error), self.certificate.clone()),
         };
         let slot = Self {

@@ -30,3 +30,10 @@ pub enum TlsError {
     #[error("TLS cannot start: {0}")]
     Library(#[from] rustls::Error),
 }
+
+impl TlsError {
+    /// Returns whether the same files may be read later: the error is that of the operating system, not of what they have.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::File { .. })
+    }
+}

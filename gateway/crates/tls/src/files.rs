@@ -36,6 +36,8 @@ impl FileStamp {
 /// Reads a whole file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = || {
+        #[cfg(test)]
+        failing::check(path)?;
         let mut bytes = Vec::new();
         File::open(path)?
             .take(MAX_FILE + 1)
@@ -49,4 +51,29 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         path: path.to_owned(),
         error,
     })
+}
+
+/// Reads that fail in this thread, for tests.
+#[cfg(test)]
+pub(crate) mod failing {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::{Path, io};
+
+    thread_local! {
+        static PATH: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+    }
+
+    /// Has reads of a file fail from now on; `None`: of no file.
+    pub(crate) fn set(path: Option<&Path>) {
+        PATH.set(path.map(Path::to_owned));
+    }
+
+    pub(super) fn check(path: &Path) -> io::Result<()> {
+        match PATH.with_borrow(|failing| failing.as_deref() == Some(path)) {
+            true => Err(io::Error::other("the tests say so")),
+            false => Ok(()),
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! bounds of time and bytes: a client that opens connections and sends nothing, or a hello without end, costs no more than
 //! a connection. TLS is rustls on ring, versions 1.2 and 1.3.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -61,8 +62,8 @@ pub enum Side {
 /// with.
 pub struct Tls {
     present: ArcSwap<Server>,
-    /// Held while the certificates are exchanged.
-    exchange: Mutex<()>,
+    /// The errors of the last look that may pass. Held while the certificates are exchanged.
+    exchange: Mutex<BTreeSet<String>>,
     metrics: Metrics,
 }
 
@@ -113,13 +114,25 @@ impl Tls {
         self.present.store(Arc::new(prepared.0));
     }
 
-    /// Reads the files again that have changed. A certificate whose new files are broken stays as it was: that is logged
-    /// and counted. It reads files, and so may block.
+    /// Reads the files again that have changed. A certificate whose new files are broken, or cannot be read, stays as it
+    /// was: that is logged and counted. What cannot be read is tried by each call, and told once for as long as the error
+    /// is the same. It reads files, and so may block.
     pub fn refresh(&self) {
-        let _held = self.exchange.lock().recover();
+        let mut known = self.exchange.lock().recover();
         let present = self.present.load_full();
         let (server, results) = present.refresh();
+        let before = std::mem::take(&mut *known);
         for result in &results {
+            if let Err(error) = result
+                && error.may_pass()
+            {
+                let text = error.to_string();
+                let is_known = before.contains(&text);
+                known.insert(text);
+                if is_known {
+                    continue;
+                }
+            }
             self.metrics.count_reload(result.is_ok());
             match result {
                 Ok(path) => tracing::info!(path = %path.display(), "certificate read again"),

@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// Reads the files again that have changed. Returns what is in force with them, if there is any change, and the
-    /// result of each.
+    /// result of each. Those that the operating system could not read are read again by the next call.
     pub(crate) fn refresh(&self) -> (Option<Self>, Vec<Refreshed>) {
         let provider = Arc::new(ring::default_provider());
         let mut results = Vec::new();
@@ -147,14 +147,18 @@ impl Server {
                     (Ok(old.path.clone()), new)
                 }
                 Err(error) => {
-                    let old = old.clone();
-                    (Err(error), ClientCa { stamp, ..old })
+                    let mut kept = old.clone();
+                    if !error.may_pass() {
+                        kept.stamp = stamp;
+                    }
+                    (Err(error), kept)
                 }
             };
             results.push(result);
             kept
         });
-        if results.is_empty() {
+        let may_pass = |result: &Refreshed| result.as_ref().is_err_and(TlsError::may_pass);
+        if results.iter().all(may_pass) {
             return (None, results);
         }
         let read = (slots, self.challenges.clone());

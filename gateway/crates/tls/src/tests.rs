@@ -17,6 +17,7 @@ use tokio_rustls::{TlsConnector, client};
 use super::*;
 
 mod challenges;
+mod retries;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -304,9 +305,8 @@ fn files_that_do_not_fit_are_refused_by_name() {
     let authority = Authority::new();
     let (a, b) = (authority.server("a", &["a"]), authority.server("b", &["b"]));
     let read = |certificate: &Path, key: KeySource| {
-        let certificate = certificate.to_owned();
         let files = CertificateFiles {
-            certificate,
+            certificate: certificate.to_owned(),
             key,
             is_awaited: false,
         };
