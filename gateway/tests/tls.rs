@@ -267,8 +267,14 @@ async fn plain_http_on_a_port_with_tls_is_told() {
     let got = ask(whole.http, Method::GET, "/o", &[]).await;
     assert_eq!(got.status, 400);
     assert!(got.text().contains("HTTPS"), "{}", got.text());
-    let counted = whole.metric(&["tidegate_tls_handshakes_total", "no_tls"]);
-    assert_eq!(counted.await, 1);
+    // It is counted once the answer has gone.
+    let counted = async {
+        let words = ["tidegate_tls_handshakes_total", "no_tls"];
+        while whole.metric(&words).await != 1 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, counted).await.expect("it is counted");
     whole.stop().await;
 }
 
