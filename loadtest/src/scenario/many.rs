@@ -30,7 +30,7 @@ const SONG: u64 = 960_000;
 /// The most passes over the songs until all are on disk.
 const PASSES: u32 = 8;
 /// The longest wait that a listener may have.
-const TIMEOUT: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 const MIB: f64 = 1_048_576.0;
 
 /// Measures both.
@@ -212,7 +212,7 @@ async fn side_by_side(
         took,
         waits: flows
             .iter()
-            .map(|flow| flow.gaps(TIMEOUT, Duration::ZERO))
+            .map(|flow| flow.gaps(MAX_WAIT, Duration::ZERO))
             .sum(),
     })
 }

@@ -26,10 +26,11 @@ const NEXT_BYTES_TIMEOUT: Duration = Duration::from_secs(5);
 /// bounded time. Otherwise the connection would be closed over bytes of its client. The kernel then resets it, and a client
 /// that still sends may lose the answer (RFC 9112, 9.6); a proxy takes the gateway for one that has failed.
 pub(crate) struct SentBody {
-    /// Its bytes, and the connection that they come from. `None`: there are none, or they are lost.
+    /// Its bytes, and the connection that they come from. `None`: there are none.
     incoming: Option<(Incoming, Arc<ConnectionActivity>)>,
     /// Whether its client sends it only once it is asked for: reading it asks.
     awaits_continue: bool,
+    /// Whether a reader has had its end, or an error.
     has_ended: bool,
 }
 
@@ -40,11 +41,10 @@ impl SentBody {
         incoming: Incoming,
         activity: &Arc<ConnectionActivity>,
     ) -> Self {
-        let is_empty = incoming.is_end_stream();
         Self {
-            incoming: (!is_empty).then(|| (incoming, activity.clone())),
+            incoming: (!incoming.is_end_stream()).then(|| (incoming, activity.clone())),
             awaits_continue: parts.version < Version::HTTP_2 && parts.headers.contains_key(EXPECT),
-            has_ended: is_empty,
+            has_ended: false,
         }
     }
 }

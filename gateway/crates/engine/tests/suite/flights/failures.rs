@@ -105,54 +105,34 @@ async fn broken_bodies_go_on_from_the_byte_they_reached() {
     }
 }
 
+/// The bucket refuses the request for the head, or the origin's client panics in it.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_fails_is_told_and_the_chunk_not_kept() {
-    let (world, bytes) = slow(4 * MIB, 64 * KIB);
-    let object = world.open(KEY, Open::default()).await.expect("open");
-    let at = 5 * CHUNK + 100 * KIB;
-    let range = ByteRange::new(at, at + 1000);
-    let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
-    world.bucket.fail_next([Fault::Latency(secs(1))]);
-    world.bucket.fail_next([
-        Fault::Latency(secs(1)),
-        Fault::Refuse(OriginError::Forbidden),
-    ]);
-    let (tail, head) = tokio::join!(collect(object.read_at(range)), async {
-        settle().await;
-        collect(object.read_at(early)).await
-    });
-    same(&tail.expect("read"), &slice(&bytes, range));
-    assert_eq!(head, Err(Error::Forbidden));
-    assert_eq!(world.store.held_bytes(), 0);
-    same(
-        &collect(object.read_at(early)).await.expect("read"),
-        &slice(&bytes, early),
-    );
-}
-
-/// A panic of the origin's client in the request for the head.
-#[tokio::test(start_paused = true)]
-async fn a_head_whose_request_panics_is_told() {
-    let (world, bytes) = slow(4 * MIB, 64 * KIB);
-    let object = world.open(KEY, Open::default()).await.expect("open");
-    let at = 5 * CHUNK + 100 * KIB;
-    let range = ByteRange::new(at, at + 1000);
-    let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
-    world.bucket.fail_next([Fault::Latency(secs(1))]);
-    world
-        .bucket
-        .fail_next([Fault::Latency(secs(1)), Fault::Panic]);
-    let (tail, head) = tokio::join!(collect(object.read_at(range)), async {
-        settle().await;
-        tokio::time::timeout(secs(600), collect(object.read_at(early))).await
-    });
-    same(&tail.expect("read"), &slice(&bytes, range));
-    assert_eq!(head.expect("it is told"), Err(Error::Unavailable));
-    world.bucket.set_faults([]);
-    same(
-        &collect(object.read_at(early)).await.expect("read"),
-        &slice(&bytes, early),
-    );
+    let refusal = Fault::Refuse(OriginError::Forbidden);
+    for (fault, error) in [
+        (refusal, Error::Forbidden),
+        (Fault::Panic, Error::Unavailable),
+    ] {
+        let (world, bytes) = slow(4 * MIB, 64 * KIB);
+        let object = world.open(KEY, Open::default()).await.expect("open");
+        let at = 5 * CHUNK + 100 * KIB;
+        let range = ByteRange::new(at, at + 1000);
+        let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
+        world.bucket.fail_next([Fault::Latency(secs(1))]);
+        world.bucket.fail_next([Fault::Latency(secs(1)), fault]);
+        let (tail, head) = tokio::join!(collect(object.read_at(range)), async {
+            settle().await;
+            tokio::time::timeout(secs(600), collect(object.read_at(early))).await
+        });
+        same(&tail.expect("read"), &slice(&bytes, range));
+        assert_eq!(head.expect("it is told"), Err(error));
+        assert_eq!(world.store.held_bytes(), 0);
+        world.bucket.set_faults([]);
+        same(
+            &collect(object.read_at(early)).await.expect("read"),
+            &slice(&bytes, early),
+        );
+    }
 }
 
 /// Refusals come at once. If they counted as first bytes, each request after them would look late.
