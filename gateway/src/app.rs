@@ -19,6 +19,7 @@ mod operator;
 mod origins;
 mod parts;
 mod process;
+mod rehearsal;
 mod reload;
 mod routes;
 mod settings;
@@ -52,6 +53,10 @@ pub use gateway::{Gateway, Sockets};
 pub struct App;
 
 impl Actions for App {
+    fn rehearse(&self, config: &Config, env: &Environment) -> Vec<anyhow::Error> {
+        rehearsal::rehearse(config, env)
+    }
+
     fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()> {
         log(&loaded.config.log)?;
         for warning in &loaded.warnings {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use tidegate_config::{Environment, LoadError, Loaded, Problems};
+use tidegate_config::{Config, Environment, LoadError, Loaded, Problems};
 
 mod args;
 mod check;
@@ -199,6 +199,10 @@ pub enum Command {
 
 /// The commands that need the whole gateway.
 pub trait Actions {
+    /// Prepares each part of a configuration as a start does, without its effects. Returns the errors, in words that name the
+    /// part.
+    fn rehearse(&self, config: &Config, env: &Environment) -> Vec<anyhow::Error>;
+
     /// Serves until it is told to stop.
     ///
     /// # Errors
@@ -264,7 +268,8 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Demo(args) => actions.demo(args),
         Command::Serve => {
             let loaded = load()?;
-            loaded.config.require_origin()?;
+            // The start logs its warnings, and ends over what is missing.
+            check::warnings(&loaded.config, env, actions)?;
             actions.serve(loaded, env)
         }
         Command::Mount(args) => {
@@ -273,7 +278,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
             actions.mount(loaded, env, args)
         }
         Command::Doctor(args) => actions.doctor(load()?, env, args),
-        Command::Check => show::print(&check::summary(&load()?, env)?),
+        Command::Check => show::print(&check::summary(&load()?, env, actions)?),
         Command::Reload => show::print(&reload::reload(&load()?.config, env)?),
         Command::Set { key, value } => {
             show::print(&reload::set(&load()?.config, env, key, Some(value))?)

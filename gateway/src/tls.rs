@@ -17,7 +17,7 @@ use tidegate_tls::{CertificateFiles, Challenges, KeySource, Prepared, Side, Tls,
 ///
 /// # Errors
 /// If the key of a certificate stands in a variable that is not set.
-pub(crate) fn settings(config: &Config, env: &Environment) -> Result<TlsSettings, SecretError> {
+fn settings(config: &Config, env: &Environment) -> Result<TlsSettings, SecretError> {
     let files = |certificate: &Certificate| {
         let key = match certificate.key.path(env)? {
             Some(path) => KeySource::File(path),

@@ -152,12 +152,100 @@ fn check_says_what_is_not_safe() {
         );
     }
     let output = tidegate(&["serve"], Some(&config(&short)));
-    assert_ne!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(78));
     let said = text(&output.stderr);
     assert!(
         said.contains("`admin.token`: is shorter than 16 characters"),
         "{said}"
     );
+}
+
+/// `serve` ends over the content of files with the words and the exit code of `check`, so that a supervisor does not try it
+/// again. A file that is missing may come: `check` warns of it, and `serve` is tried again.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn serve_ends_over_files_as_check_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("odd"), "neither a certificate\u{1}nor a key\n").expect("written");
+    let acme = "[tls.acme]\nnames = [\"a.example\"]\nterms_agreed = true\npath = \"/acme\"\n";
+    let nats = "[[events]]\nname = \"n\"\norigin = \"a\"\nkind = \"nats\"\n\
+                servers = [\"nats://127.0.0.1:1\"]\nsubject = \"s\"\n";
+    let fleet = "[fleet]\nnats = [\"nats://127.0.0.1:1\"]\n";
+    for (section, wrong, missing) in [
+        (
+            format!("{acme}directory_ca = \"FILE\"\n"),
+            "`tls.acme`: FILE has no certificate in PEM",
+            "`tls.acme`: cannot read FILE: ",
+        ),
+        (
+            format!("{acme}external_account = {{ key_id = \"k\", key = {{ file = \"FILE\" }} }}\n"),
+            "`tls.acme.external_account`: ",
+            "`tls.acme.external_account.key`: cannot read the secret in FILE: ",
+        ),
+        (
+            format!("{nats}credentials = {{ file = \"FILE\" }}\n"),
+            "events `n`: the credentials are not those of a NATS credentials file",
+            "`events[0].credentials`: cannot read the secret in FILE: ",
+        ),
+        (
+            format!("{nats}ca = \"FILE\"\n"),
+            "events `n`: the authorities for TLS: FILE has no certificate in PEM",
+            "events `n`: the authorities for TLS: cannot read FILE: ",
+        ),
+        (
+            format!("{fleet}credentials = {{ file = \"FILE\" }}\n"),
+            "`fleet`: the credentials are not those of a NATS credentials file",
+            "`fleet.credentials`: cannot read the secret in FILE: ",
+        ),
+        (
+            format!("{fleet}ca = \"FILE\"\n"),
+            "`fleet`: the authorities for TLS: FILE has no certificate in PEM",
+            "`fleet`: the authorities for TLS: cannot read FILE: ",
+        ),
+        (
+            "[tls]\nclient_ca = \"FILE\"\n".to_owned(),
+            "`tls`: FILE has no certificate of an authority",
+            "`tls`: cannot read FILE: ",
+        ),
+        (
+            "[trace]\nendpoint = \"http://127.0.0.1:1\"\nheaders.a = { file = \"FILE\" }\n"
+                .to_owned(),
+            "`trace.headers`: `a`: is no text that a header can carry",
+            "`trace.headers.a`: cannot read the secret in FILE: ",
+        ),
+    ] {
+        let config = |file: &str| {
+            format!(
+                "[http]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+                 [[origin]]\nname = \"a\"\nbucket = \"b\"\n{}",
+                section.replace("FILE", file)
+            )
+        };
+        let expected = wrong.replace("FILE", &path("odd"));
+        for command in ["check", "serve"] {
+            let output = tidegate(&[command], Some(&config(&path("odd"))));
+            let said = text(&output.stderr);
+            assert_eq!(
+                output.status.code(),
+                Some(78),
+                "{command}: {section}: {said}"
+            );
+            assert!(said.starts_with(&expected), "{command}: {said}");
+        }
+        let output = tidegate(&["check"], Some(&config(&path("gone"))));
+        let warning = format!("warning: {}", missing.replace("FILE", &path("gone")));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{section}: {}",
+            text(&output.stderr)
+        );
+        let said = text(&output.stdout);
+        assert!(said.contains(&warning), "{section}: {said}");
+        let output = tidegate(&["serve"], Some(&config(&path("gone"))));
+        assert_eq!(output.status.code(), Some(1), "{section}");
+    }
 }
 
 /// The secrets of every section are looked at, those of JWTs, events, the fleet, ACME and traces too.

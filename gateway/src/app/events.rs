@@ -24,7 +24,7 @@ pub(super) mod fleet;
 mod nats_auth;
 mod proofs;
 mod sink;
-mod source;
+pub(super) mod source;
 mod webhook;
 
 pub(super) use self::proofs::Proofs;

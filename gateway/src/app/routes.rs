@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use http::{HeaderName, HeaderValue};
 
-use self::accesses::Accesses;
+pub(super) use self::accesses::Accesses;
 use super::events::Proofs;
 use super::settings;
 use crate::doctor::Origins;

@@ -44,12 +44,9 @@ impl Traces {
         runtime: Option<Handle>,
         registry: &mut Registry,
     ) -> anyhow::Result<Self> {
-        let Some(endpoint) = &trace.endpoint else {
+        let Some(collector) = collector(trace, env)? else {
             return Ok(Self::default());
         };
-        let uri = collector_uri(endpoint).context("`trace.endpoint`")?;
-        let collector =
-            HttpCollector::new(uri, headers(trace, env)?).context("`trace.endpoint`")?;
         let (tracer, exporter) = Tracer::new(trace.sample, trace.follow_parent);
         exporter.register(registry);
         let resource = Resource {
@@ -67,6 +64,14 @@ impl Traces {
             exporter: Some(exporter),
             stop,
         })
+    }
+
+    /// Checks the way to the collector. Asks it nothing.
+    ///
+    /// # Errors
+    /// As [`Traces::start`].
+    pub(super) fn check(trace: &Trace, env: &Environment) -> anyhow::Result<()> {
+        collector(trace, env).map(drop)
     }
 
     /// Delivers the spans that wait, in one batch, and ends. The collector has [`STOP_TIMEOUT`] for it; then they are
@@ -87,6 +92,16 @@ impl Traces {
             }
         }
     }
+}
+
+/// Returns the collector of a configuration, if it has one.
+fn collector(trace: &Trace, env: &Environment) -> anyhow::Result<Option<HttpCollector>> {
+    let Some(endpoint) = &trace.endpoint else {
+        return Ok(None);
+    };
+    let uri = collector_uri(endpoint).context("`trace.endpoint`")?;
+    let collector = HttpCollector::new(uri, headers(trace, env)?);
+    Ok(Some(collector.context("`trace.endpoint`")?))
 }
 
 /// Returns the URL that batches are sent to.

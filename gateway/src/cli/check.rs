@@ -1,42 +1,34 @@
 //! `tidegate check`: a summary of the configuration, in a few lines.
 
+use std::error::Error;
 use std::fmt::Write;
-use std::sync::Arc;
 
-use crate::tls;
+use super::Actions;
 use tidegate_access::KeySet;
 use tidegate_auth::FileKeys;
 use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
-    SecretUse, ValueLocation,
+    SecretError, SecretUse, ValueLocation,
 };
+use tidegate_outbound::ClientError;
 use tidegate_plan::Token;
-use tidegate_tls::{Prepared, TlsError};
+use tidegate_tls::TlsError;
 
 /// Returns the summary of a configuration that is right.
 ///
 /// # Errors
-/// If there is no origin, a secret is too short, a certificate and its key do not fit, or a file is no key
-/// set.
-pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
+/// As [`warnings`].
+pub(super) fn summary(
+    loaded: &Loaded,
+    env: &Environment,
+    actions: &impl Actions,
+) -> Result<String, Problems> {
     let config = &loaded.config;
-    config.require_origin()?;
-    let secrets = config.secrets();
-    let mut wrong = short_secrets(&secrets, env);
-    let certificates = certificates(config, env);
-    wrong.extend(certificates.as_ref().err().cloned());
-    wrong.extend(key_files(config));
-    if !wrong.is_empty() {
-        return Err(Problems(wrong));
-    }
+    let of_parts = warnings(config, env, actions)?;
     let mut text = String::new();
     let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
     let of_file = loaded.warnings.iter().map(ToString::to_string);
-    let of_certificates = certificates.iter().flatten().map(ToString::to_string);
-    let warnings = of_file
-        .chain(odd_secrets(&secrets, env))
-        .chain(of_certificates);
-    for warning in warnings.chain(mount_warnings(config)) {
+    for warning in of_file.chain(of_parts).chain(mount_warnings(config)) {
         line(format!("warning: {warning}"));
     }
     let file = loaded
@@ -90,25 +82,55 @@ fn route(route: &Route) -> String {
     )
 }
 
-/// Reads the certificates. Returns a warning if a file is missing now, over which `serve` would end on the machine that
-/// serves.
+/// Returns warnings of secrets and files that are missing now, over which `serve` would end on the machine that serves, and
+/// of secrets that others can read.
 ///
 /// # Errors
-/// If a file is there and no certificate, or the key is that of another one.
-fn certificates(config: &Config, env: &Environment) -> Result<Option<String>, Problem> {
-    // Keys that cannot be read are among the odd secrets.
-    let Ok(settings) = tls::settings(config, env) else {
-        return Ok(None);
-    };
-    match Prepared::read(settings, &Arc::default()) {
-        Ok(_) => Ok(None),
-        Err(error @ TlsError::File { .. }) => Ok(Some(format!("`tls`: {error}"))),
-        Err(error) => Err(Problem {
-            location: ValueLocation::Nowhere,
-            path: KeyPath::default().key("tls"),
-            message: error.to_string(),
-        }),
+/// There is no origin, or `serve` would end over what a secret or a file has: one is too short, a certificate and its key do
+/// not fit, a file is no key set.
+pub(super) fn warnings(
+    config: &Config,
+    env: &Environment,
+    actions: &impl Actions,
+) -> Result<Vec<String>, Problems> {
+    config.require_origin()?;
+    let secrets = config.secrets();
+    let mut wrong = short_secrets(&secrets, env);
+    wrong.extend(key_files(config));
+    if !wrong.is_empty() {
+        return Err(Problems(wrong));
     }
+    let mut warnings = odd_secrets(&secrets, env);
+    for error in actions.rehearse(config, env) {
+        // `odd_secrets` has named it, by its key.
+        if error.chain().any(<dyn Error>::is::<SecretError>) {
+            continue;
+        }
+        let message = format!("{error:#}");
+        match error.chain().any(is_missing) {
+            true => warnings.push(message),
+            false => wrong.push(Problem {
+                location: ValueLocation::Nowhere,
+                path: KeyPath::default(),
+                message,
+            }),
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(warnings),
+        false => Err(Problems(wrong)),
+    }
+}
+
+/// Returns whether an error is that of a file which this machine has not, or may not read.
+fn is_missing(error: &(dyn Error + 'static)) -> bool {
+    let certificate = error.downcast_ref::<TlsError>();
+    let authorities = error.downcast_ref::<ClientError>();
+    matches!(certificate, Some(TlsError::File { .. }))
+        || matches!(
+            authorities,
+            Some(ClientError::File { .. } | ClientError::Roots(_))
+        )
 }
 
 /// Returns a problem for each file that is to be the key set of JWTs and is none: `serve` would refuse it.

@@ -12,6 +12,10 @@ use tidegate_plan::Listen;
 struct Told(RefCell<Vec<String>>);
 
 impl Actions for Told {
+    fn rehearse(&self, _: &Config, _: &Environment) -> Vec<anyhow::Error> {
+        Vec::new()
+    }
+
     fn serve(&self, loaded: Loaded, _: &Environment) -> anyhow::Result<()> {
         let name = loaded.config.origin[0].name.clone();
         self.0.borrow_mut().push(format!("serve {name}"));

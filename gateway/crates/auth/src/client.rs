@@ -14,7 +14,7 @@ pub enum ClientError {
     #[error("is no http:// or https:// URL")]
     Url,
     /// The servers cannot be verified.
-    #[error(transparent)]
+    #[error("its servers cannot be verified")]
     Client(#[from] tidegate_outbound::ClientError),
 }
 

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::GapReason;
 use crate::subscription::{DeliverError, MAX_MESSAGE, Subscription};
+use tidegate_outbound::{ClientError, Roots};
 
 mod durable;
 pub mod fleet;
@@ -93,7 +94,7 @@ impl fmt::Debug for NatsAuth {
 }
 
 /// Settings that NATS cannot be used with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// A server's address cannot be read.
     #[error("`{0}` is no address of a NATS server, such as nats://127.0.0.1:4222")]
@@ -101,6 +102,22 @@ pub enum NatsError {
     /// The credentials file cannot be read. Its content is not shown.
     #[error("the credentials are not those of a NATS credentials file")]
     Credentials,
+    /// The authorities for TLS cannot be used.
+    #[error("the authorities for TLS")]
+    Authorities(#[from] ClientError),
+}
+
+/// Checks how servers are reached. Connects to none.
+///
+/// # Errors
+/// An address, the credentials or the authorities cannot be read.
+pub fn check(
+    servers: &[String],
+    auth: NatsAuth,
+    authorities: Option<&PathBuf>,
+) -> Result<(), NatsError> {
+    addresses(servers)?;
+    options(auth, authorities).map(drop)
 }
 
 /// A connection that has not begun.
@@ -116,7 +133,7 @@ impl NatsReceiver {
     /// Checks the settings. Connects to nothing.
     ///
     /// # Errors
-    /// An address or the credentials cannot be read.
+    /// An address, the credentials or the authorities cannot be read.
     pub fn new(settings: NatsSettings, subscription: Arc<Subscription>) -> Result<Self, NatsError> {
         Ok(Self {
             servers: addresses(&settings.servers)?,
@@ -228,7 +245,11 @@ fn options(auth: NatsAuth, authorities: Option<&PathBuf>) -> Result<ConnectOptio
         NatsAuth::Token(token) => options.token(token),
     };
     let options = match authorities {
-        Some(path) => options.add_root_certificates(path.clone()),
+        Some(path) => {
+            // The client reads them at each connection, and names no file then.
+            Roots::File(path.clone()).check()?;
+            options.add_root_certificates(path.clone())
+        }
         None => options,
     };
     Ok(options

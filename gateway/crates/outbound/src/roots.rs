@@ -34,6 +34,14 @@ impl Roots {
         }
     }
 
+    /// Reads the authorities, and forgets them.
+    ///
+    /// # Errors
+    /// They cannot be read, or there are none.
+    pub fn check(&self) -> Result<(), ClientError> {
+        self.read().map(drop)
+    }
+
     /// Reads the authorities.
     pub(crate) fn read(&self) -> Result<RootCertStore, ClientError> {
         match self {

@@ -22,6 +22,7 @@ use tidegate_engine::{ChangeObserver, Engine, PurgeKind, Scope};
 use tidegate_events::fleet::{Extent, Fleet, FleetChange, FleetGateway, FleetMetrics, FleetSink};
 use tidegate_events::log::{LoggedEvent, LoggedKind};
 use tidegate_events::metrics::EventResult;
+use tidegate_events::nats;
 use tidegate_events::nats::fleet::{FleetSettings, NatsFleet};
 use tidegate_events::{ApplyError, EventLog};
 use tidegate_hooks::Hooks;
@@ -91,13 +92,7 @@ pub(in crate::app) async fn join(
     let made = Fleet::new(machine_name(), sink, clock, metrics);
     let fleet = made.context("the system has no random numbers")?;
     fleet.set_buckets(buckets.names());
-    let login = section.login();
-    let settings = FleetSettings {
-        servers: section.nats.clone(),
-        subject: section.subject.clone(),
-        auth: nats_auth::read(login, env).context("`fleet`")?,
-        authorities: login.ca.map(Into::into),
-    };
+    let settings = settings(section, env).context("`fleet`")?;
     let nats = NatsFleet::new(&settings, fleet.clone()).context("`fleet`")?;
     let link = Arc::new(FleetLink {
         fleet,
@@ -112,6 +107,33 @@ pub(in crate::app) async fn join(
         stop: stop.drop_guard(),
         running,
     }))
+}
+
+fn settings(section: &tidegate_config::Fleet, env: &Environment) -> anyhow::Result<FleetSettings> {
+    let login = section.login();
+    Ok(FleetSettings {
+        servers: section.nats.clone(),
+        subject: section.subject.clone(),
+        auth: nats_auth::read(login, env)?,
+        authorities: login.ca.map(Into::into),
+    })
+}
+
+/// Checks the secrets of a configuration's fleet, and how its servers are reached. Connects to none.
+pub(in crate::app) fn check(config: &Config, env: &Environment) -> anyhow::Result<()> {
+    if config.fleet.nats.is_empty() {
+        return Ok(());
+    }
+    let checked = settings(&config.fleet, env).and_then(|settings| {
+        let FleetSettings {
+            servers,
+            auth,
+            authorities,
+            ..
+        } = settings;
+        Ok(nats::check(&servers, auth, authorities.as_ref())?)
+    });
+    checked.context("`fleet`")
 }
 
 /// Returns the origins by the names of their buckets.

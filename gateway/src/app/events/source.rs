@@ -14,7 +14,7 @@ use crate::doctor::Origins;
 use tidegate_config::{Config, Environment, Events, EventsKind};
 use tidegate_engine::SubscriptionProof;
 use tidegate_events::heartbeat;
-use tidegate_events::nats::{DurableSettings, NatsReceiver, NatsSettings};
+use tidegate_events::nats::{self, DurableSettings, NatsReceiver, NatsSettings};
 use tidegate_events::subscription::HeartbeatSettings;
 use tidegate_events::{Metrics, Subscription, SubscriptionSettings};
 use tidegate_origin::Origin;
@@ -64,11 +64,9 @@ impl SourceSettings {
         let bucket = config.origin.iter().find(|one| one.name == section.origin);
         let transport = match section.kind {
             EventsKind::Nats => Transport::Nats(Box::new(nats_settings(section, env)?)),
-            EventsKind::Webhook => {
-                let token = section.token.as_ref().map(|token| token.resolve(env));
-                let token = token.transpose()?;
-                Transport::Webhook { token }
-            }
+            EventsKind::Webhook => Transport::Webhook {
+                token: webhook_token(section, env)?,
+            },
         };
         Ok(Self {
             section: section.clone(),
@@ -216,6 +214,28 @@ fn nats_settings(events: &Events, env: &Environment) -> anyhow::Result<NatsSetti
         auth,
         authorities: login.ca.map(Into::into),
     })
+}
+
+/// Checks the secrets of a section, and how its servers are reached. Connects to none.
+pub(in crate::app) fn check(section: &Events, env: &Environment) -> anyhow::Result<()> {
+    let checked = match section.kind {
+        EventsKind::Webhook => webhook_token(section, env).map(drop),
+        EventsKind::Nats => nats_settings(section, env).and_then(|settings| {
+            let NatsSettings {
+                servers,
+                auth,
+                authorities,
+                ..
+            } = settings;
+            Ok(nats::check(&servers, auth, authorities.as_ref())?)
+        }),
+    };
+    checked.with_context(|| format!("events `{}`", section.name))
+}
+
+fn webhook_token(section: &Events, env: &Environment) -> anyhow::Result<Option<String>> {
+    let token = section.token.as_ref().map(|token| token.resolve(env));
+    Ok(token.transpose()?)
 }
 
 /// Returns the name of this gateway's consumer, of the characters that NATS allows.
