@@ -51,6 +51,7 @@ impl Model {
         let done = match self.draw.below(3) {
             0 => {
                 let length = self.draw.below(bytes.len() as u64 + 100_000);
+                self.note(format!("  {} bytes, cut to {length}", bytes.len()));
                 bytes.resize(usize::try_from(length).expect("small"), 0);
                 file.set_len(length)
             }
@@ -60,6 +61,7 @@ impl Model {
                 let within = self.draw.below(bytes.len() as u64 + 1);
                 let at = if at == 1 { bytes.len() as u64 } else { within };
                 let (start, end) = (at as usize, at as usize + patch.len());
+                self.note(format!("  {} bytes, written {start} to {end}", bytes.len()));
                 bytes.resize(bytes.len().max(end), 0);
                 bytes[start..end].copy_from_slice(&patch);
                 file.write_all_at(&patch, at)

@@ -221,7 +221,7 @@ impl Files {
         }
         let node = self.nodes.rename(from, to, folder);
         if let (Some(node), Some((before, after))) = (node, version) {
-            self.follow_copy(&node, &before).await;
+            self.follow_same_bytes(&node, &before).await;
             node.pages().moved(before.id(), after.id(), &after.facts());
             node.file_draft().moved(before.id(), after);
         }

@@ -284,7 +284,7 @@ impl Files {
     async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
         let base = writer.base().await;
         if let Some(base) = &base {
-            self.follow_copy(node, base).await;
+            self.follow_same_bytes(node, base).await;
         }
         match &base {
             Some(it) if node.pages().holds_another(&it.version().etag) => Err(self.replaced(node)),

@@ -253,7 +253,7 @@ impl Files {
             tokio::task::spawn_blocking(move || kernel.drop_name(parent, &name));
         }
         for (node, before, after) in successors {
-            self.follow_copy(&node, &before).await;
+            self.follow_same_bytes(&node, &before).await;
             node.pages().moved(before.id(), after.id(), &after.facts());
             node.file_draft().moved(before.id(), after);
         }

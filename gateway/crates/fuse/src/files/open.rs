@@ -13,7 +13,7 @@ use crate::nodes::Node;
 use crate::nodes::file_draft::Purpose;
 use crate::nodes::pages::PageAction;
 use tidegate_engine::{Object, Open};
-use tidegate_plan::RangeSpec;
+use tidegate_plan::{ETag, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
 /// that reads only beginnings, as a library's scan does, costs a chunk a file.
@@ -146,7 +146,7 @@ impl Files {
         node: &Arc<Node>,
         object: &Object,
     ) -> Result<(PageUse, FopenFlags), Errno> {
-        self.follow_copy(node, object).await;
+        self.follow_same_bytes(node, object).await;
         let facts = object.facts();
         let opening = node.pages().open(object.id(), &facts);
         if opening == PageAction::Elsewhere {
@@ -162,22 +162,32 @@ impl Files {
         Ok((paged, flags))
     }
 
-    /// Gives a file that is held open the identity of `now`, if this process has made that version by a copy of the open one
-    /// with other metadata: it has the same bytes. Waits for such a copy that is under way. The turn is held.
-    pub(super) async fn follow_copy(&self, node: &Node, now: &Object) {
+    /// Gives a file that is held open the identity of `now`, if that has the same bytes: it is the open version after a purge,
+    /// or a copy of it with other metadata that this process has made. Waits for such a copy that is under way. The turn is
+    /// held.
+    pub(super) async fn follow_same_bytes(&self, node: &Node, now: &Object) {
         let Some((from, held)) = node.pages().held() else {
             return;
         };
-        let tags = (&held, &now.version().etag);
-        if tags.0 != tags.1
-            && self
-                .engine
-                .is_self_copy(&self.source, now.key(), tags)
-                .await
-        {
-            node.pages().moved(from, now.id(), &now.facts());
-            node.file_draft().moved(from, now.clone());
+        if from == now.id() {
+            return;
         }
+        let facts = now.facts();
+        let size = node.pages().pinned().map(|held| held.size);
+        if held.strong_eq(&now.version().etag) && size == Some(facts.size) {
+            node.pages().purged(from, now.id(), &facts);
+        } else if held != now.version().etag && self.is_own_copy(&held, now).await {
+            node.pages().moved(from, now.id(), &facts);
+        } else {
+            return;
+        }
+        node.file_draft().moved(from, now.clone());
+    }
+
+    async fn is_own_copy(&self, held: &ETag, now: &Object) -> bool {
+        let tags = (held, &now.version().etag);
+        let found = self.engine.is_self_copy(&self.source, now.key(), tags);
+        found.await
     }
 
     /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error

@@ -31,6 +31,8 @@ pub(crate) struct Pages {
     told: Option<(u64, Option<Timestamp>)>,
     /// Whether the kernel itself has written its pages, and so does not know the version's time.
     written: bool,
+    /// Whether pages may have been read before a purge of their version.
+    doubted: bool,
 }
 
 /// The version that pages may be of.
@@ -66,13 +68,15 @@ impl Pages {
         if self.handles > 0 && !same {
             return PageAction::Elsewhere;
         }
-        let right = match self.told {
-            // If a version was written through these pages, only the length can be wrong.
-            Some((size, _)) if same && self.written => size == facts.size,
-            known => {
-                (same || self.owner == PageOwner::Nothing) && known == Some(size_and_time(facts))
-            }
-        };
+        let right = !std::mem::take(&mut self.doubted)
+            && match self.told {
+                // If a version was written through these pages, only the length can be wrong.
+                Some((size, _)) if same && self.written => size == facts.size,
+                known => {
+                    (same || self.owner == PageOwner::Nothing)
+                        && known == Some(size_and_time(facts))
+                }
+            };
         let opening = if right {
             PageAction::Keep
         } else {
@@ -103,12 +107,13 @@ impl Pages {
     /// another size: the kernel seeks by that.
     pub(crate) fn begin(&mut self, base: Option<VersionId>, size: u64) -> bool {
         let believed = self.size().unwrap_or(size);
-        let stale = match self.owner {
-            PageOwner::Draft => false,
-            PageOwner::Nothing => believed != size,
-            PageOwner::Version(of) => base != Some(of) || believed != size,
-            PageOwner::Unknown => true,
-        };
+        let stale = std::mem::take(&mut self.doubted)
+            || match self.owner {
+                PageOwner::Draft => false,
+                PageOwner::Nothing => believed != size,
+                PageOwner::Version(of) => base != Some(of) || believed != size,
+                PageOwner::Unknown => true,
+            };
         self.owner = PageOwner::Draft;
         self.pinned = None;
         stale
@@ -143,6 +148,12 @@ impl Pages {
             pinned.etag.clone_from(&facts.etag);
             pinned.version.clone_from(&facts.version);
         }
+    }
+
+    /// Notes that the version was purged: it has the address `to` now, and pages may have what was to be thrown away.
+    pub(crate) fn purged(&mut self, from: VersionId, to: VersionId, facts: &Facts) {
+        self.moved(from, to, facts);
+        self.doubted |= self.owner == PageOwner::Version(to);
     }
 
     /// Returns the version that open handles are on, and its tag.

@@ -162,3 +162,28 @@ async fn a_handle_reads_what_it_writes_after_a_rename_through_another_mount() {
         assert_eq!(world.stored("p/moved").expect("there"), "one more");
     }
 }
+
+/// The bytes are the same, so the open file is no other one: it has its number, and reads what is written from then on.
+#[tokio::test]
+async fn an_open_file_stays_one_over_a_purge() {
+    let world = World::writable();
+    world.bucket.put("p/file", "12345");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.read(reader).await.expect("read"), b"12345");
+    world.purge("p/file").await;
+    world.ear.heard();
+    let (second, _) = world.open(ino).await;
+    assert_eq!(world.walk("file").await.ino.0, ino);
+    let dropped = [format!("pages {ino}")];
+    assert_eq!(world.ear.heard(), dropped, "they are from before the purge");
+    let (third, _) = world.open(ino).await;
+    assert_eq!(world.ear.heard(), [""; 0]);
+    let (writer, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
+    world.write(writer, 5, "67890").await;
+    world.done(writer).await;
+    for handle in [reader, second, third] {
+        assert_eq!(world.read(handle).await.expect("read"), b"1234567890");
+        world.files.close(handle).await;
+    }
+}
