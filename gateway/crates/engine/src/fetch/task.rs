@@ -185,6 +185,10 @@ impl Fetch {
     /// that read-ahead cannot be evicted before its reader arrives.
     pub(super) async fn end(mut self, result: Result<(), FetchEnd>) {
         self.part.land();
+        if let Err(FetchEnd::Failed(_) | FetchEnd::Closed) = result {
+            // An origin that fails is not asked for the rest of the window. The reader's progress begins the next part.
+            self.stream_free = None;
+        }
         self.leave_stream();
         let error = match result {
             Ok(()) => {

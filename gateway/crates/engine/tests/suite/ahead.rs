@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_engine::Reader;
+use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;
@@ -352,6 +353,28 @@ async fn an_origin_that_fails_ahead_disturbs_no_reader() {
     same(&world.read(KEY).await.expect("read"), &bytes);
     pass(secs(11)).await;
     assert_eq!((world.bucket.running(), world.used()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_origin_that_goes_down_is_not_asked_for_the_rest_of_the_window() {
+    let (world, _) = far(96 * MIB, 20 * MIB, |_| {});
+    let object = world.get(KEY).await.expect("open");
+    let mut reader = object.read_at(all(&object));
+    let mut taken = 0;
+    while taken < 20 * MIB {
+        taken += take(&mut reader, 1).await.len() as u64;
+        pass(Duration::from_millis(5)).await;
+    }
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    let before = world.bucket.gets();
+    assert!(world.bucket.running() > 0, "the test means something");
+    pass(secs(2)).await;
+    // Requests under way end well, and begin others, one on each stream at most. Those fail, and begin none.
+    let more = world.bucket.gets() - before;
+    assert!(more <= u64::from(Profile::stream().streams), "{more} more");
+    drop((reader, object));
 }
 
 /// A case that the reference model found.
