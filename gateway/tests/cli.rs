@@ -248,6 +248,20 @@ fn serve_ends_over_files_as_check_does() {
     }
 }
 
+/// The least capacity follows from the chunks' size.
+#[test]
+fn a_disk_too_small_for_its_chunks_is_a_mistake_before_the_start() {
+    let config = "[http]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+                  [[origin]]\nname = \"a\"\nbucket = \"b\"\n\
+                  [[cache.disk]]\npath = \"disk\"\ncapacity = \"1MiB\"\n";
+    for command in ["check", "serve"] {
+        let output = tidegate(&[command], Some(config));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{command}: {said}");
+        assert!(said.contains("capacity"), "{command}: {said}");
+    }
+}
+
 /// The secrets of every section are looked at, those of JWTs, events, the fleet, ACME and traces too.
 #[test]
 fn check_looks_at_every_secret() {

@@ -46,6 +46,7 @@ use bytes::Bytes;
 
 use self::files::{Files, RealFiles};
 use self::layout::Layout;
+pub(crate) use self::layout::check_least;
 use self::log::Log;
 use self::monitor::DiskMonitor;
 use self::queue::QueuePhase;

@@ -185,6 +185,12 @@ fn report_other_layouts(path: &Path, ours: &str) {
     }
 }
 
+/// Checks whether a capacity is large enough for chunks of this size.
+pub(crate) fn check_least(settings: &DiskSettings, chunk: u64) -> Result<(), StoreError> {
+    let segment = segment_size(settings.capacity, chunk);
+    segment.map(drop).ok_or_else(|| too_small(settings, chunk))
+}
+
 /// Checks whether the chunk size and the size of the file system allow the capacity in the settings.
 /// Blocks.
 pub(super) fn check_capacity(
@@ -192,7 +198,7 @@ pub(super) fn check_capacity(
     chunk: u64,
     files: &dyn Files,
 ) -> Result<(), StoreError> {
-    segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
+    check_least(settings, chunk)?;
     match files.space(&settings.path) {
         Ok(space) => check_fit(settings, space),
         Err(_) => Ok(()),

@@ -180,6 +180,10 @@ fn endpoint_of(text: &str) -> Result<(), &'static str> {
     if authority.as_str().contains('@') {
         return Err("has credentials in it; use `access_key_id` and `secret_access_key`");
     }
+    let has_port = authority.as_str() != authority.host();
+    if has_port && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err("has no port from 1 to 65535");
+    }
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err("has a path; the bucket belongs into `bucket`");
     }

@@ -15,6 +15,9 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+/// The longest path of a unix socket, in bytes: `sun_path` of unix(7), without the zero at its end.
+const MAX_UNIX_PATH: usize = 107;
+
 impl FromStr for Listen {
     type Err = String;
 
@@ -23,6 +26,11 @@ impl FromStr for Listen {
             if !path.starts_with('/') {
                 return Err(format!(
                     "`{text}` needs a full path, such as unix:/run/tidegate.sock"
+                ));
+            }
+            if path.len() > MAX_UNIX_PATH {
+                return Err(format!(
+                    "`{text}` is too long: the path of a unix socket has at most {MAX_UNIX_PATH} bytes"
                 ));
             }
             return Ok(Self::Unix(path.into()));
@@ -75,6 +83,9 @@ mod tests {
             let listen: Listen = text.parse().expect(text);
             assert_eq!(listen.to_string(), text);
         }
+        let socket = |bytes: usize| format!("unix:/{}", "x".repeat(bytes - 1));
+        assert!(socket(MAX_UNIX_PATH).parse::<Listen>().is_ok());
+        assert!(socket(MAX_UNIX_PATH + 1).parse::<Listen>().is_err());
         for bad in ["", "8080", "localhost:80", "unix:", "unix:here", "/run/x"] {
             assert!(bad.parse::<Listen>().is_err(), "{bad}");
         }

@@ -151,6 +151,10 @@ fn where_origins_are() {
             ],
         ),
         (
+            r#"endpoint = "http://h:99999""#,
+            &["t.toml:4:12: `origin[0].endpoint`: `http://h:99999` has no port from 1 to 65535"],
+        ),
+        (
             r#"stall_timeout = "10m"
 max_requests = 0
 retries = 99
