@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use tidegate_config::{Config, Environment, LoadError, Loaded, Problems};
+use tidegate_telemetry::logging;
 
 mod args;
 mod check;
@@ -248,16 +249,21 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Runs the command; returns the exit code.
 #[must_use]
 pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
-    let Err(error) = dispatch(cli, env, actions) else {
-        return 0;
-    };
+    let done = dispatch(cli, env, actions);
+    let code = done.map_or_else(|error| report(&error), |()| 0);
+    logging::flush();
+    code
+}
+
+/// Reports the error that ended a command; returns the exit code.
+fn report(error: &anyhow::Error) -> u8 {
     let of_config = error.is::<LoadError>() || error.is::<Problems>();
     if of_config {
         // One line each, in a form that editors can jump to.
-        eprintln!("{error}");
+        logging::print(&error.to_string());
         return EXIT_CONFIG;
     }
-    eprintln!("tidegate: {error:#}");
+    logging::print(&format!("tidegate: {error:#}"));
     1
 }
 

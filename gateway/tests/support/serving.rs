@@ -91,6 +91,11 @@ impl Serving {
     /// Starts the program and waits until it is ready.
     pub(crate) async fn start(&mut self) {
         self.launch(&[]);
+        self.ready().await;
+    }
+
+    /// Waits until the program is ready.
+    pub(crate) async fn ready(&mut self) {
         let begun = Instant::now();
         while !self.is_ready().await {
             let child = self.child.as_mut().expect("started");
@@ -103,12 +108,16 @@ impl Serving {
 
     /// Starts the program with these variables, and does not wait.
     pub(crate) fn launch(&mut self, variables: &[(&str, &str)]) {
-        assert!(self.child.is_none(), "one at a time");
         let log = File::options()
             .append(true)
             .create(true)
             .open(self.log_file());
-        let log = log.expect("a log");
+        self.launch_with(variables, log.expect("a log").into());
+    }
+
+    /// Does the same with another standard error than the log that can be read.
+    pub(crate) fn launch_with(&mut self, variables: &[(&str, &str)], stderr: Stdio) {
+        assert!(self.child.is_none(), "one at a time");
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.args(["serve", "--config"]).arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -116,7 +125,7 @@ impl Serving {
             command.envs(PATIENT);
         }
         command.envs(variables.iter().copied());
-        self.child = Some(command.stderr(log).spawn().expect("it starts"));
+        self.child = Some(command.stderr(stderr).spawn().expect("it starts"));
     }
 
     async fn is_ready(&self) -> bool {

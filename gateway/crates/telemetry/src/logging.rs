@@ -2,10 +2,17 @@
 //!
 //! No key or header can forge a line or control a terminal. Text lines escape every control
 //! character, whatever the type of the value, and JSON escapes those below U+0020 by itself.
+//!
+//! No line blocks or ends anything: see [`queue`].
 
+mod queue;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write as _};
+use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing::Subscriber;
 use tracing::field::Field;
@@ -15,8 +22,13 @@ use tracing_subscriber::filter::Directive;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{self, Writer};
 
+use self::queue::LineQueue;
+
 /// The target of access log events: one a request, at level `info`.
 pub const ACCESS: &str = "tidegate::access";
+
+/// The longest wait of the process's end for standard error.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The settings of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,24 +68,41 @@ pub enum LoggingError {
     /// The process has a subscriber already.
     #[error("logging is set up already")]
     Twice,
+    /// The system gives no thread to write the log.
+    #[error("cannot start the thread of the log: {0}")]
+    Thread(io::Error),
 }
 
 /// Replaces the filter of a subscriber.
 type ReplaceFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
 
-/// Replaces the filter of this process's log.
-static OF_PROCESS: OnceLock<ReplaceFilter> = OnceLock::new();
+/// The log of this process.
+static OF_PROCESS: OnceLock<ProcessLog> = OnceLock::new();
+
+struct ProcessLog {
+    replace_filter: ReplaceFilter,
+    lines: LineQueue,
+}
 
 impl Logging {
-    /// Sends the log of this process to standard error, coloured if that is a terminal.
+    /// Sends the log of this process to standard error, coloured if that is a terminal. Panics are logged as well.
     ///
     /// # Errors
-    /// `level` is not understood, or logging was set up before.
+    /// `level` is not understood, logging was set up before, or the system gives no thread.
     pub fn init(&self) -> Result<(), LoggingError> {
         let colour = io::stderr().is_terminal();
-        let (subscriber, replace) = self.subscriber(io::stderr, colour)?;
+        let lines = LineQueue::default();
+        let (subscriber, replace_filter) = self.subscriber(lines.clone(), colour)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Twice)?;
-        OF_PROCESS.set(replace).map_err(|_| LoggingError::Twice)
+        let started = lines.start(io::stderr(), log_dropped);
+        started.map_err(LoggingError::Thread)?;
+        let log = ProcessLog {
+            replace_filter,
+            lines,
+        };
+        OF_PROCESS.set(log).map_err(|_| LoggingError::Twice)?;
+        std::panic::set_hook(Box::new(log_panic));
+        Ok(())
     }
 
     /// Gives the log of this process this level, and switches the log of requests on or off. The format stays.
@@ -82,8 +111,9 @@ impl Logging {
     /// `level` is not understood, or logging was not set up.
     pub fn apply(&self) -> Result<(), LoggingError> {
         let filter = self.filter()?;
-        let replace = OF_PROCESS.get().ok_or(LoggingError::None)?;
-        replace(filter).then_some(()).ok_or(LoggingError::None)
+        let log = OF_PROCESS.get().ok_or(LoggingError::None)?;
+        let replaced = (log.replace_filter)(filter);
+        replaced.then_some(()).ok_or(LoggingError::None)
     }
 
     /// Checks whether `level` is understood: for `tidegate check`.
@@ -105,6 +135,7 @@ impl Logging {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(self.filter()?)
             .with_writer(writer)
+            .log_internal_errors(false)
             .with_ansi(colour);
         Ok(match self.format {
             Format::Text => {
@@ -142,6 +173,46 @@ impl Logging {
             .expect("a target and a level");
         Ok(filter.add_directive(access))
     }
+}
+
+/// Writes a message to standard error, behind the lines of the log so far. It is lost if standard error takes nothing.
+pub fn print(message: &str) {
+    let text = format!("{message}\n");
+    match OF_PROCESS.get() {
+        Some(log) => log.lines.put(text.as_bytes()),
+        None => drop(io::stderr().write_all(text.as_bytes())),
+    }
+}
+
+/// Waits a bounded time until the lines of the log are written. Called at the end of the process.
+pub fn flush() {
+    if let Some(log) = OF_PROCESS.get() {
+        log.lines.flush(END_TIMEOUT);
+    }
+}
+
+/// Returns how many lines of this process's log were dropped.
+#[must_use]
+pub fn dropped_lines() -> u64 {
+    OF_PROCESS.get().map_or(0, |log| log.lines.dropped())
+}
+
+fn log_dropped(lines: u64) {
+    tracing::warn!(lines, "lines of the log were dropped");
+}
+
+/// Logs a panic, and has it written: the process may end over it.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    let is_wanted = backtrace.status() == BacktraceStatus::Captured;
+    tracing::error!(
+        reason = panic.payload_as_str(),
+        at = panic.location().map(tracing::field::display),
+        thread = std::thread::current().name(),
+        backtrace = is_wanted.then(|| tracing::field::display(backtrace)),
+        "a thread panicked"
+    );
+    flush();
 }
 
 /// Writes one field of a text line; control characters are escaped whatever the type of the value.

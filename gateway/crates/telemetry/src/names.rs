@@ -35,6 +35,8 @@ metrics! {
     PROCESS_THREADS = Gauge("process_threads", [], "Threads of the process");
     PROCESS_OPEN_FDS = Gauge("process_open_fds", [], "Open file descriptors: sockets, cache files, and the rest");
     PROCESS_MAX_FDS = Gauge("process_max_fds", [], "The most file descriptors that the process may open");
+    LOG_LINES_DROPPED = Counter("log_lines_dropped", [],
+        "Lines of the log that were dropped: standard error did not take them, or too many waited for its reader");
 
     TRACE_SPANS = Counter("trace_spans", ["result"],
         "Spans of traced requests by result: sent, failed (the collector did not take them), dropped (too many waited)");

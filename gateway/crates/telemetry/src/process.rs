@@ -10,7 +10,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::metric::Metric;
-use super::names;
+use super::{logging, names};
 
 /// Registers the process's own metrics, and the version of the program.
 pub fn register(registry: &mut Registry) {
@@ -50,7 +50,9 @@ impl Collector for Process {
         )?;
         put(names::PROCESS_OPEN_FDS, &open_fds().map(ConstGauge::new))?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        put(names::PROCESS_MAX_FDS, &limit.current.map(ConstGauge::new))
+        put(names::PROCESS_MAX_FDS, &limit.current.map(ConstGauge::new))?;
+        let dropped = ConstCounter::new(logging::dropped_lines());
+        put(names::LOG_LINES_DROPPED, &Some(dropped))
     }
 }
 
