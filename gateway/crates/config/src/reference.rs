@@ -36,8 +36,8 @@ ignored.
 
 **Sizes** are a number of bytes, or text with a unit: `KiB`, `MiB`, `GiB`, `TiB` (powers of 1,024),
 `KB`, `MB`, `GB`, `TB` (powers of 1,000). **Durations** are text with a unit: `ms`, `s`, `m`, `h`,
-`d`. **Secrets** are text, `{ env = \"NAME\" }` or `{ file = \"PATH\" }` (one newline at the end of the
-file is not part of it); they are read when they are used, and appear in no log and no message.
+`d`. **Secrets** are text, `{ env = \"NAME\" }` or `{ file = \"PATH\" }` (a regular file of at most
+64 KiB; one newline at its end is not part of it); they are read when they are used, and appear in no log and no message.
 ";
 
 const PROFILES_HEAD: &str = "

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,7 @@ pub enum Secret {
     Literal(String),
     /// It stands in an environment variable.
     Env(String),
-    /// It stands in a file; one newline at its end is not part of it. A path may begin with `$CREDENTIALS_DIRECTORY/`,
+    /// It stands in a regular file of at most 64 KiB; one newline at its end is not part of it. A path may begin with `$CREDENTIALS_DIRECTORY/`,
     /// the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
     File(PathBuf),
 }
@@ -39,7 +41,7 @@ pub enum SecretError {
         /// The path.
         path: PathBuf,
         /// The operating system's error.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// The file is empty.
     #[error("the secret in {0} is empty")]
@@ -80,8 +82,7 @@ impl Secret {
             },
             Self::File(path) => {
                 let path = &file_path(path, env)?;
-                let read = std::fs::read_to_string(path);
-                let mut text = read.map_err(|error| SecretError::File {
+                let mut text = read_file(path).map_err(|error| SecretError::File {
                     path: path.clone(),
                     error,
                 })?;
@@ -96,6 +97,24 @@ impl Secret {
             }
         }
     }
+}
+
+/// The most bytes of a secret's file.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Reads the file of a secret. A pipe or a device is not opened: it may have no end, or no writer.
+fn read_file(path: &Path) -> io::Result<String> {
+    let refused = |why| Err(io::Error::new(ErrorKind::InvalidInput, why));
+    if !std::fs::metadata(path)?.is_file() {
+        return refused("it is no regular file");
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_BYTES {
+        return refused("it has more than 64 KiB");
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
 }
 
 /// The variable in which systemd gives the folder of a unit's credentials.
@@ -233,6 +252,25 @@ mod tests {
         assert!(matches!(file("\n"), Err(SecretError::Empty(_))));
         let missing = Secret::File(folder.path().join("none")).resolve(&env);
         assert!(matches!(missing, Err(SecretError::File { .. })));
+    }
+
+    #[test]
+    fn only_a_regular_file_of_bounded_size_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |path: &Path| Secret::File(path.into()).resolve(&Environment::default());
+        let path = folder.path().join("token");
+        for (size, fits) in [(64 << 10, true), ((64 << 10) + 1, false)] {
+            std::fs::write(&path, "x".repeat(size)).expect("written");
+            assert_eq!(read(&path).is_ok(), fits, "{size}");
+        }
+        let pipe = folder.path().join("pipe");
+        let mut mkfifo = std::process::Command::new("mkfifo");
+        assert!(mkfifo.arg(&pipe).status().expect("it runs").success());
+        for other in [Path::new("/dev/zero"), &pipe, folder.path()] {
+            let error = read(other).expect_err("no regular file").to_string();
+            let named = format!("the secret in {}: it is no reg", other.display());
+            assert!(error.contains(&named), "{error}");
+        }
     }
 
     #[test]
