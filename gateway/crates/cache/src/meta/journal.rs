@@ -71,6 +71,8 @@ struct JournalState {
     wake: Condvar,
     /// When the write under way began.
     writing_since: Mutex<Option<Instant>>,
+    /// Why the last write failed; `None`: it succeeded.
+    write_fault: Mutex<Option<String>>,
 }
 
 impl Journal {
@@ -95,6 +97,7 @@ impl Journal {
             queue: Mutex::default(),
             wake: Condvar::new(),
             writing_since: Mutex::default(),
+            write_fault: Mutex::default(),
         });
         let writing = Arc::clone(&shared);
         let (ended, writer) = channel();
@@ -193,7 +196,10 @@ impl Journal {
     pub(super) fn notes(&self) -> Vec<String> {
         let since = *self.shared.writing_since();
         let stuck = since.and_then(|since| describe_hang(since.elapsed(), self.write_timeout));
-        self.reads.note().into_iter().chain(stuck).collect()
+        let fault = self.shared.write_fault.lock().recover().clone();
+        let fault = fault.map(|why| format!("metadata store: the last write failed ({why})"));
+        let notes = self.reads.note().into_iter();
+        notes.chain(stuck).chain(fault).collect()
     }
 
     /// Returns whether a batch is being written.
@@ -325,7 +331,7 @@ impl JournalState {
         }
     }
 
-    /// Tells the waiters the result. After a failure, restores the database and queues the changes again.
+    /// Notes a failure, and tells the waiters the result. After a failure, restores the database and queues the changes again.
     fn settle(&self, taken: TakenChanges, written: Result<(), DbFailure>) {
         let TakenChanges {
             batch,
@@ -333,6 +339,8 @@ impl JournalState {
             waiters,
             settled,
         } = taken;
+        let fault = written.as_ref().err().map(ToString::to_string);
+        *self.write_fault.lock().recover() = fault;
         let result = match &written {
             Ok(()) => {
                 let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);

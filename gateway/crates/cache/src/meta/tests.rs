@@ -142,6 +142,29 @@ async fn what_cannot_be_written_is_written_when_it_can() {
     }
 }
 
+/// The next write is tried by itself: a failure leaves a batch to write.
+#[tokio::test]
+async fn a_write_that_failed_is_noted_until_one_succeeds() {
+    for call in [DiskCall::Write, DiskCall::Sync] {
+        let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
+        let store = open(&dir, &disk);
+        store.purge_key(&id("a")).await.expect("durable");
+        assert_eq!(store.notes(), [""; 0], "{call:?}");
+        disk.fail(call, 0, u64::MAX);
+        store.purge_key(&id("b")).await.expect_err("not durable");
+        let notes = store.notes();
+        let expected = "metadata store: the last write failed (";
+        assert!(
+            notes.len() == 1 && notes[0].starts_with(expected),
+            "{notes:?}"
+        );
+        disk.heal();
+        while !store.notes().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// Queues removals of other keys.
 fn fill(store: &Meta, changes: usize) {
     for number in 0..changes {
