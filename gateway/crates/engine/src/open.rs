@@ -175,6 +175,9 @@ impl Engine {
                 if !records::is_of(&self.core, &record, &id, generation) {
                     return Err(error);
                 }
+                if !collapsed {
+                    log_unconfirmed(&id, &error);
+                }
                 self.core.metrics.stale_on_error.inc();
                 let mut object = self.open_judged(source, id, record, judged, how.client);
                 object.outcome.forward = Some(ForwardReason::Failed);
@@ -201,16 +204,17 @@ impl Engine {
         };
         let seen = Some(Entry::Present(record.clone()));
         let (shared, _) = resolve::resolve(self.resolve_request(source, id, seen, &how));
-        let stop = self.core.stop.clone();
+        let (stop, own) = (self.core.stop.clone(), id.clone());
         self.core.spawn(async move {
             let confirmed = async {
-                if let Ok(Resolution {
-                    first: Some(lease), ..
-                }) = shared.await
-                {
+                match shared.await {
                     // The new version's first bytes count as requested: the client that caused this confirmation comes
                     // back for them.
-                    lease.part().landed().await;
+                    Ok(Resolution {
+                        first: Some(lease), ..
+                    }) => lease.part().landed().await,
+                    Ok(_) => {}
+                    Err(error) => log_unconfirmed(&own, &error),
                 }
             };
             tokio::select! {
@@ -313,6 +317,18 @@ impl Engine {
         object.outcome.collapsed = collapsed;
         object.pinned.hold_first(first);
         object
+    }
+}
+
+/// Logs why a version that is served was not confirmed, if an operator may be able to repair the cause.
+fn log_unconfirmed(id: &ObjectId, error: &Error) {
+    if let Error::BadOrigin(what) = error {
+        let key = id.key.as_str();
+        tracing::warn!(
+            key,
+            what,
+            "a version is not confirmed: bad answer of the origin"
+        );
     }
 }
 

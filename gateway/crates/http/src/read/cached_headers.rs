@@ -163,7 +163,11 @@ fn headers_of_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap
 /// type of its own keeps it. One without, or with one of the two octet-streams, gets the type that `rule` allows to
 /// guess from the key's ending.
 fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
-    let own = version.header(&CONTENT_TYPE).map_or("", essence);
+    let own = version
+        .headers
+        .iter()
+        .find(|(name, _)| *name == CONTENT_TYPE);
+    let own = own.map_or("", |(_, value)| essence(value));
     if !media_type::is_uninformative(own) {
         return None;
     }
@@ -176,20 +180,24 @@ fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<
     }
 }
 
-fn essence(kind: &str) -> &str {
-    kind.split(';').next().unwrap_or_default().trim()
+/// Returns a type without its parameters, which may have bytes that are no text.
+fn essence(kind: &HeaderValue) -> &str {
+    let kind = kind.as_bytes().split(|byte| *byte == b';').next();
+    let kind = kind.and_then(|kind| std::str::from_utf8(kind).ok());
+    kind.unwrap_or_default().trim()
 }
 
 /// Returns whether it is text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
 fn is_encodable(headers: &HeaderMap) -> bool {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let forbids = |line: &HeaderValue| {
         let line = line.as_bytes().to_ascii_lowercase();
         String::from_utf8_lossy(&line).contains("no-transform")
     };
     !headers.contains_key(CONTENT_ENCODING)
         && !headers.get_all(CACHE_CONTROL).iter().any(forbids)
-        && text(&CONTENT_TYPE).is_some_and(|kind| is_text(essence(kind)))
+        && headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| is_text(essence(kind)))
 }
 
 fn is_text(kind: &str) -> bool {

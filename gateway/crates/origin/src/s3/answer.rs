@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
+use aws_smithy_runtime_api::client::interceptors::context::{
+    BeforeDeserializationInterceptorContextMut, BeforeDeserializationInterceptorContextRef,
+};
 use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
@@ -52,6 +54,24 @@ impl Intercept for Capture {
         let _ = self.0.set(AnswerHead::of(context.response()));
         Ok(())
     }
+
+    // The SDK refuses an answer if a value of an object's own header is no text, or stands twice. So it gets none of them.
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let headers = context.response_mut().headers_mut();
+        let names = headers
+            .iter_bytes()
+            .filter_map(|(name, _)| HeaderName::try_from(name).ok());
+        let stored: Vec<_> = names.filter(is_stored_header).collect();
+        for name in stored {
+            headers.remove(name);
+        }
+        Ok(())
+    }
 }
 
 /// Status and headers of an answer.
@@ -63,10 +83,12 @@ pub(super) struct AnswerHead {
 
 impl AnswerHead {
     pub(super) fn of(response: &HttpResponse) -> Self {
-        let pairs = response.headers().iter().filter_map(|(name, value)| {
+        // RFC 9110, 5.5: a value may have bytes that are no text.
+        let pairs = response.headers().iter_bytes();
+        let pairs = pairs.filter_map(|(name, value)| {
             Some((
                 HeaderName::try_from(name).ok()?,
-                HeaderValue::try_from(value).ok()?,
+                HeaderValue::from_bytes(value).ok()?,
             ))
         });
         let mut headers = HeaderMap::new();

@@ -107,6 +107,7 @@ impl FailureReader {
                 OriginError::Unsupported
             }
             (500..=599, _) => OriginError::Unavailable("server error"),
+            (200..=299, _) => OriginError::BadAnswer("a success that cannot be read"),
             _ => OriginError::BadAnswer("unexpected status"),
         }
     }

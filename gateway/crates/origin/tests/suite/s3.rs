@@ -17,6 +17,7 @@ use crate::fake_s3::{self, FakeS3};
 
 mod connections;
 mod refusals;
+mod stored_headers;
 
 fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a valid key")

@@ -1,10 +1,14 @@
 //! Stale answers while the origin fails, and what removes an object.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_engine::{Error, ForwardReason, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::{forced, strict};
 use crate::support::*;
@@ -47,6 +51,60 @@ async fn stale_if_error_serves_when_the_origin_fails_and_not_when_it_refuses() {
         world.bucket.set_faults([]);
         pass(secs(61)).await;
         same(&world.read(KEY).await.expect("read"), &sample(2, 100));
+    }
+}
+
+/// Counts the warnings of the engine.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN && metadata.target().starts_with("tidegate_engine")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The client has the old bytes without a sign of it, so the log has one: a line for each request that failed.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_answer_that_a_stale_one_replaces_is_logged() {
+    let warnings = Warnings::default();
+    let _logging = tracing::subscriber::set_default(warnings.clone());
+    let logged = || warnings.0.load(Ordering::SeqCst);
+    let wrong = Fault::Refuse(OriginError::BadAnswer("nonsense"));
+    let down = Fault::Refuse(OriginError::Unavailable("503"));
+    for (world, fault, lines) in [
+        (strict(), &wrong, 1),
+        (strict(), &down, 0),
+        (World::plain(), &wrong, 1),
+        (World::plain(), &down, 0),
+    ] {
+        world.bucket.put(KEY, sample(1, 100));
+        world.read(KEY).await.expect("read");
+        pass(secs(61)).await;
+        world.bucket.set_faults([fault.clone()]);
+        let before = logged();
+        let (first, second) = tokio::join!(world.read(KEY), world.read(KEY));
+        for read in [first, second] {
+            same(&read.expect("stale"), &sample(1, 100));
+        }
+        pass(secs(1)).await;
+        assert_eq!(logged() - before, lines, "{fault:?}");
     }
 }
 

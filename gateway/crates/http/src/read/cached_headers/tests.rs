@@ -90,6 +90,29 @@ fn guesses_only_where_the_object_says_nothing() {
     }
 }
 
+/// RFC 9110, 5.5: such bytes are opaque.
+#[test]
+fn values_that_are_no_text_are_passed_on() {
+    let rows = [
+        ("content-type", &b"text/plain; x=\xff"[..]),
+        ("content-disposition", b"inline; filename=\"M\xfcller\""),
+        ("content-language", b"\xe4"),
+        ("cache-control", b"max-age=60, x=\"\xe4\""),
+    ];
+    let mut version = Arc::unwrap_or_clone(version(9, &[]));
+    version.headers = rows
+        .map(|(name, value)| {
+            let value = HeaderValue::from_bytes(value).expect("a value");
+            (HeaderName::from_static(name), value)
+        })
+        .into();
+    let key = ObjectKey::new("a.pdf").expect("a key");
+    let headers = CachedHeaders::new(&Arc::new(version), &key, &RouteSettings::default());
+    for (name, value) in rows {
+        assert_eq!(headers.full.base()[name].as_bytes(), value, "{name}");
+    }
+}
+
 #[test]
 fn a_route_may_guess_all_types_or_none() {
     let octets = "application/octet-stream";

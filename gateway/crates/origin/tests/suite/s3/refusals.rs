@@ -70,6 +70,11 @@ async fn refusals_of_access_versions_and_ranges_are_told_apart() {
         (range, in_body, Unsatisfiable { size: Some(0) }),
         ("418 Teapot", "", BadAnswer("unexpected status")),
         ("204 No Content", "", BadAnswer("a success without content")),
+        (
+            "200 OK\r\nlast-modified: never",
+            "",
+            BadAnswer("a success that cannot be read"),
+        ),
     ])
     .await;
 }
