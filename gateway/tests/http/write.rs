@@ -309,6 +309,9 @@ async fn an_origin_that_fails_is_told_and_nothing_is_half_written() {
     let down = Fault::Refuse(OriginError::Unavailable("down"));
     gateway.origin.set_faults([down]);
     assert_eq!(status(&put(&gateway, "/k", &[], "x").await), 503);
+    let too_large = Fault::Refuse(OriginError::HeadersTooLarge);
+    gateway.origin.set_faults([too_large]);
+    assert_eq!(status(&put(&gateway, "/k", &[], "x").await), 400);
     gateway.origin.set_faults([]);
     assert_eq!(status(&gateway.get("/k", &[]).await), 404);
     gateway.end().await;

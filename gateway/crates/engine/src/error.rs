@@ -53,6 +53,9 @@ impl From<OriginError> for Error {
             OriginError::NoSuchUpload => Self::BadOrigin("the upload is gone"),
             OriginError::InvalidPart => Self::BadOrigin("a part is another one"),
             OriginError::Unsupported => Self::BadOrigin("it does not know this kind of request"),
+            OriginError::HeadersTooLarge => {
+                Self::BadOrigin("it takes no headers as large as these")
+            }
             OriginError::StorageFull => Self::BadOrigin("its storage is full"),
             OriginError::Damaged => Self::BadOrigin("the bytes were damaged on their way"),
         }

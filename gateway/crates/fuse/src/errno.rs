@@ -56,6 +56,7 @@ pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
         WriteError::Full | WriteError::StorageFull => Errno::ENOSPC,
         WriteError::TooLarge => Errno::EFBIG,
         WriteError::KeyRefused => Errno::ENAMETOOLONG,
+        WriteError::HeadersTooLarge => Errno::E2BIG,
         WriteError::Origin(error) => of(error),
         WriteError::Unsupported => Errno::EOPNOTSUPP,
         WriteError::Gone(_)

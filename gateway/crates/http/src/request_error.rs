@@ -177,6 +177,10 @@ fn write_row(error: &WriteError) -> (StatusCode, &'static str) {
         }
         WriteError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the object is too large"),
         WriteError::KeyRefused => (StatusCode::BAD_REQUEST, "the storage takes no such key"),
+        WriteError::HeadersTooLarge => (
+            StatusCode::BAD_REQUEST,
+            "the headers to be kept with the object are too large",
+        ),
         WriteError::Digest => (StatusCode::BAD_REQUEST, "the digest does not match"),
         WriteError::Interrupted => (StatusCode::BAD_REQUEST, "the body is not whole"),
         WriteError::Full | WriteError::Closing => {

@@ -236,6 +236,9 @@ pub enum OriginError {
     /// The store refuses to write under this key: a name in it is too long, or has characters that it does not take.
     #[error("the origin takes no such key")]
     KeyRefused,
+    /// The store refuses to keep an object's headers, which are too large (400 `MetadataTooLarge`).
+    #[error("the origin takes no headers as large as the object's")]
+    HeadersTooLarge,
     /// The store has no room for the object (507; an exhausted quota). It is not down: its objects can be read.
     #[error("the origin's storage is full")]
     StorageFull,

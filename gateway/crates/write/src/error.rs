@@ -42,6 +42,9 @@ pub enum WriteError {
     /// The bucket takes no such key.
     #[error("the origin takes no such key")]
     KeyRefused,
+    /// The bucket takes no headers as large as the object's.
+    #[error("the origin takes no headers as large as the object's")]
+    HeadersTooLarge,
     /// The bucket has no room for it. The write is retried as long as it is in the spool.
     #[error("the origin's storage is full")]
     StorageFull,
@@ -69,6 +72,7 @@ impl From<OriginError> for WriteError {
             OriginError::NoSuchUpload | OriginError::InvalidPart => Self::Lost,
             OriginError::Unsupported => Self::Unsupported,
             OriginError::KeyRefused => Self::KeyRefused,
+            OriginError::HeadersTooLarge => Self::HeadersTooLarge,
             OriginError::StorageFull => Self::StorageFull,
             error => Self::Origin(error.into()),
         }

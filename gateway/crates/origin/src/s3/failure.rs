@@ -15,6 +15,9 @@ use tidegate_plan::Timestamp;
 /// The codes for a key that the store cannot have: S3's, and MinIO's.
 const REFUSED_KEY_CODES: [&str; 2] = ["KeyTooLongError", "XMinioInvalidObjectName"];
 
+/// The codes for headers that the store finds too large to be kept with an object, or to be sent at all.
+const TOO_LARGE_HEADERS_CODES: [&str; 2] = ["MetadataTooLarge", "RequestHeaderSectionTooLarge"];
+
 /// A reader of failures with this origin's settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureReader {
@@ -113,8 +116,8 @@ impl FailureReader {
     }
 }
 
-/// Returns the error of a failed write: that of a failed read, a refused key, or a full store. The codes for the last are
-/// MinIO's for a drive and for a quota, and Ceph's for a quota; no other store's are known.
+/// Returns the error of a failed write: that of a failed read, a refused key, headers that are too large, or a full store. The
+/// codes for the last are MinIO's for a drive and for a quota, and Ceph's for a quota; no other store's are known.
 pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     error: &SdkError<E, HttpResponse>,
 ) -> OriginError {
@@ -129,6 +132,7 @@ pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
         _ if status == Some(507) => OriginError::StorageFull,
         Some(code) if STORAGE_FULL_CODES.contains(&code) => OriginError::StorageFull,
         Some(code) if REFUSED_KEY_CODES.contains(&code) => OriginError::KeyRefused,
+        Some(code) if TOO_LARGE_HEADERS_CODES.contains(&code) => OriginError::HeadersTooLarge,
         _ => FailureReader::default().read(error),
     }
 }

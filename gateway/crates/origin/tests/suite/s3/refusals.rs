@@ -7,7 +7,7 @@ use tidegate_origin::fake::Fault;
 use tidegate_origin::s3::S3;
 use tidegate_origin::{Guard, Origin, OriginError, Payload};
 
-use super::{bare, bounded, content, get, key, raw, xml};
+use super::{bare, bounded, content, get, key, raw, whole, xml};
 use crate::fake_s3::FakeS3;
 
 /// Checks that each of these heads and bodies yields its error, and costs one request.
@@ -121,6 +121,22 @@ async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
         ("507 Insufficient Storage", "XMinioStorageFull", trouble),
     ])
     .await;
+}
+
+#[tokio::test]
+async fn headers_that_are_too_large_are_sent_once() {
+    let server = FakeS3::start().await;
+    let origin = whole(&server.settings()).await;
+    for code in ["MetadataTooLarge", "RequestHeaderSectionTooLarge"] {
+        let asked = server.requests().len();
+        server.answer_next(raw("400 Bad Request", &xml(code)));
+        let payload = Payload::from(Bytes::from_static(b"bytes"));
+        let key = key("k");
+        let put = origin.writing();
+        let put = put.put(&key, Vec::new(), payload, Guard::None).await;
+        assert_eq!(put.expect_err(code), OriginError::HeadersTooLarge);
+        assert_eq!(server.requests().len(), asked + 1);
+    }
 }
 
 #[tokio::test]
