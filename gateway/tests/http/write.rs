@@ -290,6 +290,43 @@ async fn a_stream_that_is_reset_is_no_whole_body() {
     gateway.end().await;
 }
 
+/// RFC 9112, 6.1 and 6.3. Over HTTP/2 the stream has the end of a body.
+#[tokio::test]
+async fn a_body_whose_bytes_or_end_are_unknown_is_no_object() {
+    let gateway = writable().await;
+    assert_eq!(status(&put(&gateway, "/k", &[], "one").await), 201);
+    let chunks = "\r\n3\r\ntwo\r\n0\r\n\r\n";
+    let rows = [
+        (
+            format!("transfer-encoding: gzip, chunked\r\n{chunks}"),
+            "501",
+        ),
+        (
+            format!("transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n{chunks}"),
+            "501",
+        ),
+        ("\r\n".to_owned(), "411"),
+        (format!("transfer-encoding: Chunked\r\n{chunks}"), "204"),
+        ("content-length: 0\r\n\r\n".to_owned(), "204"),
+    ];
+    for ((rest, expected), kept) in rows.into_iter().zip(["one", "one", "one", "two", ""]) {
+        let mut client = gateway.connect().await;
+        let head =
+            "PUT /k HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\nconnection: close\r\n";
+        let request = format!("{head}{rest}");
+        client.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        let read = timeout(LONG, client.read_to_string(&mut answer)).await;
+        read.expect("in time").expect("an answer");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {expected} ")),
+            "{rest}: {answer}"
+        );
+        assert_eq!(gateway.get("/k", &[]).await.bytes(), kept, "{rest}");
+    }
+    gateway.end().await;
+}
+
 #[tokio::test]
 async fn what_is_too_large_is_said_before_it_is_sent() {
     let gateway = writable().await;

@@ -59,6 +59,8 @@ pub(crate) enum RequestError {
     TooManyTokens,
     /// A write that would mean something else here than at its source; the reason.
     Refused(&'static str),
+    /// A body whose end or whose bytes would not be known; the status and the reason.
+    Framing(StatusCode, &'static str),
     /// A purge by a client that may not purge, or that is not known.
     PurgeRefused,
     /// A purge that could not be made durable.
@@ -143,6 +145,7 @@ fn row(error: &RequestError) -> (StatusCode, &'static str) {
         RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
         RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
+        RequestError::Framing(status, why) => (*status, why),
         RequestError::PurgeRefused => (StatusCode::FORBIDDEN, "this address may not purge"),
         RequestError::PurgeLost => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -379,6 +382,12 @@ mod tests {
             (refused(Challenge::Bearer), 401, None),
             (refused(Challenge::None), 403, None),
             (RequestError::Refused("why"), 400, None),
+            (
+                RequestError::Framing(StatusCode::LENGTH_REQUIRED, "why"),
+                411,
+                None,
+            ),
+            (WriteError::HeadersTooLarge.into(), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),
             (WriteError::Digest.into(), 400, None),

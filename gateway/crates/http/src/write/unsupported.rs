@@ -1,8 +1,8 @@
 //! Requests that mean something else than a PUT or DELETE here would do.
 
-use http::header::{CONTENT_ENCODING, CONTENT_RANGE, TRAILER};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, TRAILER, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode, Version};
 
 use crate::request_error::RequestError;
 
@@ -21,7 +21,7 @@ const S3_SUBRESOURCES: [&str; 8] = [
 /// Refuses a request that is not a PUT or DELETE of the whole object as it is.
 ///
 /// # Errors
-/// [`RequestError::Refused`], with the reason.
+/// [`RequestError::Refused`] or [`RequestError::Framing`], with the reason.
 pub(crate) fn check(parts: &Parts) -> Result<(), RequestError> {
     let headers = &parts.headers;
     let mut arguments = parts.uri.query().unwrap_or_default().split('&');
@@ -37,6 +37,7 @@ pub(crate) fn check(parts: &Parts) -> Result<(), RequestError> {
     if parts.method != Method::PUT {
         return Ok(());
     }
+    check_framing(parts)?;
     // RFC 9110, 14.5: a part of an object must not be taken for all of it.
     if headers.contains_key(CONTENT_RANGE) {
         return Err(RequestError::Refused("an object is put as a whole"));
@@ -53,6 +54,30 @@ pub(crate) fn check(parts: &Parts) -> Result<(), RequestError> {
         return Err(RequestError::Refused("aws-chunked is not taken apart here"));
     }
     Ok(())
+}
+
+/// Refuses a body whose end or whose bytes the gateway would not know.
+fn check_framing(parts: &Parts) -> Result<(), RequestError> {
+    let headers = &parts.headers;
+    if headers.contains_key(TRANSFER_ENCODING) {
+        let codings = list_members(headers, TRANSFER_ENCODING.as_str());
+        // RFC 9112, 6.1: another coding is not taken off.
+        return match codings.eq(["chunked"]) {
+            true => Ok(()),
+            false => Err(RequestError::Framing(
+                StatusCode::NOT_IMPLEMENTED,
+                "no transfer coding is known but chunked",
+            )),
+        };
+    }
+    // RFC 9112, 6.3: there is no body then. A client that meant to send one would empty the object.
+    match parts.version < Version::HTTP_2 && !headers.contains_key(CONTENT_LENGTH) {
+        true => Err(RequestError::Framing(
+            StatusCode::LENGTH_REQUIRED,
+            "the length is missing",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Returns the members of a list header, which may be spread over several lines.
