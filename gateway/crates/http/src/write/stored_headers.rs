@@ -37,8 +37,8 @@ fn stored_value(name: &HeaderName, headers: &HeaderMap) -> Result<HeaderValue, R
             return Err(RequestError::Refused(why));
         }
     }
-    // RFC 9110, 5.3.
-    let mut text = lines.join(", ");
+    // RFC 9110, 5.3. A tab means what a space does (5.6.3), and stores differ in how they sign it.
+    let mut text = lines.join(", ").replace('\t', " ");
     if *name == EXPIRES {
         // RFC 9111, 5.3: an invalid date, such as "0", is a time in the past. Stores keep dates.
         let date = httpdate::parse_http_date(&text).unwrap_or(UNIX_EPOCH);
@@ -75,6 +75,11 @@ mod tests {
             ),
             ("x-amz-meta-a", &[b"1", b"1"], "1, 1"),
             ("content-type", &[b"text/a", b"text/a"], "text/a"),
+            (
+                "content-type",
+                &[b"text/plain;\tcharset=utf-8"],
+                "text/plain; charset=utf-8",
+            ),
             ("expires", &[b"0"], "Thu, 01 Jan 1970 00:00:00 GMT"),
             ("expires", &[b"-1"], "Thu, 01 Jan 1970 00:00:00 GMT"),
             (
