@@ -66,7 +66,8 @@ impl Object {
     }
 
     /// Returns the time at which the bucket last confirmed the version.
-    pub(crate) fn confirmed(&self) -> Timestamp {
+    #[must_use]
+    pub fn confirmed(&self) -> Timestamp {
         self.pinned.record.confirmed
     }
 

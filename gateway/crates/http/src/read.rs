@@ -195,6 +195,7 @@ impl Frontend {
         let current = Validators {
             etag: &opened.version.etag,
             last_modified: opened.version.last_modified,
+            confirmed: opened.object.confirmed(),
         };
         let (asked, size) = (&request.parts.headers, opened.version.size);
         let range = match precondition::decide(asked, request.ranges.as_ref(), current, size) {

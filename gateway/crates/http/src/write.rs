@@ -183,8 +183,8 @@ impl Frontend {
             revalidate: true,
             ..Open::default()
         };
-        let version = match self.engine.open(&route.source, key, current).await {
-            Ok(object) => object.version().clone(),
+        let object = match self.engine.open(&route.source, key, current).await {
+            Ok(object) => object,
             // RFC 9110, 13.1.1 and 13.1.2: if there is no object, no ETag matches.
             Err(Error::NotFound) => {
                 return match headers.contains_key(http::header::IF_MATCH) {
@@ -194,9 +194,11 @@ impl Frontend {
             }
             Err(error) => return Err(error.into()),
         };
+        let version = object.version();
         let validators = Validators {
             etag: &version.etag,
             last_modified: version.last_modified,
+            confirmed: object.confirmed(),
         };
         let mut headers = headers.clone();
         headers.remove(http::header::IF_MODIFIED_SINCE);

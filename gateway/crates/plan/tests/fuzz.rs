@@ -179,6 +179,7 @@ fn conditions_decide_within_the_object_and_by_their_tags() {
         let current = Validators {
             etag: &tag,
             last_modified: Some(Timestamp::from_secs(1_795_651_200)),
+            confirmed: Timestamp::from_secs(1_795_651_201),
         };
         for size in [0, 1, 1000, u64::MAX] {
             let ranges = requested_ranges(&headers);

@@ -223,6 +223,7 @@ fn piece(object: &Object, headers: &HeaderMap) -> Result<(StatusCode, ByteRange)
     let current = Validators {
         etag: &version.etag,
         last_modified: version.last_modified,
+        confirmed: object.confirmed(),
     };
     let ranges = requested_ranges(headers);
     match decide(headers, ranges.as_ref(), current, version.size) {

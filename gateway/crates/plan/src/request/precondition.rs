@@ -17,6 +17,8 @@ pub struct Validators<'a> {
     pub etag: &'a ETag,
     /// The time of its last write, to the second.
     pub last_modified: Option<Timestamp>,
+    /// The time at which the version was last known to be the current one.
+    pub confirmed: Timestamp,
 }
 
 /// The answer to a GET. The answer to a HEAD is the same, but without `Range`, which a HEAD does not have.
@@ -151,7 +153,8 @@ pub fn requested_state(headers: &HeaderMap) -> RequestedState {
 }
 
 /// Takes step 5: returns whether `If-Range` permits `Range`. A tag is compared strongly, and a date must equal the
-/// version's (RFC 9110, 13.1.5). If the header is unreadable, the whole object is sent.
+/// version's (RFC 9110, 13.1.5). A date is strong only if the version outlasted its second: another one may have been
+/// written within it (8.8.2.2). If the header is unreadable, the whole object is sent.
 #[must_use]
 pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     if !headers.contains_key(IF_RANGE) {
@@ -163,7 +166,9 @@ pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     match Tags(value).next() {
         Some(tag) => tag.strong_eq(current.etag),
         None => match (parse_date(value), current.last_modified) {
-            (Some(date), Some(modified)) => date.secs() == modified.secs(),
+            (Some(date), Some(modified)) => {
+                date.secs() == modified.secs() && modified.secs() < current.confirmed.secs()
+            }
             _ => false,
         },
     }
