@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, Request, Uri, Version};
 use tidegate_http::{RouteSettings, Settings};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::gateway::{CHUNK, Gateway, sample, status};
 
@@ -158,6 +159,47 @@ async fn methods_hosts_and_targets() {
     );
     assert_eq!(gateway.origin.gets(), 0);
     gateway.end().await;
+}
+
+/// `OPTIONS *` asks about the server.
+#[tokio::test]
+async fn options_of_the_server_ask_no_route() {
+    let route = |path: &str| RouteSettings {
+        path: path.to_owned(),
+        ..RouteSettings::default()
+    };
+    for path in ["/", "/media/"] {
+        let gateway = Gateway::with(vec![route(path)], Settings::default()).await;
+        for (host, expected) in [
+            ("host: h\r\n", "204"),
+            ("", "400"),
+            ("host: a b\r\n", "400"),
+        ] {
+            let mut client = gateway.connect().await;
+            let request = format!("OPTIONS * HTTP/1.1\r\n{host}connection: close\r\n\r\n");
+            client.write_all(request.as_bytes()).await.expect("sent");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.expect("an answer");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {expected} ")),
+                "{answer}"
+            );
+        }
+        let uri = Uri::builder()
+            .scheme("http")
+            .authority("h")
+            .path_and_query("*");
+        let request = Request::options(uri.build().expect("a target"));
+        let request = request
+            .version(Version::HTTP_2)
+            .body(())
+            .expect("a request");
+        let mut client = gateway.connect_h2().await;
+        let (answer, _) = client.send_request(request, true).expect("sent");
+        assert_eq!(answer.await.expect("an answer").status(), 204);
+        assert_eq!(gateway.origin.gets(), 0);
+        gateway.end().await;
+    }
 }
 
 #[tokio::test]

@@ -54,19 +54,13 @@ impl Frontend {
         (address, peer): (ClientAddress, &Peer),
         max_uri_bytes: usize,
     ) -> Reply {
-        let is_read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let routes = self.routes.load();
         let found = find_route(&routes, parts, max_uri_bytes);
-        let found = found.and_then(|route| match route {
-            Some(found) if is_read => Ok(found),
-            None if is_read => Err(RequestError::NoRoute),
-            route => Err(RequestError::Method {
-                writable: route.is_some_and(|(route, _)| {
-                    route.settings.write_token.is_some() && !route.settings.is_hidden()
-                }),
-            }),
-        });
-        let (route, below) = match found {
+        // RFC 9110, 9.3.7: it asks about the server as a whole, and is no more than a ping.
+        if found.is_ok() && parts.method == Method::OPTIONS && parts.uri.path() == "*" {
+            return Reply::new(StatusCode::NO_CONTENT, HeaderMap::new(), Content::Nothing);
+        }
+        let (route, below) = match found.and_then(|route| readable(route, &parts.method)) {
             Ok(found) => found,
             Err(error) => return Reply::error(&error, Duration::ZERO, &parts.method),
         };
@@ -291,6 +285,21 @@ impl Frontend {
         reply.cache = CacheResult::of(&opened.object.outcome(), cached);
         reply
     }
+}
+
+/// Returns the route that was found for a request, if the method reads.
+fn readable<'s, 'p>(
+    route: Option<(&'s RouteState, &'p str)>,
+    method: &Method,
+) -> Result<(&'s RouteState, &'p str), RequestError> {
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return route.ok_or(RequestError::NoRoute);
+    }
+    Err(RequestError::Method {
+        writable: route.is_some_and(|(route, _)| {
+            route.settings.write_token.is_some() && !route.settings.is_hidden()
+        }),
+    })
 }
 
 /// Returns the reply of an answer or a failure, with the headers that let a script read it.
