@@ -4,21 +4,29 @@
 //! connection for ever.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::response::Response;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use slots::{Answering, GaveWay, Slot, Slots};
 use tidegate_socket::{Accepted, Listener};
 
 pub(crate) mod control;
 pub mod hosts;
+mod slots;
 
 /// Connections at once: a scraper, a prober and a person, with room to spare.
 pub(super) const MAX_CONNECTIONS: usize = 64;
@@ -28,6 +36,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(300);
 /// An answer in flight when a connection or the process ends may take this much longer.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that gives way to another client has this time for the rest of its answer.
+const GIVE_WAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, most likely for want of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -39,7 +49,7 @@ pub(crate) async fn serve(listener: Arc<Listener>, router: Router, stop: Cancell
         stop,
         tasks: TaskTracker::new(),
     };
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slots = Slots::new(MAX_CONNECTIONS);
     let next = || accept(&listener, &slots);
     while let Some(accepted) = server.stop.run_until_cancelled(next()).await {
         match accepted {
@@ -55,15 +65,52 @@ pub(crate) async fn serve(listener: Arc<Listener>, router: Router, stop: Cancell
     server.tasks.wait().await;
 }
 
-async fn accept(
-    listener: &Listener,
-    slots: &Arc<Semaphore>,
-) -> io::Result<(Accepted, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots)
-        .acquire_owned()
-        .await
-        .expect("the semaphore is never closed");
-    Ok((listener.accept().await?, slot))
+/// Accepts a connection, and finds a slot for it.
+async fn accept(listener: &Listener, slots: &Arc<Slots>) -> io::Result<(Accepted, Arc<Slot>)> {
+    let accepted = listener.accept().await?;
+    Ok((accepted, slots.take().await))
+}
+
+/// Answers a request of the connection in `slot`, which does not give way until the last byte was handed over.
+async fn answer(
+    router: TowerToHyperService<Router>,
+    slot: Arc<Slot>,
+    request: Request<Incoming>,
+) -> Result<Response, GaveWay> {
+    let answering = slot.begin_answer()?;
+    let Ok(answer) = router.call(request).await;
+    Ok(answer.map(|body| {
+        Body::new(AnsweringBody {
+            body,
+            _answering: answering,
+        })
+    }))
+}
+
+/// A body that marks its connection as busy while it lasts.
+struct AnsweringBody {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for AnsweringBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 struct Server {
@@ -73,33 +120,41 @@ struct Server {
 }
 
 impl Server {
-    fn spawn(&self, accepted: Accepted, slot: OwnedSemaphorePermit) {
+    fn spawn(&self, accepted: Accepted, slot: Arc<Slot>) {
         let stop = self.stop.clone();
-        let router = self.router.clone();
+        let router = TowerToHyperService::new(self.router.clone());
         self.tasks.spawn(async move {
-            let _slot = slot;
-            let handshake = accepted.open(HEADER_TIMEOUT);
-            let opened = match stop.run_until_cancelled(handshake).await {
-                Some(Ok((stream, _))) => stream,
-                Some(Err(error)) => {
+            let handshake = tokio::select! {
+                opened = accepted.open(HEADER_TIMEOUT) => opened,
+                () = slot.gave_way() => return,
+                () = stop.cancelled() => return,
+            };
+            let opened = match handshake {
+                Ok((stream, _)) => stream,
+                Err(error) => {
                     tracing::debug!(%error, "no handshake on the admin listener");
                     return;
                 }
-                None => return,
             };
+            let service = service_fn(|request| answer(router.clone(), slot.clone(), request));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(64 << 10)
-                .serve_connection(TokioIo::new(opened), TowerToHyperService::new(router));
+                .serve_connection(TokioIo::new(opened), service);
             let mut connection = std::pin::pin!(connection);
             let end = tokio::time::timeout(CONNECTION_LIFETIME, stop.cancelled());
             // Errors here are clients that left or sent no HTTP: they need no action.
-            tokio::select! {
+            let timeout = tokio::select! {
                 _ = connection.as_mut() => return,
-                _ = end => connection.as_mut().graceful_shutdown(),
-            }
-            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+                () = slot.gave_way() => match slot.has_answered() {
+                    true => GIVE_WAY_TIMEOUT,
+                    false => return,
+                },
+                _ = end => SHUTDOWN_TIMEOUT,
+            };
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(timeout, connection).await;
         });
     }
 }

@@ -16,6 +16,7 @@ use super::*;
 use tidegate_plan::{Listen, Token};
 
 pub(super) mod bucket;
+mod crowded;
 mod hostile;
 mod purges;
 mod told;
