@@ -11,7 +11,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::{TryStreamExt, stream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::invalidate::pins;
 use crate::object::pinned::Pinned;
@@ -39,6 +40,12 @@ const PIECE_TIME: Duration = Duration::from_millis(250);
 /// The interval of the checks on a busy disk, and the timeout of the wait for it.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 const DISK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The timeout of the wait for a fetch under way, before its chunks count as left out.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The number of chunks that are looked up before other tasks have their turn.
+const LOOKED_UP_AT_ONCE: u32 = 4096;
 
 /// The number of attempts for an object that changes while it is warmed.
 const MAX_ATTEMPTS: u32 = 3;
@@ -176,6 +183,7 @@ impl Warmer {
         let most = u32::try_from(self.piece() / core.geometry.chunk()).unwrap_or(u32::MAX);
         let mut pieces: Vec<Range<u32>> = Vec::new();
         for index in 0..core.geometry.count(size) {
+            yield_at(index).await;
             if self.is_there(job, index) || self.put(job, index).await {
                 if !first.contains(&index) {
                     warmed.cached += core.geometry.bytes(index, size).len();
@@ -287,13 +295,36 @@ impl Warmer {
     /// tier.
     async fn store_refused(&self, job: &WarmJob) -> u64 {
         let (geometry, size) = (job.pinned.core.geometry, job.pinned.record.version.size);
+        let until = Instant::now() + FETCH_TIMEOUT;
         let mut left_out = 0;
         for index in 0..geometry.count(size) {
+            yield_at(index).await;
+            if self.is_there(job, index) {
+                continue;
+            }
+            wait_for_fetch(job, index, until).await;
             if !self.is_there(job, index) && !self.put(job, index).await {
                 left_out += geometry.bytes(index, size).len();
             }
         }
         left_out
+    }
+}
+
+/// Waits until the fetch of a chunk that is under way has ended, at most until then. A reader has the last bytes before the
+/// fetch has stored them.
+async fn wait_for_fetch(job: &WarmJob, index: u32, until: Instant) {
+    let fetches = job.pinned.living_fetches();
+    let part = fetches.and_then(|fetches| Some(fetches.flights().get(&index)?.part.clone()));
+    if let Some(part) = part {
+        let _ = timeout_at(until, part.landed()).await;
+    }
+}
+
+/// Lets other tasks have their turn, once in many chunks.
+async fn yield_at(index: u32) {
+    if index > 0 && index.is_multiple_of(LOOKED_UP_AT_ONCE) {
+        yield_now().await;
     }
 }
 

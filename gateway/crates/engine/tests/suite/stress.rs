@@ -208,3 +208,20 @@ async fn readers_of_changing_objects_see_no_wrong_byte() {
 async fn nor_with_little_memory() {
     churn(MIB).await;
 }
+
+/// A reader has the last bytes of a chunk before its fetch has stored it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_warmed_counts_as_kept_once_its_fetch_has_ended() {
+    let world = Setup {
+        chunk: MIB,
+        ..Setup::default()
+    };
+    let world = world.build();
+    let warmer = tidegate_engine::warm::Warmer::new(world.engine.clone(), None);
+    for nth in 0..40 {
+        let key = format!("{nth}");
+        world.bucket.put(&key, sample(nth, 3 * MIB));
+        let warmed = warmer.warm(&world.source, &valid(&key), &|_| {}).await;
+        assert_eq!(warmed.expect("warmed").left_out, 0, "{key}");
+    }
+}
