@@ -374,13 +374,22 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
                 return None;
             }
             if name.eq_ignore_ascii_case("max-age") {
-                let seconds = value.trim().trim_matches('"').parse().unwrap_or(0);
+                let seconds = seconds(value.trim().trim_matches('"'));
                 found = Some(found.map_or(seconds, |other| other.min(seconds)));
             }
         }
     }
     let time = Duration::from_secs(found?).min(MAX_KEPT);
     (!time.is_zero()).then_some(time)
+}
+
+/// Returns a number of seconds; a number that does not fit is very large (RFC 9111, 1.2.2), and no number is 0.
+fn seconds(text: &str) -> u64 {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match is_number {
+        true => text.parse().unwrap_or(u64::MAX),
+        false => 0,
+    }
 }
 
 #[cfg(test)]
