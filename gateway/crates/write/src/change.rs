@@ -114,6 +114,23 @@ impl Writers {
         if let Some(renamed) = self.rename_unsent(source, from, to, keep).await? {
             return renamed.left.map_or(Ok(renamed.etag), Err);
         }
+        let renamed = self.rename_stored(source, from, to, keep).await;
+        if renamed.as_ref().is_err_and(WriteError::shows_another) {
+            for key in [from, to] {
+                self.0.engine.doubt_key_now(&source.object(key)).await;
+            }
+        }
+        renamed
+    }
+
+    /// Does the same with an object that may be in the bucket.
+    async fn rename_stored(
+        &self,
+        source: &Arc<ReadContext>,
+        from: &ObjectKey,
+        to: &ObjectKey,
+        keep: bool,
+    ) -> Result<ETag, WriteError> {
         let (old, new) = (source.object(from), source.object(to));
         let mut held = self.0.publish_for_rename(&old, &new).await?;
         let open = held.hold.as_ref().map(|hold| &hold.writing);

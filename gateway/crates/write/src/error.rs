@@ -89,6 +89,12 @@ impl From<io::Error> for WriteError {
 }
 
 impl WriteError {
+    /// Returns whether the bucket has something else of the key than what this process knew.
+    pub(crate) fn shows_another(&self) -> bool {
+        let gone = Error::NotFound;
+        matches!(self, Self::Changed | Self::Exists) || *self == Self::Origin(gone)
+    }
+
     /// Returns whether the same write may succeed later, without any change by an operator or
     /// client.
     #[must_use]

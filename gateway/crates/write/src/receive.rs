@@ -152,6 +152,8 @@ impl WritePath {
                 _ => false,
             };
             if !holds {
+                drop((hold, lock));
+                self.forget(&id).await;
                 return Err(WriteError::Changed);
             }
         }

@@ -46,9 +46,30 @@ impl Engine {
         let change = KeyChange::of("", &id.key, ChangeKind::Created);
         self.apply_change(id.origin, &change).await;
     }
+
+    /// Does the same, and does not wait until the subscribers know: the caller may hold what their kernel waits for.
+    pub async fn doubt_key_now(&self, id: &ObjectId) {
+        let change = KeyChange::of("", &id.key, ChangeKind::Created);
+        for id in self.core.everywhere(id) {
+            if note(&self.core, &id, &change).await == Effect::Ours {
+                continue;
+            }
+            let core = self.core.clone();
+            let told = async move { core.report_purge(id.origin, &Scope::Key(id.key)).await };
+            self.core.spawn(told);
+        }
+    }
 }
 
 async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
+    if note(core, id, change).await != Effect::Ours {
+        core.report_purge(id.origin, &Scope::Key(id.key.clone()))
+            .await;
+    }
+}
+
+/// Gives up what is known here of the key.
+async fn note(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) -> Effect {
     // Before the record is looked at: a write that ends now sees either this, or its record is seen here.
     let change = &KeyChange {
         is_overtaken: core.reported.note(id, change, core.now()),
@@ -60,11 +81,7 @@ async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
     let (effect, before) = judge_record(core, id, change, forget_names);
     pins::release(core, id, before);
     core.metrics.reported(effect.label());
-    if effect == Effect::Ours {
-        return;
-    }
-    core.report_purge(id.origin, &Scope::Key(id.key.clone()))
-        .await;
+    effect
 }
 
 /// Supersedes the resolve of the key that is under way, and gives up what is known if the change may have replaced it:

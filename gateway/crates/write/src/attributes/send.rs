@@ -213,7 +213,10 @@ impl Drafts {
             ..Open::default()
         };
         let object = match begin::open_base(self, source, id, how).await {
-            Err(Error::NotFound) => return Ok(None),
+            Err(Error::NotFound) => {
+                self.engine.doubt_key_now(id).await;
+                return Ok(None);
+            }
             object => object?,
         };
         let same = change
@@ -221,6 +224,7 @@ impl Drafts {
             .as_ref()
             .is_none_or(|etag| etag.weak_eq(&object.version().etag));
         if !same {
+            self.engine.doubt_key_now(id).await;
             return Ok(None);
         }
         begin::open_version(self, source, id, object.version().clone()).map(Some)

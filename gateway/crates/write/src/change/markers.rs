@@ -214,10 +214,15 @@ pub(crate) async fn make_marker(
     }
     let made = put_marker(inner, source, id, (None, |_| headers.clone())).await;
     supersede(&inner.core, id, ChangedKey::Unknown);
-    made.map_err(|error| match error {
-        OriginError::Changed => WriteError::Exists,
-        error => error.into(),
-    })?;
+    if made == Err(OriginError::Changed) {
+        let name = ObjectKey::new(id.key.as_str().trim_end_matches('/'));
+        if let Ok(key) = name {
+            let origin = id.origin;
+            inner.engine.doubt_key_now(&ObjectId { origin, key }).await;
+        }
+        return Err(WriteError::Exists);
+    }
+    made?;
     inner.core.folder_made(id);
     if let Some(attributes) = attributes {
         let known = KnownAttributes::Stored(attributes);

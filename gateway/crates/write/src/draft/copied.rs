@@ -229,6 +229,25 @@ impl SharedDraft {
         Ok(())
     }
 
+    /// Makes the draft independent of a source that the bucket has in this version no more.
+    ///
+    /// # Errors
+    /// Those of [`Self::detach_base`].
+    pub(crate) async fn leave_source(self: &Arc<Self>) -> Result<(), WriteError> {
+        let source = {
+            let state = self.state();
+            let base = state.copied_base();
+            base.map(|base| ObjectId {
+                origin: state.id.origin,
+                key: base.key.clone(),
+            })
+        };
+        if let Some(source) = source {
+            self.inner.engine.doubt_key_now(&source).await;
+        }
+        self.detach_base().await
+    }
+
     /// Returns whether a publish failed because the copied version is gone, or may be.
     pub(crate) fn lacks_source(&self, error: &WriteError) -> bool {
         let is_gone = matches!(

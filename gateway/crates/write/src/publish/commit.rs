@@ -83,9 +83,13 @@ impl SharedDraft {
             Err(error) if error.is_passing() => "failed",
             Err(_) => "refused",
         });
-        {
+        let id = {
             let mut state = self.state();
             state.phase.end_attempt(result.as_ref().err().cloned());
+            state.id.clone()
+        };
+        if result.as_ref().is_err_and(WriteError::shows_another) {
+            self.inner.engine.doubt_key_now(&id).await;
         }
         result
     }
@@ -117,7 +121,7 @@ impl SharedDraft {
         for _ in 1..MAX_PUBLISH_ATTEMPTS {
             let again = match published.as_ref().map(drop).map_err(Clone::clone) {
                 Err(WriteError::Lost) => Ok(self.can_send_anew()),
-                Err(error) if self.lacks_source(&error) => self.detach_base().await.map(|()| true),
+                Err(error) if self.lacks_source(&error) => self.leave_source().await.map(|()| true),
                 Err(WriteError::Changed) => self.was_ours().await,
                 Err(WriteError::Unsupported) if locks.is_none() => self.drop_unknown_guard().await,
                 _ => Ok(false),

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod copied;
+mod doubted;
 mod emptied;
 mod engine;
 mod events;

@@ -43,7 +43,7 @@ impl World {
 
 impl Ear {
     /// Waits until this is heard; returns all that was heard until then.
-    async fn hears(&self, last: &str) -> Vec<String> {
+    pub(super) async fn hears(&self, last: &str) -> Vec<String> {
         let hears = async {
             let mut all = self.heard();
             while !all.iter().any(|heard| heard == last) {

@@ -26,6 +26,8 @@ async fn a_file_that_is_there_by_now_is_not_replaced_unless_it_is_cut() {
         world.files.close(handle).await;
         world.settled().await;
         assert_eq!(world.stored(path).expect("there"), "theirs");
+        // The refusal has told of it.
+        assert_eq!(world.look(folder, "log").await.expect("there").size, 6);
     }
     assert_eq!(world.look(ROOT_INO, "cut").await, Err(Errno::ENOENT));
     world.bucket.put("p/cut", "theirs");
@@ -152,4 +154,28 @@ async fn a_staging_object_has_no_name() {
     let made = world.files.create(folder, name.clone().into(), 0, MAKER);
     assert_eq!(made.await.map(drop), Err(Errno::EINVAL));
     assert_eq!(world.stored(&key).expect("there"), "parts");
+}
+
+/// `open("ab")`, a write, and a close with ESTALE: the next one is of the version that the other writer has made.
+#[tokio::test]
+async fn the_open_after_a_refused_close_is_of_their_version() {
+    let world = World::writable();
+    world.bucket.put("p/log", "before");
+    let ino = world.look(ROOT_INO, "log").await.expect("there").ino.0;
+    let open = || world.files.open(ino, OpenFlags(2), BY);
+    let (handle, _) = open().await.expect("opened");
+    world.write(handle, 6, "ours").await;
+    world.bucket.put("p/log", "theirs");
+    assert_eq!(world.files.flush(handle, US).await, Err(Errno::ESTALE));
+    world.files.close(handle).await;
+    world.ear.hears(&format!("name {ROOT_INO} log")).await;
+    let ino = world.look(ROOT_INO, "log").await.expect("there").ino.0;
+    let (handle, _) = world
+        .files
+        .open(ino, OpenFlags(2), BY)
+        .await
+        .expect("opened");
+    world.write(handle, 6, " and ours").await;
+    world.done(handle).await;
+    assert_eq!(world.stored("p/log").expect("there"), "theirs and ours");
 }
