@@ -25,6 +25,7 @@ use tokio::runtime::Handle;
 use super::behind::Behind;
 use super::blocks::{BLOCK_BYTES, Blocks, Charged, Memory};
 use super::journal;
+use super::slots::check_name;
 use super::tail::Tail;
 use tidegate_cache::direct::{self, PAGE_SIZE};
 use tidegate_origin::Sums;
@@ -175,6 +176,12 @@ impl Data {
     /// Returns whether there is a file.
     pub(super) fn has_file(&self) -> bool {
         self.file.get().is_some()
+    }
+
+    /// Checks that the file, if there is one, has its name: no crash finds its bytes otherwise. Blocks.
+    pub(super) fn check_name(&self) -> io::Result<()> {
+        let file = self.file.get();
+        file.map_or(Ok(()), |file| check_name(file, &self.path))
     }
 
     /// Returns the length of the file in bytes.

@@ -273,6 +273,7 @@ impl SpoolFile {
             })
         })?;
         if synced != SyncedTo::InJournal {
+            self.data.check_name()?;
             self.make_name_durable(&mut journal)?;
             let moved = (synced == SyncedTo::Moved).then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));

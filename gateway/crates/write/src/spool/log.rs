@@ -127,12 +127,13 @@ impl Log {
         if self.is_lost {
             return Err(sync_failed());
         }
-        let Some(file) = self.file().filter(|_| !self.is_gone) else {
+        let Some(slot) = self.slot.as_ref().filter(|_| !self.is_gone) else {
             return Ok(());
         };
-        let synced = file.sync_data();
+        let synced = slot.file().sync_data();
+        let has_name = slot.check_name();
         self.is_lost |= synced.is_err();
-        synced
+        synced.and(has_name)
     }
 
     /// Begins anew, durably and atomically; after an error it continues as before. With `promised`,

@@ -10,7 +10,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -87,13 +87,13 @@ impl Slots {
 
     /// Returns a blank file, whose name is durable. Blocks.
     pub(super) fn take(self: &Arc<Self>) -> io::Result<Slot> {
-        let waiting = self.spare().pop();
+        let waiting = self.take_spare();
         let held = match waiting {
             Some(held) => held,
             None => {
                 let _one = self.making.lock().recover();
                 // Another caller may have created some meanwhile.
-                let waiting = self.spare().pop();
+                let waiting = self.take_spare();
                 waiting.map_or_else(|| self.make(), Ok)?
             }
         };
@@ -102,6 +102,16 @@ impl Slots {
             held,
             state: SlotState::Blank,
         })
+    }
+
+    /// Returns a spare file that still has its name.
+    fn take_spare(&self) -> Option<Arc<NamedFile>> {
+        loop {
+            let spare = self.spare().pop()?;
+            if check_name(&spare.file, &spare.path).is_ok() {
+                return Some(spare);
+            }
+        }
     }
 
     /// Opens a file that was found at a path. Blocks.
@@ -154,6 +164,11 @@ impl Slots {
 impl Slot {
     pub(super) fn file(&self) -> &File {
         &self.held.file
+    }
+
+    /// Checks that it has its name: no crash finds it otherwise. Blocks.
+    pub(super) fn check_name(&self) -> io::Result<()> {
+        check_name(self.file(), &self.held.path)
     }
 
     /// Marks it as used.
@@ -241,6 +256,19 @@ impl Drop for Slot {
             self.slots.spare().push(self.held.clone());
         }
     }
+}
+
+/// Checks that a file is the one of its name. Another program may have removed it, or its folder. Blocks.
+pub(super) fn check_name(file: &File, path: &Path) -> io::Result<()> {
+    let identity = |it: fs::Metadata| (it.dev(), it.ino());
+    let named = fs::metadata(path).map(identity);
+    if named.is_ok_and(|named| file.metadata().is_ok_and(|it| identity(it) == named)) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(path).display();
+    tracing::error!(%folder, path = %path.display(), "a file of the spool is not in its folder any more: another program has removed it, or the folder");
+    let gone = "a file of the spool was removed";
+    Err(io::Error::new(io::ErrorKind::NotFound, gone))
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -232,3 +232,37 @@ async fn nothing_gets_the_name_of_a_kept_journal() {
     assert_eq!(desk.object(KEY), Some("kept".into()));
     assert_eq!(desk.object(OTHER), Some("another".into()));
 }
+
+/// The files of the spool are removed under the running process. What is written from then on has files with names; what
+/// had files is promised no more.
+#[tokio::test(start_paused = true)]
+async fn what_is_removed_from_the_spool_is_not_promised() {
+    let terms = Terms::background();
+    let desk = Desk::new(terms);
+    desk.write(OTHER, &"published".into()).await;
+    desk.writers.settled().await;
+    let remove_files = || {
+        for entry in std::fs::read_dir(desk.spool.path()).expect("readable") {
+            std::fs::remove_file(entry.expect("a file").path()).expect("removed");
+        }
+    };
+    remove_files();
+    desk.bucket().set_faults([down()]);
+    let early = desk.create(OTHER).await;
+    put(&early, 0, &"before".into()).await;
+    early.sync().await.expect("durable");
+    remove_files();
+    assert!(matches!(early.sync().await, Err(WriteError::Spool(_))));
+    let closed = early.commit(desk.commit).await;
+    assert!(matches!(closed, Err(WriteError::Spool(_))), "{closed:?}");
+    let later = desk.create(KEY).await;
+    put(&later, 0, &"after".into()).await;
+    later.commit(desk.commit).await.expect("promised");
+    let copy = copy_of(&desk.spool);
+    desk.bucket().set_faults([]);
+    let desk = desk
+        .started_again(copy, [early, later], &Terms::background())
+        .await;
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("after".into()));
+}

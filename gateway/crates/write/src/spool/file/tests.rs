@@ -169,3 +169,43 @@ fn files_are_used_again_and_bytes_are_not() {
     let names = fs::read_dir(directory.path()).expect("a folder").count();
     assert!(names < 20, "{names}");
 }
+
+fn remove_all(directory: &Path, extension: &str) {
+    for entry in fs::read_dir(directory).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if super::super::is(&path, extension) {
+            fs::remove_file(path).expect("removed");
+        }
+    }
+}
+
+/// An administrator has removed the files under the running process: a crash would find nothing.
+#[test]
+fn files_without_their_names_promise_nothing() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 7);
+    file.write(0, Bytes::from_static(b"small"))
+        .expect("written");
+    file.sync(&[wrote(5)]).expect("durable");
+    remove_all(directory.path(), super::super::JOURNAL_EXTENSION);
+    assert!(file.sync(&[]).is_err());
+    assert!(file.note_durably(&[Record::Closed]).is_err());
+    // It continues under another name.
+    file.restart(&Begin::of("key"), true).expect("durable");
+    assert_eq!(journals(directory.path()).len(), 1);
+
+    // Files that waited for their next draft have no names either.
+    remove_all(directory.path(), super::super::JOURNAL_EXTENSION);
+    let next = draft(&slots, 8);
+    let bytes = Bytes::from(vec![1; 2 * FRAME_BYTES as usize]);
+    let size = bytes.len() as u64;
+    next.write(0, bytes.clone()).expect("written");
+    next.sync(&[wrote(size)]).expect("durable");
+    assert_eq!(journals(directory.path()).len(), 1);
+    remove_all(directory.path(), DATA_EXTENSION);
+    assert!(next.sync(&[]).is_err());
+    // Another file that has its name is not it.
+    fs::write(path_of(directory.path(), 8), b"another").expect("written");
+    assert!(next.sync(&[]).is_err());
+    assert_eq!(next.read(ByteRange::new(0, size)).expect("read"), bytes);
+}
