@@ -16,15 +16,21 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::tls;
 use tidegate_config::{Config, Environment};
 use tidegate_plan::Listen;
-use tidegate_tls::pinned;
+use tidegate_tls::pinned::{self, OtherCertificate};
 
 /// The time that one answer may take: a few writes to disk, or one request to an origin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The gateway reads renewed certificates within this time.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pause before the next try while the gateway shows another certificate.
+const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
 
 /// The time that a piece of a streamed answer may take: as long as an object that is fetched slowly.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -99,7 +105,7 @@ impl<'a> Client<'a> {
     pub(super) async fn send(&self, request: AdminRequest) -> anyhow::Result<String> {
         let asked = async {
             let answer = timeout(ANSWER_TIMEOUT, async {
-                let (answer, connection) = self.start(request).await?;
+                let (answer, connection) = self.start(&request).await?;
                 let read = read_answer(answer).await;
                 connection.abort();
                 read
@@ -122,7 +128,7 @@ impl<'a> Client<'a> {
         request: AdminRequest,
         mut take: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
-        let sent = timeout(ANSWER_TIMEOUT, self.start(request)).await;
+        let sent = timeout(ANSWER_TIMEOUT, self.start(&request)).await;
         let sent = sent.context("no answer in time").flatten();
         let (answer, connection) = sent.with_context(|| self.failure())?;
         if answer.status() != StatusCode::OK {
@@ -155,14 +161,15 @@ impl<'a> Client<'a> {
         format!("cannot {} through {}", self.verb, self.listen)
     }
 
-    fn request(&self, request: AdminRequest) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn request(&self, request: &AdminRequest) -> anyhow::Result<Request<Full<Bytes>>> {
         let body = request
             .body
-            .map(|body| body.to_string())
+            .as_ref()
+            .map(Value::to_string)
             .unwrap_or_default();
         let mut request = Request::builder()
-            .method(request.method)
-            .uri(request.target)
+            .method(&request.method)
+            .uri(&request.target)
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json");
         if let Some(bearer) = &self.bearer {
@@ -171,9 +178,21 @@ impl<'a> Client<'a> {
         Ok(request.body(Full::new(Bytes::from(body)))?)
     }
 
+    /// Sends a request. A listener that still shows the certificate of before a renewal is asked again.
     async fn start(
         &self,
-        request: AdminRequest,
+        request: &AdminRequest,
+    ) -> anyhow::Result<(Response<Incoming>, AbortHandle)> {
+        let sent = after_renewal(RENEWAL_TIMEOUT, || self.start_once(request)).await;
+        sent.map_err(|error| match is_other_certificate(&error) {
+            true => error.context(STALE_CERTIFICATE),
+            false => error,
+        })
+    }
+
+    async fn start_once(
+        &self,
+        request: &AdminRequest,
     ) -> anyhow::Result<(Response<Incoming>, AbortHandle)> {
         let request = self.request(request)?;
         match self.listen {
@@ -206,6 +225,34 @@ impl<'a> Client<'a> {
             }
         }
     }
+}
+
+const STALE_CERTIFICATE: &str = "the gateway does not show the certificate that is in the files of `tls.certificates` \
+     now, and has not read it for 10 s: its log says why";
+
+/// Tries again, for a bounded time, while the gateway shows another certificate than its files have: it looks for renewed
+/// ones every few seconds.
+async fn after_renewal<T>(
+    patience: Duration,
+    mut attempt: impl AsyncFnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let until = Instant::now() + patience;
+    loop {
+        match attempt().await {
+            Err(error) if is_other_certificate(&error) && Instant::now() < until => {
+                sleep(RENEWAL_PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn is_other_certificate(error: &anyhow::Error) -> bool {
+    let of_system = |error: &(dyn std::error::Error + 'static)| {
+        let error = error.downcast_ref::<std::io::Error>()?.get_ref()?;
+        Some(error.is::<OtherCertificate>())
+    };
+    error.chain().any(|error| of_system(error) == Some(true))
 }
 
 /// Runs a future on a runtime of its own.
@@ -273,4 +320,36 @@ async fn read_answer(answer: Response<Incoming>) -> anyhow::Result<(StatusCode, 
     let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other() -> anyhow::Error {
+        let error: anyhow::Result<()> = Err(std::io::Error::other(OtherCertificate).into());
+        error.context("no TLS").expect_err("an error")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_certificate_is_waited_for_and_nothing_else() {
+        let mut tries = 0;
+        let asked = after_renewal(RENEWAL_TIMEOUT, async || {
+            tries += 1;
+            if tries < 10 { Err(other()) } else { Ok(tries) }
+        });
+        assert_eq!(asked.await.expect("it was read"), 10);
+
+        let begun = Instant::now();
+        let asked = after_renewal(RENEWAL_TIMEOUT, async || Err::<(), _>(other()));
+        asked.await.expect_err("it never is");
+        assert!(begun.elapsed() >= RENEWAL_TIMEOUT && begun.elapsed() < 2 * RENEWAL_TIMEOUT);
+
+        let begun = Instant::now();
+        let asked = after_renewal(RENEWAL_TIMEOUT, async || {
+            Err::<(), _>(anyhow::anyhow!("refused"))
+        });
+        asked.await.expect_err("an error");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
 }

@@ -17,6 +17,11 @@ use tokio_rustls::client::TlsStream;
 use crate::TlsError;
 use crate::certificate::read_chain;
 
+/// The server shows a certificate that is in none of the files.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("it shows another certificate")]
+pub struct OtherCertificate;
+
 /// Accepts the servers that show one of these certificates, and have its key. Names, authorities and times do not matter.
 #[derive(Debug)]
 struct PinnedCertificates {
@@ -27,7 +32,7 @@ struct PinnedCertificates {
 /// Shakes hands with a server that must show the first certificate of one of the `files`.
 ///
 /// # Errors
-/// If no file can be read, or the server shows another certificate.
+/// If a file cannot be read, or the server shows another certificate ([`OtherCertificate`]).
 pub async fn connect<S>(stream: S, files: &[PathBuf]) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -52,7 +57,18 @@ where
     // An address is not sent as a name, so the server shows the certificate that it has for all.
     let name = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
     let connector = TlsConnector::from(Arc::new(config));
-    connector.connect(name, stream).await
+    let connected = connector.connect(name, stream).await;
+    connected.map_err(|error| match is_other_certificate(&error) {
+        true => io::Error::other(OtherCertificate),
+        false => error,
+    })
+}
+
+/// Returns whether the verifier here has ended a handshake.
+fn is_other_certificate(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    let other = CertificateError::ApplicationVerificationFailure;
+    matches!(error, Some(Error::InvalidCertificate(why)) if *why == other)
 }
 
 impl ServerCertVerifier for PinnedCertificates {

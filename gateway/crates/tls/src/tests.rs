@@ -445,6 +445,8 @@ async fn a_pinned_client_knows_its_server() {
         let acceptor = tls.acceptor(Side::Admin);
         let known = std::slice::from_ref(&known.certificate);
         let (client, _) = tokio::join!(pinned::connect(near, known), acceptor.accept(far, LIMIT));
-        assert_eq!(client.is_ok(), fits, "{known:?}");
+        let other = client.err().and_then(std::io::Error::into_inner);
+        let other = other.is_some_and(|error| error.is::<pinned::OtherCertificate>());
+        assert_eq!(other, !fits, "{known:?}");
     }
 }
