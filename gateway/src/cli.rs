@@ -3,7 +3,7 @@
 //! Parsing and the small commands live here. The large ones, such as `serve`, `demo` and `doctor`, are passed in as
 //! [`Actions`], so that this module knows nothing of the parts behind them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -267,8 +267,18 @@ fn report(error: &anyhow::Error) -> u8 {
     1
 }
 
+/// Reads the configuration for a command that only asks the gateway. Wrong overrides are a warning: `unset` is to undo them.
+fn load_to_ask(file: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
+    let (loaded, warning) = tidegate_config::load_to_ask(file, env)?;
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
+    }
+    Ok(loaded)
+}
+
 fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Result<()> {
     let load = || tidegate_config::load(cli.config.as_deref(), env);
+    let load_to_ask = || load_to_ask(cli.config.as_deref(), env);
     match &cli.command {
         #[cfg(feature = "demo")]
         Command::Demo(args) => actions.demo(args),
@@ -285,16 +295,18 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         }
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env, actions)?),
-        Command::Reload => show::print(&reload::reload(&load()?.config, env)?),
+        Command::Reload => show::print(&reload::reload(&load_to_ask()?.config, env)?),
         Command::Set { key, value } => {
-            show::print(&reload::set(&load()?.config, env, key, Some(value))?)
+            show::print(&reload::set(&load_to_ask()?.config, env, key, Some(value))?)
         }
-        Command::Unset { key } => show::print(&reload::set(&load()?.config, env, key, None)?),
-        Command::Purge(args) => show::print(&purge::purge(&load()?.config, env, args)?),
-        Command::Pin(args) => show::print(&pin::pin(&load()?.config, env, args)?),
-        Command::Stat(args) => show::print(&stat::stat(&load()?.config, args)?),
-        Command::Top(args) => show::print(&top::top(&load()?.config, env, args)?),
-        Command::Warm(args) => show::print(&warm::warm(&load()?.config, env, args)?),
+        Command::Unset { key } => {
+            show::print(&reload::set(&load_to_ask()?.config, env, key, None)?)
+        }
+        Command::Purge(args) => show::print(&purge::purge(&load_to_ask()?.config, env, args)?),
+        Command::Pin(args) => show::print(&pin::pin(&load_to_ask()?.config, env, args)?),
+        Command::Stat(args) => show::print(&stat::stat(&load_to_ask()?.config, args)?),
+        Command::Top(args) => show::print(&top::top(&load_to_ask()?.config, env, args)?),
+        Command::Warm(args) => show::print(&warm::warm(&load_to_ask()?.config, env, args)?),
         Command::Sign(args) => show::print(&sign::sign(&load()?.config, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),

@@ -346,6 +346,24 @@ async fn a_key_is_set_kept_and_unset() {
     assert_eq!(unasked.status, 401);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn overrides_of_an_entry_that_is_gone_are_undone_one_by_one() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    for key in ["route[/].headers.x-a", "route[/].headers.x-b"] {
+        run(&serving, &["set", key, "yes"]).await.expect(key);
+    }
+    let gone = configuration(&world, MORE).replace("path = \"/\"\n", "path = \"/o/\"\n");
+    serving.configure(&gone);
+    run(&serving, &["reload"]).await.expect_err("no such route");
+    let first = run(&serving, &["unset", "route[/].headers.x-a"]).await;
+    let error = first.expect_err("the other is wrong too");
+    assert!(error.contains("is undone, but"), "{error}");
+    let second = run(&serving, &["unset", "route[/].headers.x-b"]).await;
+    second.expect("all is right now");
+    run(&serving, &["reload"]).await.expect("all is right now");
+}
+
 /// Reads until it is told to stop; returns how often.
 async fn read_on(http: SocketAddr, stop: Arc<AtomicBool>, reader: usize) -> usize {
     let mut read = 0;

@@ -25,7 +25,7 @@ use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::{PreparedTiers, Tiers};
-use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
+use tidegate_config::{Config, Environment, LiveKeys, LoadError, Loaded, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{ClientMemory, Control, Routes};
@@ -192,11 +192,29 @@ impl Reloader {
         let state = present.loaded.config.state_path();
         let state = state.ok_or_else(|| wrong("the gateway keeps no state: set `state.path`"))?;
         let folder = state.clone();
-        let kept = self.state_files.in_turn(move || Overrides::read(&folder));
+        let kept = self.state_files.in_turn(move || {
+            Overrides::read(&folder).map_err(|error| LoadError::Overrides {
+                path: Overrides::file(&folder),
+                error,
+            })
+        });
         let kept = kept.await?;
         let new = kept.with(&change.key, change.value.as_deref());
         let new = new.map_err(wrong)?;
-        let report = self.apply(&mut present, Some(new.clone())).await?;
+        let report = self.apply(&mut present, Some(new.clone())).await;
+        if let Err(error) = &report
+            && change.value.is_none()
+            && self.load(&present, Some(kept.clone())).await.is_err()
+        {
+            // Other overrides are wrong as well: they are undone one by one.
+            let written = self.state_files.in_turn(move || new.write(&state));
+            written.await?;
+            let key = &change.key;
+            return Err(wrong(format!(
+                "`{key}` is undone, but the configuration cannot be applied yet: {error}"
+            )));
+        }
+        let report = report?;
         let written = self.state_files.in_turn(move || new.write(&state));
         if let Err(error) = written.await {
             let error = format!("it cannot be kept: {error}");

@@ -233,7 +233,7 @@ pub enum LoadError {
         error: std::io::Error,
     },
     /// The file of the overrides cannot be read.
-    #[error("cannot read the overrides {path}: {error}; mend or delete that file")]
+    #[error("cannot read the overrides {path}: {error}; {}", remedy(.error))]
     Overrides {
         /// The file.
         path: PathBuf,
@@ -243,6 +243,41 @@ pub enum LoadError {
     /// Its content is wrong.
     #[error(transparent)]
     Wrong(#[from] Problems),
+}
+
+/// Returns the remedy of overrides that cannot be read.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotADirectory => "`state.path` is no folder",
+        std::io::ErrorKind::PermissionDenied => "only the user of the gateway may read them",
+        _ => "mend or delete that file",
+    }
+}
+
+/// Reads the configuration for a command that only asks a running gateway. If the overrides cannot be read or are wrong,
+/// they are left out, and the reason is returned too.
+///
+/// # Errors
+/// As [`load`], but for the overrides.
+pub fn load_to_ask(
+    asked: Option<&Path>,
+    env: &Environment,
+) -> Result<(Loaded, Option<String>), LoadError> {
+    let error = match load(asked, env) {
+        Ok(loaded) => return Ok((loaded, None)),
+        Err(error) => error,
+    };
+    let Ok(bare) = load_with(asked, Some(&Overrides::default()), env) else {
+        return Err(error);
+    };
+    let warning = match (&error, bare.config.state_path()) {
+        (LoadError::Wrong(_), Some(state)) => {
+            let file = Overrides::file(&state);
+            format!("the overrides {} are left out: {error}", file.display())
+        }
+        _ => error.to_string(),
+    };
+    Ok((bare, Some(warning)))
 }
 
 /// Reads the configuration: the `asked` file, else `$TIDEGATE_CONFIG`, else `./tidegate.toml` if there is one, else the

@@ -288,6 +288,48 @@ fn the_file_is_the_one_that_was_asked_for() {
 }
 
 #[test]
+fn a_command_that_asks_leaves_out_wrong_overrides_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, state) = (folder.path().join("t.toml"), folder.path().join("state"));
+    let text = format!("[state]\npath = {state:?}\n[cache]\nmemory = \"1GiB\"\n");
+    std::fs::write(&file, text).expect("written");
+    std::fs::create_dir(&state).expect("made");
+    let env = Environment::default();
+    let overrides = state.join("overrides.toml");
+    for (wrong, why) in [
+        (
+            "\"route[/gone/].profile\" = \"audio\"",
+            "`route` has no entry",
+        ),
+        ("not TOML", "mend or delete that file"),
+    ] {
+        std::fs::write(&overrides, wrong).expect("written");
+        tidegate_config::load(Some(&file), &env).expect_err("it is wrong");
+        let (loaded, warning) = tidegate_config::load_to_ask(Some(&file), &env).expect(wrong);
+        assert_eq!(loaded.config.cache.memory, ByteSize(1 << 30));
+        let warning = warning.expect("a warning");
+        let file = overrides.to_str().expect("text");
+        assert!(warning.contains(why) && warning.contains(file), "{warning}");
+    }
+    std::fs::write(&overrides, "\"cache.memory\" = \"2GiB\"").expect("written");
+    let (loaded, warning) = tidegate_config::load_to_ask(Some(&file), &env).expect("right");
+    assert_eq!(
+        (loaded.config.cache.memory, warning),
+        (ByteSize(2 << 30), None)
+    );
+
+    std::fs::remove_dir_all(&state).expect("removed");
+    std::fs::write(&state, "a file").expect("written");
+    let error = tidegate_config::load(Some(&file), &env).expect_err("no folder");
+    assert!(
+        error.to_string().contains("`state.path` is no folder"),
+        "{error}"
+    );
+    std::fs::write(&file, "[cache]\nmemory = \"much\"\n").expect("written");
+    tidegate_config::load_to_ask(Some(&file), &env).expect_err("the file itself is wrong");
+}
+
+#[test]
 fn the_files_that_people_copy_are_right() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config");
     let entries = std::fs::read_dir(&folder).expect("the folder is there");
