@@ -28,7 +28,7 @@ mod writing;
 
 use std::future::Future;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::origins::LiveOrigins;
@@ -96,11 +96,16 @@ impl Actions for App {
             level: "error".to_owned(),
             ..tidegate_config::Log::default()
         })?;
+        let time = args.time.into();
+        ensure!(
+            time >= doctor::MIN_TIME,
+            "`--time` is too short: at least 100ms"
+        );
         let options = doctor::DoctorOptions {
             objects: args.object.clone(),
             host: args.host.clone(),
             disks: args.disk.clone(),
-            time: args.time.into(),
+            time,
             scratch: args.scratch,
             client: None,
         };
@@ -118,7 +123,12 @@ async fn examine(
     let origins = LiveOrigins::connect(config, env, &metrics).await?.all();
     let mut progress = doctor::Progress::new(std::io::stderr());
     let report = doctor::run(config, options, &origins, &mut progress).await?;
-    cli::print(&format!("\n{report}"))
+    cli::print(&format!("\n{report}"))?;
+    ensure!(
+        !report.lacks_named,
+        "a disk or an object that you named could not be measured"
+    );
+    Ok(())
 }
 
 /// Runs a command to its end, and waits for no thread that outlives it: a second signal must not wait for a disk that

@@ -35,6 +35,9 @@ pub use progress::Progress;
 pub use report::Report;
 pub use suggestions::{Suggestion, suggestions};
 
+/// The shortest time of a measurement that says something.
+pub const MIN_TIME: Duration = Duration::from_millis(100);
+
 /// The options of the measurements.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
@@ -79,18 +82,23 @@ pub async fn run(
     progress: &mut Progress,
 ) -> anyhow::Result<Report> {
     let objects = objects(config, options)?;
-    let mut missing = Vec::new();
+    let (mut missing, mut lacks_named) = (Vec::new(), false);
     let memory = memory::measure(options.time, progress).await?;
     let mut disks = Vec::new();
     for wanted in measured_disks(config, options) {
-        if options.disks.contains(&wanted.path) && !can_be_made(&wanted.path) {
+        let is_named = options.disks.contains(&wanted.path);
+        if is_named && !can_be_made(&wanted.path) {
+            lacks_named = true;
             let what = "neither this folder nor the one that it would be in exists";
             missing.push(format!("disk {:?}: {what}", wanted.path));
             continue;
         }
         match disk::measure(&wanted, config.cache.chunk, options, progress).await {
             Ok(disk) => disks.push(disk),
-            Err(error) => missing.push(format!("disk {:?}: {error:#}", wanted.path)),
+            Err(error) => {
+                lacks_named |= is_named;
+                missing.push(format!("disk {:?}: {error:#}", wanted.path));
+            }
         }
     }
     let (mut networks, mut measured) = (Vec::new(), Vec::new());
@@ -106,7 +114,10 @@ pub async fn run(
         let named = (&*wanted.name, wanted.max_requests);
         match origin::measure(origin, named, keys, options.time, progress).await {
             Ok(origin) => measured.push(origin),
-            Err(error) => missing.push(format!("origin {:?}: {error:#}", wanted.name)),
+            Err(error) => {
+                lacks_named |= !keys.is_empty();
+                missing.push(format!("origin {:?}: {error:#}", wanted.name));
+            }
         }
     }
     let measurements = Measurements {
@@ -125,6 +136,7 @@ pub async fn run(
         diagnosis: judge(&measurements),
         measurements,
         missing,
+        lacks_named,
     })
 }
 

@@ -165,6 +165,7 @@ async fn without_an_object_it_says_what_is_missing_and_asks_for_none() {
         "{missing:?}"
     );
     assert!(missing[1].contains("--object"), "{missing:?}");
+    assert!(!report.lacks_named);
     assert_eq!(report.diagnosis.settings, None);
 }
 
@@ -185,6 +186,7 @@ async fn what_cannot_be_measured_is_named_and_the_rest_goes_on() {
         "{:?}",
         report.missing
     );
+    assert!(report.lacks_named, "the object was named");
     assert!(!said.contains("writing"), "{said}");
     assert!(report.to_string().contains("not measured: disk"));
 }

@@ -23,6 +23,8 @@ pub struct Report {
     pub diagnosis: Diagnosis,
     /// The parts that could not be measured, with the reason; one line each.
     pub missing: Vec<String>,
+    /// Whether a disk or an object that the user named is among them.
+    pub lacks_named: bool,
 }
 
 impl Report {
