@@ -83,6 +83,7 @@ fn version(c: &mut Criterion) {
     let current = Validators {
         etag: &version.etag,
         last_modified: version.last_modified,
+        confirmed,
     };
     let none = HeaderMap::new();
     let mut both = HeaderMap::new();
