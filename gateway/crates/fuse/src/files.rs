@@ -119,15 +119,17 @@ impl Files {
         self.writable.is_some()
     }
 
-    /// Returns the size of the mount and its free room, in bytes: those of the spool, or the given size without what
+    /// Returns the size of the mount and its free room, in bytes: those of the spool, as far as its disk has the room, or the given size without what
     /// waits in the spool. What a bucket holds and takes is unknown. A mount that is read has no room.
-    pub(crate) fn space(&self) -> (u64, u64) {
+    pub(crate) async fn space(&self) -> (u64, u64) {
         let Some(writable) = &self.writable else {
             return (self.settings.size.unwrap_or(0), 0);
         };
         let (used, spool) = writable.writers.spooled();
-        let size = self.settings.size.unwrap_or(spool);
-        (size, size.saturating_sub(used))
+        match self.settings.size {
+            Some(size) => (size, size.saturating_sub(used)),
+            None => (spool, writable.writers.free_room().await),
+        }
     }
 
     /// Ends at once when the mount goes; `work` bounds its own waits.

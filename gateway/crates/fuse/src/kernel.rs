@@ -370,19 +370,22 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let (size, free) = self.files.space();
-        let unit = u64::from(STATFS_BLOCK_SIZE);
-        let name = u32::try_from(MAX_NAME).unwrap_or(u32::MAX);
-        reply.statfs(
-            size / unit,
-            free / unit,
-            free / unit,
-            STATFS_FILES,
-            STATFS_FILES,
-            STATFS_BLOCK_SIZE,
-            name,
-            STATFS_BLOCK_SIZE,
-        );
+        let files = self.files.clone();
+        self.runtime.spawn(async move {
+            let (size, free) = files.space().await;
+            let unit = u64::from(STATFS_BLOCK_SIZE);
+            let name = u32::try_from(MAX_NAME).unwrap_or(u32::MAX);
+            reply.statfs(
+                size / unit,
+                free / unit,
+                free / unit,
+                STATFS_FILES,
+                STATFS_FILES,
+                STATFS_BLOCK_SIZE,
+                name,
+                STATFS_BLOCK_SIZE,
+            );
+        });
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

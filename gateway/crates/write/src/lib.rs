@@ -332,6 +332,13 @@ impl Writers {
         (self.0.spool.space.used(), self.0.spool.space.size())
     }
 
+    /// Returns the free room of the spool, in bytes: of its size, and of its disk, the smaller one.
+    pub async fn free_room(&self) -> u64 {
+        let spool = &self.0.spool;
+        let disk = spool.disk_room.free().await;
+        disk.min(spool.space.size().saturating_sub(spool.space.used()))
+    }
+
     /// Returns how many drafts the start has left in the spool as they are: they have another format, or cannot be read.
     #[must_use]
     pub fn left_alone(&self) -> usize {

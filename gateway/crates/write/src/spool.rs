@@ -16,7 +16,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,6 +26,7 @@ use rustix::fs::{FlockOperation, flock};
 mod behind;
 pub(crate) mod blocks;
 pub(crate) mod data;
+pub(crate) mod disk_room;
 pub(crate) mod file;
 pub(crate) mod journal;
 mod log;
@@ -37,6 +38,7 @@ pub(crate) mod space;
 mod tail;
 
 use blocks::Memory;
+use disk_room::DiskRoom;
 use file::SpoolFile;
 use journal::{Begin, JournalContents};
 use slots::Slots;
@@ -65,6 +67,7 @@ pub enum SpoolError {
 pub(crate) struct Spool {
     slots: Arc<Slots>,
     pub(crate) space: Space,
+    pub(crate) disk_room: Arc<DiskRoom>,
     pub(crate) memory: Memory,
     /// The drafts that the start could not read. They stay in the directory.
     pub(crate) left_alone: AtomicUsize,
@@ -123,6 +126,13 @@ fn is_blank(path: &Path) -> io::Result<bool> {
     Ok(journal::read(&head) == JournalContents::Blank)
 }
 
+/// Returns the bytes that the files of a directory take on the disk. Blocks.
+fn disk_bytes(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let all = entries.filter_map(|entry| entry.metadata().ok());
+    all.map(|it| it.blocks() * 512).sum()
+}
+
 impl Spool {
     /// Opens the spool in `directory` with at most `size` bytes, and creates it if it is missing.
     /// `memory` is for bytes that are sent soon. Blocks.
@@ -147,9 +157,16 @@ impl Spool {
             }
             Err(error) => return Err(failed("lock")(error.into())),
         }
+        let disk_room = DiskRoom::of(directory);
+        let most = disk_room.known().saturating_add(disk_bytes(directory));
+        if size > most {
+            let folder = directory.display();
+            tracing::warn!(%folder, size, most, "the spool's disk has less room than the spool's size: writers find it full earlier");
+        }
         Ok(Self {
             slots: Slots::new(directory, Some(lock)),
             space: Space::new(size),
+            disk_room,
             memory,
             left_alone: AtomicUsize::new(0),
             next_order: AtomicU64::new(1),
