@@ -28,7 +28,7 @@ use anyhow::{Context as _, ensure};
 use crate::link::LinkRoute;
 use tidegate_config::Config;
 use tidegate_origin::Origin;
-use tidegate_plan::diagnosis::{CacheSizes, Measurements, Rate, judge};
+use tidegate_plan::diagnosis::{CacheSizes, MeasuredDisk, Measurements, Rate, judge};
 use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
@@ -82,25 +82,8 @@ pub async fn run(
     progress: &mut Progress,
 ) -> anyhow::Result<Report> {
     let objects = objects(config, options)?;
-    let (mut missing, mut lacks_named) = (Vec::new(), false);
     let memory = memory::measure(options.time, progress).await?;
-    let mut disks = Vec::new();
-    for wanted in measured_disks(config, options) {
-        let is_named = options.disks.contains(&wanted.path);
-        if is_named && !can_be_made(&wanted.path) {
-            lacks_named = true;
-            let what = "neither this folder nor the one that it would be in exists";
-            missing.push(format!("disk {:?}: {what}", wanted.path));
-            continue;
-        }
-        match disk::measure(&wanted, config.cache.chunk, options, progress).await {
-            Ok(disk) => disks.push(disk),
-            Err(error) => {
-                lacks_named |= is_named;
-                missing.push(format!("disk {:?}: {error:#}", wanted.path));
-            }
-        }
-    }
+    let (disks, mut missing) = measure_disks(config, options, progress).await;
     let (mut networks, mut measured) = (Vec::new(), Vec::new());
     for wanted in &config.origin {
         let Some(origin) = origins.get(&wanted.name) else {
@@ -108,15 +91,15 @@ pub async fn run(
         };
         match network::measure(wanted, options.time, progress).await {
             Ok(network) => networks.push(network),
-            Err(error) => missing.push(format!("network to {:?}: {error:#}", wanted.name)),
+            Err(error) => missing.add(false, format!("network to {:?}: {error:#}", wanted.name)),
         }
         let keys = objects.get(&wanted.name).map_or(&[][..], Vec::as_slice);
         let named = (&*wanted.name, wanted.max_requests);
         match origin::measure(origin, named, keys, options.time, progress).await {
             Ok(origin) => measured.push(origin),
             Err(error) => {
-                lacks_named |= !keys.is_empty();
-                missing.push(format!("origin {:?}: {error:#}", wanted.name));
+                let line = format!("origin {:?}: {error:#}", wanted.name);
+                missing.add(!keys.is_empty(), line);
             }
         }
     }
@@ -135,9 +118,46 @@ pub async fn run(
     Ok(Report {
         diagnosis: judge(&measurements),
         measurements,
-        missing,
-        lacks_named,
+        missing: missing.lines,
+        lacks_named: missing.lacks_named,
     })
+}
+
+/// The parts that could not be measured.
+#[derive(Default)]
+struct Missing {
+    lines: Vec<String>,
+    /// Whether the command line names one of them.
+    lacks_named: bool,
+}
+
+impl Missing {
+    fn add(&mut self, is_named: bool, line: String) {
+        self.lacks_named |= is_named;
+        self.lines.push(line);
+    }
+}
+
+/// Measures the disks one after the other.
+async fn measure_disks(
+    config: &Config,
+    options: &DoctorOptions,
+    progress: &mut Progress,
+) -> (Vec<MeasuredDisk>, Missing) {
+    let (mut disks, mut missing) = (Vec::new(), Missing::default());
+    for wanted in measured_disks(config, options) {
+        let is_named = options.disks.contains(&wanted.path);
+        if is_named && !can_be_made(&wanted.path) {
+            let what = "neither this folder nor the one that it would be in exists";
+            missing.add(true, format!("disk {:?}: {what}", wanted.path));
+            continue;
+        }
+        match disk::measure(&wanted, config.cache.chunk, options, progress).await {
+            Ok(disk) => disks.push(disk),
+            Err(error) => missing.add(is_named, format!("disk {:?}: {error:#}", wanted.path)),
+        }
+    }
+    (disks, missing)
 }
 
 /// Returns whether a folder exists, or the one that it would be in. Beyond that it may be meant on another disk.

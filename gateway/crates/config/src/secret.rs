@@ -24,8 +24,8 @@ pub enum Secret {
     Literal(String),
     /// It stands in an environment variable.
     Env(String),
-    /// It stands in a regular file of at most 64 KiB; one newline at its end is not part of it. A path may begin with `$CREDENTIALS_DIRECTORY/`,
-    /// the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
+    /// It stands in a regular file of at most 64 KiB; one newline at its end is not part of it. A path may begin
+    /// with `$CREDENTIALS_DIRECTORY/`, the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
     File(PathBuf),
 }
 

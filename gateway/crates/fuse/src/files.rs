@@ -119,8 +119,8 @@ impl Files {
         self.writable.is_some()
     }
 
-    /// Returns the size of the mount and its free room, in bytes: those of the spool, as far as its disk has the room, or the given size without what
-    /// waits in the spool. What a bucket holds and takes is unknown. A mount that is read has no room.
+    /// Returns the size of the mount and its free room, in bytes: those of the spool, as far as its disk has the room, or the
+    /// given size without what waits in the spool. What a bucket holds and takes is unknown. A mount that is read has no room.
     pub(crate) async fn space(&self) -> (u64, u64) {
         let Some(writable) = &self.writable else {
             return (self.settings.size.unwrap_or(0), 0);

@@ -361,6 +361,7 @@ mod tests {
     #[test]
     fn every_cause_has_its_status() {
         let overloaded = |retry_after: Option<Duration>| Error::Overloaded { retry_after }.into();
+        let late = Duration::from_millis(7001);
         let rows = [
             (Error::NotFound.into(), 404, None),
             (Error::Forbidden.into(), 403, None),
@@ -368,11 +369,7 @@ mod tests {
             (Error::Changed.into(), 503, Some("2")),
             (Error::Unavailable.into(), 503, Some("2")),
             (overloaded(None), 503, Some("2")),
-            (
-                overloaded(Some(Duration::from_millis(7001))),
-                503,
-                Some("8"),
-            ),
+            (overloaded(Some(late)), 503, Some("8")),
             (Error::Timeout.into(), 504, None),
             (Error::BadOrigin("secret").into(), 502, None),
             (RequestError::KeepsChanging, 503, Some("2")),
