@@ -48,25 +48,7 @@ impl Model {
         };
         self.seen(key, Some(bytes.clone()), "opening");
         let stale = *self.now(key) != Some(bytes.clone());
-        let done = match self.draw.below(3) {
-            0 => {
-                let length = self.draw.below(bytes.len() as u64 + 100_000);
-                self.note(format!("  {} bytes, cut to {length}", bytes.len()));
-                bytes.resize(usize::try_from(length).expect("small"), 0);
-                file.set_len(length)
-            }
-            at => {
-                let mut patch = self.bytes();
-                patch.truncate(200_000);
-                let within = self.draw.below(bytes.len() as u64 + 1);
-                let at = if at == 1 { bytes.len() as u64 } else { within };
-                let (start, end) = (at as usize, at as usize + patch.len());
-                self.note(format!("  {} bytes, written {start} to {end}", bytes.len()));
-                bytes.resize(bytes.len().max(end), 0);
-                bytes[start..end].copy_from_slice(&patch);
-                file.write_all_at(&patch, at)
-            }
-        };
+        let done = self.cut_or_write(&file, &mut bytes);
         let read = done.and_then(|()| all(&mut file));
         if let Ok(read) = &read {
             self.right(*read == bytes, "what was written is not read back");
@@ -93,6 +75,29 @@ impl Model {
                 self.settle().await;
                 let stored = self.desk.stored(KEYS[key]).await;
                 self.right(stored == *self.now(key), "refused, and the bucket changed");
+            }
+        }
+    }
+
+    /// Gives a file another length, or writes to it; `bytes` are its bytes before and after.
+    fn cut_or_write(&mut self, file: &File, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+        match self.draw.below(3) {
+            0 => {
+                let length = self.draw.below(bytes.len() as u64 + 100_000);
+                self.note(format!("  {} bytes, cut to {length}", bytes.len()));
+                bytes.resize(usize::try_from(length).expect("small"), 0);
+                file.set_len(length)
+            }
+            at => {
+                let mut patch = self.bytes();
+                patch.truncate(200_000);
+                let within = self.draw.below(bytes.len() as u64 + 1);
+                let at = if at == 1 { bytes.len() as u64 } else { within };
+                let (start, end) = (at as usize, at as usize + patch.len());
+                self.note(format!("  {} bytes, written {start} to {end}", bytes.len()));
+                bytes.resize(bytes.len().max(end), 0);
+                bytes[start..end].copy_from_slice(&patch);
+                file.write_all_at(&patch, at)
             }
         }
     }
