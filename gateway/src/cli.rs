@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -30,6 +31,9 @@ pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, SignArgs, StatArgs, To
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
+
+/// The time that the renewal of a file may take: a certificate and its key are two.
+const RENEWAL_TIME: Duration = Duration::from_secs(1);
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -271,7 +275,7 @@ fn report(error: &anyhow::Error) -> u8 {
 fn load_to_ask(file: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
     let (loaded, warning) = tidegate_config::load_to_ask(file, env)?;
     if let Some(warning) = warning {
-        eprintln!("warning: {warning}");
+        logging::print(&format!("warning: {warning}"));
     }
     Ok(loaded)
 }
@@ -284,8 +288,12 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Demo(args) => actions.demo(args),
         Command::Serve => {
             let loaded = load()?;
-            // The start logs its warnings, and ends over what is missing.
-            check::warnings(&loaded.config, env, actions)?;
+            let rehearsed = || check::warnings(&loaded.config, env, actions);
+            // The start ends over what is missing. A file that is wrong may be in the middle of its renewal.
+            if rehearsed().is_err() {
+                std::thread::sleep(RENEWAL_TIME);
+                rehearsed()?;
+            }
             actions.serve(loaded, env)
         }
         Command::Mount(args) => {

@@ -16,7 +16,7 @@ pub(super) fn rehearse(config: &Config, env: &Environment) -> Vec<anyhow::Error>
     let parts = [
         settings::admin_token(config, env).map(drop),
         PreparedTls::read(config, env, &Arc::default()).map(drop),
-        settings::stores(config).and_then(|stores| Ok(stores.check()?)),
+        settings::stores(config).and_then(|stores| Ok(tidegate_cache::check(&stores)?)),
         accesses.rebuild(config, env).map(drop),
         hooks::prepare(config, env, &Origins::new()).map(drop),
         Traces::check(&config.trace, env),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Actions;
 use tidegate_access::KeySet;
-use tidegate_auth::FileKeys;
+use tidegate_auth::{FileKeys, KeyFileError};
 use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
     SecretError, SecretUse, ValueLocation,
@@ -126,19 +126,22 @@ pub(super) fn warnings(
 fn is_missing(error: &(dyn Error + 'static)) -> bool {
     let certificate = error.downcast_ref::<TlsError>();
     let authorities = error.downcast_ref::<ClientError>();
+    let keys = error.downcast_ref::<KeyFileError>();
     matches!(certificate, Some(TlsError::File { .. }))
+        || matches!(keys, Some(KeyFileError::Unreadable(_)))
         || matches!(
             authorities,
             Some(ClientError::File { .. } | ClientError::Roots(_))
         )
 }
 
-/// Returns a problem for each file that is to be the key set of JWTs and is none: `serve` would refuse it.
+/// Returns a problem for each file that is there as the key set of JWTs, and is none.
 fn key_files(config: &Config) -> Vec<Problem> {
     let wrong = |(name, access): (&String, &tidegate_config::Access)| {
         let jwt = access.jwt.as_ref().filter(|jwt| !jwt.is_fetched())?;
         let error = FileKeys::read(jwt.jwks.as_ref()?.as_ref()).err()?;
-        Some(Problem {
+        let is_there = matches!(error, KeyFileError::Invalid(_));
+        is_there.then(|| Problem {
             location: ValueLocation::Nowhere,
             path: KeyPath::of("access", name).key("jwt").key("jwks"),
             message: error.to_string(),

@@ -21,7 +21,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use slots::{Answering, GaveWay, Slot, Slots};
+use slots::{AnswerGuard, GaveWay, Slot, Slots};
 use tidegate_socket::{Accepted, Listener};
 
 pub(crate) mod control;
@@ -77,23 +77,23 @@ async fn answer(
     slot: Arc<Slot>,
     request: Request<Incoming>,
 ) -> Result<Response, GaveWay> {
-    let answering = slot.begin_answer()?;
+    let guard = slot.begin_answer()?;
     let Ok(answer) = router.call(request).await;
     Ok(answer.map(|body| {
-        Body::new(AnsweringBody {
+        Body::new(GuardedBody {
             body,
-            _answering: answering,
+            _guard: guard,
         })
     }))
 }
 
 /// A body that marks its connection as busy while it lasts.
-struct AnsweringBody {
+struct GuardedBody {
     body: Body,
-    _answering: Answering,
+    _guard: AnswerGuard,
 }
 
-impl HttpBody for AnsweringBody {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

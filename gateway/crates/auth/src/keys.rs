@@ -74,8 +74,14 @@ pub struct FileKeys {
 
 /// The error of a file that is no key set. It has no part of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct KeyFileError(String);
+pub enum KeyFileError {
+    /// The file is not there, or cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The file is there, and is no key set.
+    #[error("{0}")]
+    Invalid(String),
+}
 
 impl Drop for KeySource {
     fn drop(&mut self) {
@@ -92,10 +98,13 @@ impl FileKeys {
     /// The file cannot be read, or is no key set.
     pub fn read(path: &Path) -> Result<Self, KeyFileError> {
         let seen = stamp(path);
-        let text = read_file(path).map_err(KeyFileError)?;
+        let text = read_file(path)?;
         match KeySet::from_jwks(&text, true) {
             Ok(_) => Ok(Self { text, seen }),
-            Err(error) => Err(KeyFileError(format!("{}: {error}", path.display()))),
+            Err(error) => {
+                let message = format!("{}: {error}", path.display());
+                Err(KeyFileError::Invalid(message))
+            }
         }
     }
 }
@@ -268,7 +277,7 @@ impl Loader {
         match read.await {
             Ok(Some((now, read))) => {
                 state.seen = now;
-                self.take(&mut state, read);
+                self.take(&mut state, read.map_err(|error| error.to_string()));
             }
             Ok(None) => state.loaded = Some(Instant::now()),
             Err(_) => {}
@@ -369,21 +378,24 @@ fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
 }
 
 /// Reads a key set. A device or a pipe, which may never end, is none.
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(format!("{}: is no regular file", path.display()));
+fn read_file(path: &Path) -> Result<Vec<u8>, KeyFileError> {
+    let unreadable = |error: std::io::Error| {
+        let message = format!("{}: {error}", path.display());
+        KeyFileError::Unreadable(message)
+    };
+    let invalid = |what: &str| KeyFileError::Invalid(format!("{}: {what}", path.display()));
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(invalid("is no regular file"));
     }
-    let file = File::open(path).map_err(failed)?;
+    let file = File::open(path).map_err(unreadable)?;
     let mut text = Vec::new();
     let limit = MAX_BYTES as u64 + 1;
-    file.take(limit).read_to_end(&mut text).map_err(failed)?;
+    file.take(limit)
+        .read_to_end(&mut text)
+        .map_err(unreadable)?;
     match text.len() <= MAX_BYTES {
         true => Ok(text),
-        false => Err(format!(
-            "{}: is longer than {MAX_BYTES} bytes",
-            path.display()
-        )),
+        false => Err(invalid(&format!("is longer than {MAX_BYTES} bytes"))),
     }
 }
 

@@ -53,6 +53,16 @@ pub struct Stores {
     pub pins: Arc<Meta>,
 }
 
+/// Checks the settings, as far as that needs no disk to be there.
+///
+/// # Errors
+/// [`StoreError::TooSmall`]: a disk's capacity is too small for chunks of this size.
+pub fn check(settings: &Settings) -> Result<(), StoreError> {
+    let chunk = settings.geometry.chunk();
+    let mut disks = settings.disks.iter();
+    disks.try_for_each(|disk| disk::check_least(disk, chunk))
+}
+
 /// Opens both stores and registers their metrics. Blocks, but does not wait for the index of a disk: see
 /// [`ChunkStore::ready`].
 ///

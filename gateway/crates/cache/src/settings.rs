@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use http::HeaderName;
 
-use crate::StoreError;
-use crate::disk::check_least;
 use tidegate_plan::Geometry;
 use tidegate_plan::tags::DEFAULT_TAGS_HEADER;
 
@@ -32,18 +30,6 @@ pub struct Settings {
     pub meta_memory: u64,
     /// The header that names an object's tags (`cache.tags_header`).
     pub tags_header: HeaderName,
-}
-
-impl Settings {
-    /// Checks what needs no disk to be there.
-    ///
-    /// # Errors
-    /// [`StoreError::TooSmall`]: a disk's capacity is too small for chunks of this size.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let chunk = self.geometry.chunk();
-        let mut disks = self.disks.iter();
-        disks.try_for_each(|disk| check_least(disk, chunk))
-    }
 }
 
 impl Default for Settings {

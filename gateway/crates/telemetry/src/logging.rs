@@ -203,6 +203,10 @@ fn log_dropped(lines: u64) {
 
 /// Logs a panic, and has it written: the process may end over it.
 fn log_panic(panic: &PanicHookInfo<'_>) {
+    if !tracing::enabled!(tracing::Level::ERROR) {
+        print(&panic.to_string());
+        return flush();
+    }
     let backtrace = Backtrace::capture();
     let is_wanted = backtrace.status() == BacktraceStatus::Captured;
     tracing::error!(

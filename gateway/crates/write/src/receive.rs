@@ -153,7 +153,8 @@ impl WritePath {
             };
             if !holds {
                 drop((hold, lock));
-                self.forget(&id).await;
+                // The bucket may have another version than is known here.
+                self.engine.doubt_key_now(&id).await;
                 return Err(WriteError::Changed);
             }
         }

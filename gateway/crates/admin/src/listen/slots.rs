@@ -23,12 +23,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Arc<Semaphore>,
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<Vec<WaitingConnection>>,
     next: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingConnection {
     id: u64,
     since: Instant,
     end: CancellationToken,
@@ -101,7 +101,7 @@ impl Slot {
 
     /// Puts the connection at the end of the list of those that wait for their clients.
     fn wait(&self) {
-        let waiting = Waiting {
+        let waiting = WaitingConnection {
             id: self.id,
             since: Instant::now(),
             end: self.end.clone(),
@@ -113,12 +113,12 @@ impl Slot {
     ///
     /// # Errors
     /// The connection has given way already.
-    pub(super) fn begin_answer(self: &Arc<Self>) -> Result<Answering, GaveWay> {
+    pub(super) fn begin_answer(self: &Arc<Self>) -> Result<AnswerGuard, GaveWay> {
         if !self.slots.remove(self) {
             return Err(GaveWay);
         }
         self.has_answered.store(true, Relaxed);
-        Ok(Answering(self.clone()))
+        Ok(AnswerGuard(self.clone()))
     }
 
     /// Returns whether an answer was begun, so that the client may not have all of it.
@@ -140,9 +140,9 @@ impl Drop for Slot {
 
 /// An answer of a connection, until its last byte was handed over.
 #[derive(Debug)]
-pub(super) struct Answering(Arc<Slot>);
+pub(super) struct AnswerGuard(Arc<Slot>);
 
-impl Drop for Answering {
+impl Drop for AnswerGuard {
     fn drop(&mut self) {
         self.0.wait();
     }

@@ -65,6 +65,7 @@ async fn connections_without_a_whole_head_give_way_to_a_new_one() {
         for kept in &mut clients[2..] {
             let rest = &REQUEST[sent.len()..];
             kept.write_all(rest).await.expect("sends");
+            ok(kept).await;
         }
     }
 }

@@ -71,7 +71,7 @@ struct JournalState {
     wake: Condvar,
     /// When the write under way began.
     writing_since: Mutex<Option<Instant>>,
-    /// Why the last write failed; `None`: it succeeded.
+    /// The reason why the last write failed; `None`: it succeeded.
     write_fault: Mutex<Option<String>>,
 }
 

@@ -64,6 +64,28 @@ fn the_shorter_of_object_and_profile() {
     }
 }
 
+/// RFC 9110, 5.3: several lines are one list. A byte that is no text spoils its own directive alone.
+#[test]
+fn every_line_counts_and_so_does_one_with_bytes_that_are_no_text() {
+    for lines in [
+        &[&b"max-age=30"[..], b"no-store"][..],
+        &[b"no-store, x=\"\xe4\""],
+        &[b"x=\"\xe4\", private"],
+        &[b"max-age=30", b"x=\xff", b"no-store"],
+    ] {
+        let mut version = version(&[]);
+        version.headers = lines
+            .iter()
+            .map(|line| {
+                let value = HeaderValue::from_bytes(line).expect("a value");
+                (header::CACHE_CONTROL, value)
+            })
+            .collect();
+        let policy = Policy::new(&version, &profile(), Timestamp(0));
+        assert!(!policy.storable, "{lines:?}");
+    }
+}
+
 #[test]
 fn what_may_not_be_stored_or_served_stale() {
     for (value, storable, stale) in [

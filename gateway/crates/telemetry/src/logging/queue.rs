@@ -20,9 +20,9 @@ pub(super) struct LineQueue(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when a line comes that finds the queue empty.
+    /// Notified when a line comes that finds the queue empty.
     filled: Condvar,
-    /// Told when lines were written.
+    /// Notified when lines were written.
     written: Condvar,
 }
 
@@ -36,7 +36,7 @@ struct State {
     done: u64,
     /// Counts the lines that were dropped.
     dropped: u64,
-    /// How many of them no line has told of.
+    /// Counts those of them that no line has told of.
     untold: u64,
 }
 
@@ -98,7 +98,7 @@ impl LineQueue {
         loop {
             let untold = self.wait(&mut lines, takes_lines);
             if untold > 0 {
-                // The queue is empty just now, so this line has room.
+                // The queue is empty just now, so this line has room, but for a flood of others.
                 tell(untold);
             }
             let mut failed = 0;

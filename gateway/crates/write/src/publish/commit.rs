@@ -83,13 +83,14 @@ impl SharedDraft {
             Err(error) if error.is_passing() => "failed",
             Err(_) => "refused",
         });
-        let id = {
+        if result.as_ref().is_err_and(WriteError::shows_another) {
+            // Before the draft counts as refused: readers then ask for what the bucket has.
+            let id = self.state().id.clone();
+            self.inner.engine.doubt_key_now(&id).await;
+        }
+        {
             let mut state = self.state();
             state.phase.end_attempt(result.as_ref().err().cloned());
-            state.id.clone()
-        };
-        if result.as_ref().is_err_and(WriteError::shows_another) {
-            self.inner.engine.doubt_key_now(&id).await;
         }
         result
     }

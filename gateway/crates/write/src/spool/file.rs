@@ -262,7 +262,7 @@ impl SpoolFile {
         let synced = self.data.sync(|range, bytes| {
             let place = log.keep(range.start, bytes)?;
             log.note(&[Record::Synced])?;
-            log.sync()?;
+            log.sync_named()?;
             let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
             let id = log.id();
             Ok(JournaledBytes {
@@ -278,7 +278,7 @@ impl SpoolFile {
             let moved = (synced == SyncedTo::Moved).then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
             journal.log.note(&last)?;
-            journal.log.sync()?;
+            journal.log.sync_named()?;
         }
         self.grown.store(journal.log.grown(), Ordering::Relaxed);
         drop(journal);

@@ -127,13 +127,22 @@ impl Log {
         if self.is_lost {
             return Err(sync_failed());
         }
-        let Some(slot) = self.slot.as_ref().filter(|_| !self.is_gone) else {
+        let Some(slot) = self.present_slot() else {
             return Ok(());
         };
         let synced = slot.file().sync_data();
-        let has_name = slot.check_name();
         self.is_lost |= synced.is_err();
-        synced.and(has_name)
+        synced
+    }
+
+    /// Does the same for a promise, which counts only if the next process finds the journal: by its name.
+    pub(super) fn sync_named(&mut self) -> io::Result<()> {
+        self.sync()?;
+        self.present_slot().map_or(Ok(()), Slot::check_name)
+    }
+
+    fn present_slot(&self) -> Option<&Slot> {
+        self.slot.as_ref().filter(|_| !self.is_gone)
     }
 
     /// Begins anew, durably and atomically; after an error it continues as before. With `promised`,
@@ -147,7 +156,7 @@ impl Log {
         };
         let (first, elsewhere) = (anew(0), anew(self.turn + 1));
         let (length, pending) = (self.length, self.pending.clone());
-        if self.note(&[first]).is_ok() && self.sync().is_ok() {
+        if self.note(&[first]).is_ok() && self.sync_named().is_ok() {
             return Ok(None);
         }
         self.pending = pending;

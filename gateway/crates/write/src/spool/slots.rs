@@ -261,9 +261,11 @@ impl Drop for Slot {
 /// Checks that a file is the one of its name. Another program may have removed it, or its folder. Blocks.
 pub(super) fn check_name(file: &File, path: &Path) -> io::Result<()> {
     let identity = |it: fs::Metadata| (it.dev(), it.ino());
-    let named = fs::metadata(path).map(identity);
-    if named.is_ok_and(|named| file.metadata().is_ok_and(|it| identity(it) == named)) {
-        return Ok(());
+    let own = identity(file.metadata()?);
+    match fs::metadata(path).map(identity) {
+        Ok(named) if named == own => return Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
     }
     let folder = path.parent().unwrap_or(path).display();
     tracing::error!(%folder, path = %path.display(), "a file of the spool is not in its folder any more: another program has removed it, or the folder");

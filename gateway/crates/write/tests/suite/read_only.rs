@@ -233,6 +233,22 @@ async fn nothing_gets_the_name_of_a_kept_journal() {
     assert_eq!(desk.object(OTHER), Some("another".into()));
 }
 
+/// The bytes of a draft are at hand, so its close publishes them, though nothing else can be promised.
+#[tokio::test(start_paused = true)]
+async fn a_close_publishes_a_draft_whose_files_were_removed() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "before");
+    let writer = desk.change(KEY).await;
+    put(&writer, 6, &" and after".into()).await;
+    writer.sync().await.expect("durable");
+    for entry in std::fs::read_dir(desk.spool.path()).expect("readable") {
+        std::fs::remove_file(entry.expect("a file").path()).expect("removed");
+    }
+    assert!(matches!(writer.sync().await, Err(WriteError::Spool(_))));
+    writer.commit(desk.commit).await.expect("published");
+    assert_eq!(desk.object(KEY), Some("before and after".into()));
+}
+
 /// The files of the spool are removed under the running process. What is written from then on has files with names; what
 /// had files is promised no more.
 #[tokio::test(start_paused = true)]

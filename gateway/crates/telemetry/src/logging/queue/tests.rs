@@ -5,7 +5,7 @@ use super::*;
 /// The bound of a wait that ends by itself.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Hands on each write, and then does what the test says.
+/// A writer that hands on each write, and then does what the test says.
 struct Script {
     written: Sender<String>,
     results: Receiver<io::Result<()>>,
