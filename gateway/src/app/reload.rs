@@ -25,7 +25,7 @@ use crate::doctor::Origins;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::{PreparedTiers, Tiers};
-use tidegate_config::{Config, Environment, LiveKeys, LoadError, Loaded, Overrides};
+use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{ClientMemory, Control, Routes};
@@ -192,12 +192,7 @@ impl Reloader {
         let state = present.loaded.config.state_path();
         let state = state.ok_or_else(|| wrong("the gateway keeps no state: set `state.path`"))?;
         let folder = state.clone();
-        let kept = self.state_files.in_turn(move || {
-            Overrides::read(&folder).map_err(|error| LoadError::Overrides {
-                path: Overrides::file(&folder),
-                error,
-            })
-        });
+        let kept = self.state_files.in_turn(move || Overrides::read(&folder));
         let kept = kept.await?;
         let new = kept.with(&change.key, change.value.as_deref());
         let new = new.map_err(wrong)?;

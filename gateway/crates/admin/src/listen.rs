@@ -4,16 +4,15 @@
 //! connection for ever.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use hyper::body::{Frame, Incoming, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use slots::{AnswerGuard, GaveWay, Slot, Slots};
+use slots::{GaveWay, Slot, Slots};
 use tidegate_socket::{Accepted, Listener};
 
 pub(crate) mod control;
@@ -80,37 +79,12 @@ async fn answer(
     let guard = slot.begin_answer()?;
     let Ok(answer) = router.call(request).await;
     Ok(answer.map(|body| {
-        Body::new(GuardedBody {
-            body,
-            _guard: guard,
-        })
+        Body::new(body.map_err(move |error| {
+            // It lives as long as the body.
+            let _ = &guard;
+            error
+        }))
     }))
-}
-
-/// A body that marks its connection as busy while it lasts.
-struct GuardedBody {
-    body: Body,
-    _guard: AnswerGuard,
-}
-
-impl HttpBody for GuardedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 struct Server {

@@ -26,6 +26,7 @@ use crate::memo::{Digest, Memo};
 use crate::metrics::Metrics;
 use tidegate_outbound::read_body;
 use tidegate_plan::Client;
+use tidegate_plan::freshness::delta_seconds;
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::trace::{self, Kind};
 
@@ -365,7 +366,7 @@ fn judge(head: &Parts) -> Answer {
 /// Returns the time for which an answer may be kept (RFC 9111, 5.2.2). It is the answer to one client, so `private` does
 /// not count. Of several times, the shortest holds.
 fn max_age(headers: &HeaderMap) -> Option<Duration> {
-    let mut found: Option<u64> = None;
+    let mut found: Option<Duration> = None;
     for line in headers.get_all(CACHE_CONTROL) {
         for directive in line.to_str().ok()?.split(',') {
             let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
@@ -374,22 +375,13 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
                 return None;
             }
             if name.eq_ignore_ascii_case("max-age") {
-                let seconds = seconds(value.trim().trim_matches('"'));
-                found = Some(found.map_or(seconds, |other| other.min(seconds)));
+                let time = delta_seconds(value);
+                found = Some(found.map_or(time, |other| other.min(time)));
             }
         }
     }
-    let time = Duration::from_secs(found?).min(MAX_KEPT);
+    let time = found?.min(MAX_KEPT);
     (!time.is_zero()).then_some(time)
-}
-
-/// Returns a number of seconds; a number that does not fit is very large (RFC 9111, 1.2.2), and no number is 0.
-fn seconds(text: &str) -> u64 {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match is_number {
-        true => text.parse().unwrap_or(u64::MAX),
-        false => 0,
-    }
 }
 
 #[cfg(test)]

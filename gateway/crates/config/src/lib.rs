@@ -333,10 +333,7 @@ fn lay_over(
     let Some(state) = bare.config.state_path() else {
         return Ok(bare);
     };
-    let found = Overrides::read(&state).map_err(|error| LoadError::Overrides {
-        path: Overrides::file(&state),
-        error,
-    })?;
+    let found = Overrides::read(&state)?;
     if found == Overrides::default() {
         return Ok(bare);
     }

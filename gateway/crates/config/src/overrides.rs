@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue, Error};
 
+use super::LoadError;
 use super::problem::{KeyPath, Step, line_and_column};
 use super::tree::Node;
 
@@ -49,10 +50,14 @@ impl Overrides {
     /// Reads the overrides of a state folder; none if there is no file.
     ///
     /// # Errors
-    /// If the file cannot be read, is too long, or is no TOML.
-    pub fn read(state: &Path) -> io::Result<Self> {
-        let file = Self::file(state);
-        let length = match fs::metadata(&file) {
+    /// [`LoadError::Overrides`]: the file cannot be read, is too long, or is no TOML.
+    pub fn read(state: &Path) -> Result<Self, LoadError> {
+        let path = Self::file(state);
+        Self::read_file(&path).map_err(|error| LoadError::Overrides { path, error })
+    }
+
+    fn read_file(file: &Path) -> io::Result<Self> {
+        let length = match fs::metadata(file) {
             Ok(found) => found.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
@@ -60,7 +65,7 @@ impl Overrides {
         if length > MAX_BYTES {
             return Err(io::Error::other("longer than 1 MiB"));
         }
-        Self::parse(&fs::read_to_string(&file)?).map_err(io::Error::other)
+        Self::parse(&fs::read_to_string(file)?).map_err(io::Error::other)
     }
 
     fn parse(text: &str) -> Result<Self, String> {

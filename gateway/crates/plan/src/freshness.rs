@@ -9,7 +9,7 @@ mod directives;
 mod events;
 mod report;
 
-pub use directives::Directives;
+pub use directives::{Directives, delta_seconds};
 pub use events::EventProof;
 pub use report::Freshness;
 
@@ -70,7 +70,7 @@ impl Policy {
         if profile.force_ttl {
             return of_profile;
         }
-        let directives = directives_of(version);
+        let directives = Directives::of(version.values(&http::header::CACHE_CONTROL));
         let own = directives.max_age.or_else(|| expires(version, confirmed));
         let lifetime = match own {
             _ if directives.no_cache => Duration::ZERO,
@@ -124,26 +124,6 @@ impl Policy {
     #[must_use]
     pub fn serves_on_error(&self, age: Duration) -> bool {
         age < self.lifetime + self.stale_if_error
-    }
-}
-
-/// Returns the directives of all `Cache-Control` lines. Bytes that are no text are in none of them that count.
-fn directives_of(version: &Version) -> Directives {
-    let lines = version.headers.iter();
-    let mut lines = lines.filter(|(name, _)| *name == http::header::CACHE_CONTROL);
-    let Some((_, first)) = lines.next() else {
-        return Directives::default();
-    };
-    match (first.to_str(), lines.next()) {
-        (Ok(text), None) => Directives::parse(text),
-        (_, second) => {
-            let all = std::iter::once(first).chain(second.map(|(_, value)| value));
-            let all = all.chain(lines.map(|(_, value)| value));
-            let texts: Vec<_> = all
-                .map(|value| String::from_utf8_lossy(value.as_bytes()))
-                .collect();
-            Directives::parse(&texts.join(", "))
-        }
     }
 }
 

@@ -126,6 +126,18 @@ fn is_blank(path: &Path) -> io::Result<bool> {
     Ok(journal::read(&head) == JournalContents::Blank)
 }
 
+/// Warns if a spool of this size finds its disk full, which has `free` bytes beside the files of the directory. Blocks.
+fn warn_of_small_disk(directory: &Path, size: u64, free: u64) {
+    if size <= free {
+        return;
+    }
+    let most = free.saturating_add(disk_bytes(directory));
+    if size > most {
+        let folder = directory.display();
+        tracing::warn!(%folder, size, most, "the spool's disk has less room than the spool's size: writers find it full earlier");
+    }
+}
+
 /// Returns the bytes that the files of a directory take on the disk. Blocks.
 fn disk_bytes(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -158,11 +170,7 @@ impl Spool {
             Err(error) => return Err(failed("lock")(error.into())),
         }
         let disk_room = DiskRoom::of(directory);
-        let most = disk_room.known().saturating_add(disk_bytes(directory));
-        if size > most {
-            let folder = directory.display();
-            tracing::warn!(%folder, size, most, "the spool's disk has less room than the spool's size: writers find it full earlier");
-        }
+        warn_of_small_disk(directory, size, disk_room.known());
         Ok(Self {
             slots: Slots::new(directory, Some(lock)),
             space: Space::new(size),

@@ -51,9 +51,8 @@ impl Engine {
     pub async fn doubt_key_now(&self, id: &ObjectId) {
         let change = KeyChange::of("", &id.key, ChangeKind::Created);
         for id in self.core.everywhere(id) {
-            if note(&self.core, &id, &change).await == Effect::Ours {
-                continue;
-            }
+            // A doubt names no version, so it is never that of a write made here.
+            let _ = note(&self.core, &id, &change).await;
             let core = self.core.clone();
             let told = async move { core.report_purge(id.origin, &Scope::Key(id.key)).await };
             self.core.spawn(told);
@@ -62,7 +61,9 @@ impl Engine {
 }
 
 async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
-    if note(core, id, change).await != Effect::Ours {
+    let effect = note(core, id, change).await;
+    core.metrics.reported(effect.label());
+    if effect != Effect::Ours {
         core.report_purge(id.origin, &Scope::Key(id.key.clone()))
             .await;
     }
@@ -80,7 +81,6 @@ async fn note(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) -> Effect {
     let forget_names = || core.names.forget_key(id.origin, id.key.as_str());
     let (effect, before) = judge_record(core, id, change, forget_names);
     pins::release(core, id, before);
-    core.metrics.reported(effect.label());
     effect
 }
 

@@ -163,11 +163,7 @@ fn headers_of_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap
 /// type of its own keeps it. One without, or with one of the two octet-streams, gets the type that `rule` allows to
 /// guess from the key's ending.
 fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
-    let own = version
-        .headers
-        .iter()
-        .find(|(name, _)| *name == CONTENT_TYPE);
-    let own = own.map_or("", |(_, value)| essence(value));
+    let own = version.values(&CONTENT_TYPE).next().map_or("", essence);
     if !media_type::is_uninformative(own) {
         return None;
     }

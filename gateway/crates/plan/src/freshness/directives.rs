@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
+
 /// The response directives of `Cache-Control` that concern a shared cache (RFC 9111, 5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Directives {
@@ -22,23 +24,27 @@ pub struct Directives {
 }
 
 impl Directives {
-    /// Reads a `Cache-Control` value. Unknown directives are skipped and names are
-    /// case-insensitive. If a directive is given twice, the stricter one counts.
+    /// Reads the values of all `Cache-Control` lines. Unknown directives are skipped and names are
+    /// case-insensitive. If a directive is given twice, the stricter one counts. Bytes that are no text spoil their own
+    /// directive alone.
     #[must_use]
-    pub fn parse(value: &str) -> Self {
+    pub fn of<'v>(lines: impl Iterator<Item = &'v HeaderValue>) -> Self {
         let mut read = Self::default();
         let (mut shared, mut any) = (None, None);
-        for directive in split_list(value) {
-            let (name, argument) = directive.split_once('=').unwrap_or((directive, ""));
-            match name.trim().to_ascii_lowercase().as_str() {
-                "no-store" => read.no_store = true,
-                "private" => read.private = true,
-                "no-cache" => read.no_cache = true,
-                "must-revalidate" | "proxy-revalidate" => read.must_revalidate = true,
-                "immutable" => read.immutable = true,
-                "s-maxage" => shared = shorter(shared, argument),
-                "max-age" => any = shorter(any, argument),
-                _ => {}
+        let lines = lines.map(|line| String::from_utf8_lossy(line.as_bytes()));
+        for line in lines {
+            for directive in split_list(&line) {
+                let (name, argument) = directive.split_once('=').unwrap_or((directive, ""));
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "no-store" => read.no_store = true,
+                    "private" => read.private = true,
+                    "no-cache" => read.no_cache = true,
+                    "must-revalidate" | "proxy-revalidate" => read.must_revalidate = true,
+                    "immutable" => read.immutable = true,
+                    "s-maxage" => shared = shorter(shared, argument),
+                    "max-age" => any = shorter(any, argument),
+                    _ => {}
+                }
             }
         }
         read.must_revalidate |= shared.is_some();
@@ -58,14 +64,20 @@ fn split_list(value: &str) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-fn shorter(seen: Option<Duration>, argument: &str) -> Option<Duration> {
+/// Reads a number of seconds, quoted or not. One that is too large to represent is the largest, 2^31 (RFC 9111, 1.2.2);
+/// anything else is 0.
+#[must_use]
+pub fn delta_seconds(argument: &str) -> Duration {
     let text = argument.trim().trim_matches('"');
     let secs = match text.parse::<u64>() {
         Ok(secs) => secs.min(1 << 31),
-        // A number too large to represent is the largest (RFC 9111, 1.2.2); anything else is 0.
         Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => 1 << 31,
         Err(_) => 0,
     };
-    let read = Duration::from_secs(secs);
+    Duration::from_secs(secs)
+}
+
+fn shorter(seen: Option<Duration>, argument: &str) -> Option<Duration> {
+    let read = delta_seconds(argument);
     Some(seen.map_or(read, |seen| seen.min(read)))
 }

@@ -145,10 +145,13 @@ impl Version {
     /// Returns the value of one of the object's own headers, if it is readable text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n == name)
-            .and_then(|(_, v)| v.to_str().ok())
+        self.values(name).next()?.to_str().ok()
+    }
+
+    /// Returns the values of one of the object's own headers, one for each of its lines.
+    pub fn values(&self, name: &HeaderName) -> impl Iterator<Item = &HeaderValue> {
+        let lines = self.headers.iter().filter(move |(own, _)| own == name);
+        lines.map(|(_, value)| value)
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::statvfs;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+
+use tidegate_cache::space::Space;
 
 /// The longest wait for the disk's answer.
 const MAX_WAIT: Duration = Duration::from_secs(1);
@@ -52,11 +53,8 @@ impl DiskRoom {
     }
 
     fn ask(&self) {
-        match statvfs(&self.directory) {
-            Ok(disk) => {
-                let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-                self.known.store(free, Ordering::Relaxed);
-            }
+        match Space::of(&self.directory) {
+            Ok(space) => self.known.store(space.free, Ordering::Relaxed),
             Err(error) => tracing::debug!(%error, "the spool's disk does not say its free room"),
         }
     }
