@@ -301,3 +301,45 @@ async fn what_was_set_is_found_without_the_index() {
     assert_eq!(got.body, b"file".as_slice(), "over HTTP it is what it is");
     desk.stop().await;
 }
+
+/// Returns the disposition and the title that the store answers.
+async fn texts(desk: &Desk, key: &str) -> (Option<String>, Option<String>) {
+    let Bucket::S3 { client, name } = &desk.bucket else {
+        panic!("a real one");
+    };
+    let head = client.head_object().bucket(name).key(key).send().await;
+    let head = head.expect("there");
+    let title = head.metadata().and_then(|all| all.get("title"));
+    (
+        head.content_disposition().map(str::to_owned),
+        title.cloned(),
+    )
+}
+
+/// MinIO answers the bytes of a header, and metadata as encoded words (RFC 2047).
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_beyond_ascii_stay_with_what_is_changed_and_renamed() {
+    let desk = Desk::shared().await;
+    let Bucket::S3 { client, name } = &desk.bucket else {
+        panic!("a real one");
+    };
+    let disposition = "attachment; filename=\"Müller.pdf\"";
+    let put = client.put_object().bucket(name).key("file");
+    let put = put.content_disposition(disposition);
+    put.metadata("title", "Bücher – 本")
+        .send()
+        .await
+        .expect("written");
+    let before = texts(&desk, "file").await;
+    assert_eq!(before.0.as_deref(), Some(disposition));
+    assert!(before.1.is_some());
+    for (change, key) in [
+        ("chmod 640 file", "file"),
+        ("echo 1 >> file", "file"),
+        ("mv file other", "other"),
+    ] {
+        desk.shell(change).await;
+        assert_eq!(texts(&desk, key).await, before, "{change}");
+    }
+    desk.stop().await;
+}

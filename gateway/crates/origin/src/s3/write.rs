@@ -35,6 +35,7 @@ use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write,
     WriteOutcome, Written,
 };
+use tidegate_plan::version::stored_text;
 use tidegate_plan::{ETag, ObjectKey};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -51,7 +52,7 @@ macro_rules! with_headers {
     ($request:expr, $headers:expr) => {{
         let mut request = $request;
         for (name, value) in $headers {
-            let Ok(text) = value.to_str() else { continue };
+            let text = stored_text(value);
             if let Some(name) = name.as_str().strip_prefix("x-amz-meta-") {
                 request = request.metadata(name, text);
                 continue;
@@ -64,7 +65,7 @@ macro_rules! with_headers {
                 CACHE_CONTROL => request.cache_control(text),
                 // RFC 9111, 5.3: a value that is no date, such as "0", is a time in the past.
                 EXPIRES => {
-                    let date = httpdate::parse_http_date(text).unwrap_or(UNIX_EPOCH);
+                    let date = httpdate::parse_http_date(&text).unwrap_or(UNIX_EPOCH);
                     request.expires(DateTime::from(date))
                 }
                 _ => request,

@@ -1,5 +1,6 @@
 //! The identity of bytes. The version is part of every chunk's address, so a stale chunk cannot be addressed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use http::header::{
@@ -155,9 +156,33 @@ impl Version {
     }
 }
 
+/// Returns the text of a header that an object is stored with, as a store is told it again: UTF-8, else Latin-1 (RFC 9110, 5.5).
+/// The signature of a request (SigV4) is made over text, so other bytes cannot be sent.
+#[must_use]
+pub fn stored_text(value: &HeaderValue) -> Cow<'_, str> {
+    let bytes = value.as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stored_header_is_told_again_as_text() {
+        let rows: [(&[u8], &str); 3] = [
+            (b"plain", "plain"),
+            ("M\u{fc}ller".as_bytes(), "M\u{fc}ller"),
+            (b"M\xfcller", "M\u{fc}ller"),
+        ];
+        for (bytes, text) in rows {
+            let value = HeaderValue::from_bytes(bytes).expect("a value");
+            assert_eq!(stored_text(&value), text);
+        }
+    }
 
     #[test]
     fn the_time_counts_with_a_weak_tag_only() {

@@ -1,18 +1,20 @@
 //! The journal records of a draft. A whole draft takes few records, so that a journal that is
 //! synced again and again does not grow without bound.
 
+use http::{HeaderName, HeaderValue};
+
 use crate::spool::journal::Record;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Sums, Upload};
 use tidegate_plan::ETag;
+use tidegate_plan::version::stored_text;
 
 /// Converts headers to their form in a journal.
 pub(crate) fn header_pairs(headers: &Headers) -> Vec<(String, String)> {
-    let pairs = headers.iter().filter_map(|(name, value)| {
-        let value = value.to_str().ok()?;
-        Some((name.as_str().to_owned(), value.to_owned()))
-    });
-    pairs.collect()
+    let pair = |(name, value): &(HeaderName, HeaderValue)| {
+        (name.as_str().to_owned(), stored_text(value).into_owned())
+    };
+    headers.iter().map(pair).collect()
 }
 
 impl Record {

@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use crate::spool::journal::Record;
 use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
+use tidegate_plan::version::stored_text;
 use tidegate_plan::{ETag, Version};
 
 /// See the module documentation.
@@ -112,6 +113,11 @@ pub(crate) fn is_stored_as(stored: &Headers, sent: &Headers) -> bool {
             && value.as_bytes().ends_with(b"/octet-stream")
             && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
     };
-    sent.iter().all(|header| stored.contains(header))
-        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
+    let has = |headers: &Headers, (name, value): &(HeaderName, HeaderValue)| {
+        let same =
+            |(own, text): &(HeaderName, _)| own == name && stored_text(text) == stored_text(value);
+        headers.iter().any(same)
+    };
+    sent.iter().all(|header| has(stored, header))
+        && (stored.iter()).all(|header| has(sent, header) || made_up(header))
 }
