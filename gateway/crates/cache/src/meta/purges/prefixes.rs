@@ -55,31 +55,37 @@ impl PrefixPurges {
         edits.push(PurgeEdit::Set(prefix_row(origin, prefix), number));
     }
 
-    /// Replaces the deepest prefixes by their folders, until at most `most` are left.
+    /// Replaces the deepest prefixes by their folders, until at most `most` are left. A folder is set once, however many
+    /// prefixes it had: all look-ups wait meanwhile.
     pub(super) fn coarsen(&mut self, most: usize, edits: &mut Vec<PurgeEdit>) {
-        while self.len > most {
-            let all = self.of.iter().flat_map(|(origin, prefixes)| {
-                prefixes
-                    .iter()
-                    .map(|(prefix, number)| (depth(prefix), *origin, prefix.clone(), *number))
-            });
-            let mut all: Vec<_> = all.collect();
-            let Some(deepest) = all.iter().map(|(depth, ..)| *depth).max() else {
-                return;
-            };
-            all.retain(|(depth, ..)| *depth == deepest);
-            for (_, origin, prefix, number) in all {
-                // The folder of another prefix may have covered it.
-                let prefixes = self.of.entry(origin).or_default();
-                if prefixes.remove(&prefix).is_none() {
-                    continue;
-                }
-                self.len -= 1;
-                edits.push(PurgeEdit::Remove(prefix_row(origin, &prefix)));
-                self.set(origin, folder(&prefix), number, edits);
+        let mut by_depth: BTreeMap<usize, Vec<(OriginId, Box<str>)>> = BTreeMap::new();
+        for (origin, prefixes) in &self.of {
+            for prefix in prefixes.keys() {
+                let same = by_depth.entry(depth(prefix)).or_default();
+                same.push((*origin, prefix.clone()));
             }
-            if deepest == 0 {
-                return;
+        }
+        while self.len > most
+            && let Some((deepest, all)) = by_depth.pop_last()
+        {
+            let mut folders: BTreeMap<(OriginId, &str), u64> = BTreeMap::new();
+            for (origin, prefix) in &all {
+                // The folder of another prefix may have covered it.
+                let prefixes = self.of.entry(*origin).or_default();
+                let Some(number) = prefixes.remove(prefix) else {
+                    continue;
+                };
+                self.len -= 1;
+                edits.push(PurgeEdit::Remove(prefix_row(*origin, prefix)));
+                let newest = folders.entry((*origin, folder(prefix))).or_default();
+                *newest = number.max(*newest);
+            }
+            for ((origin, folder), number) in folders {
+                self.set(origin, folder, number, edits);
+                if deepest > 0 {
+                    let same = by_depth.entry(deepest - 1).or_default();
+                    same.push((origin, folder.into()));
+                }
             }
         }
     }

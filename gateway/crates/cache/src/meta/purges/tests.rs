@@ -193,6 +193,27 @@ fn a_million_purges_cost_next_to_nothing_and_further_ones_little_by_little() {
     println!("{lost_by_a_million} and {further} of other objects are hidden; {rows} rows");
 }
 
+/// If each took a walk over the others, this would be 800 million steps.
+#[test]
+fn forty_thousand_prefixes_of_one_folder_give_way_in_one_walk() {
+    let mut purges = Purges::with_limits(PurgeLimits {
+        prefixes: 40_000,
+        ..PURGE_LIMITS
+    });
+    let mut edits = Vec::new();
+    for n in 0..=40_000 {
+        edits = purges.purge_prefix(OriginId(1), &format!("a/{n}/"), 0);
+    }
+    assert_eq!(purges.prefixes.len(), 1);
+    let is_set = |edit: &&PurgeEdit| matches!(edit, PurgeEdit::Set(..));
+    assert_eq!(
+        edits.iter().filter(is_set).count(),
+        2,
+        "the last, and the folder"
+    );
+    assert_eq!(edits.len(), 40_003);
+}
+
 /// Folders of many objects each, one purge a folder: the deepest are replaced first.
 #[test]
 fn too_many_prefixes_give_way_to_their_folders() {
