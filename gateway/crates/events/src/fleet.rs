@@ -348,6 +348,8 @@ impl Fleet {
     /// Takes that the connection is lost: the gateways whose turn it is may not hear of the last changes.
     pub(crate) fn disconnected(&self) {
         self.metrics.connected.set(0);
+        // None is heard of without a connection.
+        self.metrics.peers.set(0);
         let mut state = self.state();
         state.is_connected = false;
         self.call_due(&mut state, Instant::now().checked_sub(NOTICE_TIMEOUT));

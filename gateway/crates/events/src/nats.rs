@@ -19,8 +19,11 @@ use crate::subscription::{DeliverError, MAX_MESSAGE, Subscription};
 use tidegate_outbound::{ClientError, Roots};
 
 mod durable;
+mod errors;
 pub mod fleet;
 mod sequence;
+
+use errors::LoggedErrors;
 
 /// The messages that wait for their turn, beyond those that are applied.
 const MAX_QUEUED: usize = 1024;
@@ -264,12 +267,12 @@ fn subscription_options(
     settings: &NatsSettings,
     subscription: &Arc<Subscription>,
 ) -> Result<ConnectOptions, NatsError> {
-    let told = subscription.clone();
+    let (told, logged) = (subscription.clone(), LoggedErrors::default());
     Ok(
         options(settings.auth.clone(), settings.authorities.as_ref())?
             .reconnect_delay_callback(|attempts| delay(u32::try_from(attempts).unwrap_or(u32::MAX)))
             .event_callback(move |event| {
-                report(&told, &event);
+                report(&told, &logged, &event);
                 std::future::ready(())
             }),
     )
@@ -285,7 +288,7 @@ fn addresses(servers: &[String]) -> Result<Vec<ServerAddr>, NatsError> {
 }
 
 /// Tells the subscription what has happened to the connection.
-fn report(subscription: &Subscription, event: &Event) {
+fn report(subscription: &Subscription, logged: &LoggedErrors, event: &Event) {
     let name = &*subscription.settings().name;
     match event {
         Event::Connected => {
@@ -299,12 +302,13 @@ fn report(subscription: &Subscription, event: &Event) {
         // At the end of the subscription.
         Event::Closed => subscription.disconnected(),
         Event::SlowConsumer(_) => subscription.gap(GapReason::Overflow),
-        Event::ServerError(error) => {
+        Event::ServerError(error) if logged.is_due(error) => {
             tracing::warn!(subscription = name, %error, "NATS reports an error");
         }
-        Event::ClientError(error) => {
+        Event::ClientError(error) if logged.is_due(error) => {
             tracing::warn!(subscription = name, %error, "NATS: the client reports an error");
         }
+        Event::ServerError(_) | Event::ClientError(_) => {}
         Event::LameDuckMode | Event::Draining => {}
     }
 }

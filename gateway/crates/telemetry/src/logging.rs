@@ -73,6 +73,9 @@ pub enum LoggingError {
     Thread(io::Error),
 }
 
+/// The target of the NATS library's lines.
+const NATS: &str = "async_nats";
+
 /// Replaces the filter of a subscriber.
 type ReplaceFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
 
@@ -171,7 +174,12 @@ impl Logging {
         let access: Directive = format!("{ACCESS}={level}")
             .parse()
             .expect("a target and a level");
-        Ok(filter.add_directive(access))
+        let filter = filter.add_directive(access);
+        // The events say the same, and its lines come with each attempt to connect.
+        Ok(match self.level.contains(NATS) {
+            true => filter,
+            false => filter.add_directive(format!("{NATS}=off").parse().expect("a directive")),
+        })
     }
 }
 

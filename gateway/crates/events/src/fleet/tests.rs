@@ -117,6 +117,22 @@ fn pin(limit: Option<u64>) -> FleetChange {
     }
 }
 
+/// All gateways are alone without NATS: the number of the others is no memory.
+#[tokio::test(start_paused = true)]
+async fn no_gateway_is_counted_without_a_connection() {
+    let (a, b) = (Member::new(), Member::new());
+    b.receive(&a.sent()).await;
+    b.fleet.tick();
+    assert_eq!(b.fleet.metrics.peers.get(), 1);
+    b.fleet.disconnected();
+    b.fleet.tick();
+    assert_eq!(b.fleet.metrics.peers.get(), 0);
+    b.fleet.connected();
+    b.receive(&a.sent()).await;
+    b.fleet.tick();
+    assert_eq!(b.fleet.metrics.peers.get(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_change_is_applied_by_the_others_and_not_by_its_gateway() {
     let (a, b) = (Member::new(), Member::new());

@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::errors::LoggedErrors;
 use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
 use crate::fleet::{Fleet, HEARTBEAT};
 
@@ -47,14 +48,14 @@ impl NatsFleet {
     /// # Errors
     /// An address or the credentials cannot be read.
     pub fn new(settings: &FleetSettings, fleet: Arc<Fleet>) -> Result<Self, NatsError> {
-        let told = fleet.clone();
+        let (told, logged) = (fleet.clone(), LoggedErrors::default());
         let options = options(settings.auth.clone(), settings.authorities.as_ref())?
             .no_echo()
             .reconnect_delay_callback(|attempts| {
                 delay(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_DELAY)
             })
             .event_callback(move |event| {
-                report(&told, &event);
+                report(&told, &logged, &event);
                 ready(())
             });
         Ok(Self {
@@ -136,7 +137,7 @@ async fn tick(fleet: &Fleet) {
 }
 
 /// Tells the fleet what has happened to the connection.
-fn report(fleet: &Fleet, event: &Event) {
+fn report(fleet: &Fleet, logged: &LoggedErrors, event: &Event) {
     match event {
         Event::Connected => {
             tracing::info!("connected to the fleet");
@@ -146,8 +147,13 @@ fn report(fleet: &Fleet, event: &Event) {
             tracing::warn!("the connection to the fleet is lost: ttl stands");
             fleet.disconnected();
         }
-        Event::ServerError(error) => tracing::warn!(%error, "the fleet's NATS reports an error"),
-        Event::ClientError(error) => tracing::warn!(%error, "the fleet's client reports an error"),
+        Event::ServerError(error) if logged.is_due(error) => {
+            tracing::warn!(%error, "the fleet's NATS reports an error");
+        }
+        Event::ClientError(error) if logged.is_due(error) => {
+            tracing::warn!(%error, "the fleet's client reports an error");
+        }
+        Event::ServerError(_) | Event::ClientError(_) => {}
         // Missing numbers say what a slow consumer has lost.
         Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining => {}
     }
