@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::private_files::flags;
 use tidegate_telemetry::locks::Recover as _;
 
 /// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
@@ -16,10 +17,10 @@ pub const PAGE_SIZE: u64 = 4096;
 
 const ALIGNMENT: usize = PAGE_SIZE as usize;
 
-/// Opens a file past the file cache.
+/// Opens a file past the file cache. A link is an error.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let flag = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
-    options.clone().custom_flags(flag).open(path)
+    let direct = flags(OFlags::DIRECT | OFlags::NOFOLLOW);
+    options.clone().custom_flags(direct).open(path)
 }
 
 /// Returns whether `error` says that the file system does not support direct access.

@@ -71,7 +71,10 @@ pub fn check(settings: &Settings) -> Result<(), StoreError> {
 /// without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
     let meta = Arc::new(Meta::open(settings, registry)?);
-    let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
+    // A start that fails has served nothing: the next one believes the same as this one.
+    let tiers = Tiers::open_with(settings, registry, meta.shared_pins())
+        .inspect_err(|_| meta.end_in_order())?;
+    let tiers = Arc::new(tiers);
     Ok(Stores {
         chunks: tiers.clone(),
         tiers,

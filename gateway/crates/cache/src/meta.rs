@@ -80,6 +80,13 @@ enum RowOutcome {
 }
 
 impl Meta {
+    /// Has the store end in order while it is dropped, as after a start that served nothing.
+    pub(crate) fn end_in_order(&self) {
+        if let Some(journal) = &self.journal {
+            journal.end_in_order();
+        }
+    }
+
     /// Opens the database in `settings.state`, or none without that setting, and registers the store's
     /// metrics. Blocks.
     ///

@@ -13,6 +13,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 /// Permissions of a directory.
@@ -53,11 +54,19 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns options that create a file for the gateway's user alone.
+/// Returns options that create a file for the gateway's user alone. They open no link: what a link in the cache's folder
+/// points at is no file of the cache, which cuts and closes its own.
 pub(crate) fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(FILE_MODE);
     options
+        .mode(FILE_MODE)
+        .custom_flags(flags(OFlags::NOFOLLOW));
+    options
+}
+
+/// Returns flags in the form of [`OpenOptions::custom_flags`].
+pub(crate) fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 /// Makes the name of a file or directory durable. Blocks.
@@ -148,6 +157,20 @@ mod tests {
         open_to_all(&dir);
         make_dir(&dir).expect("there");
         assert_eq!(mode(&dir), 0o755, "shared with others");
+    }
+
+    #[test]
+    fn links_are_not_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, "not ours").expect("written");
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        let mut options = file_options();
+        options.read(true).write(true);
+        assert!(options.open(&link).is_err());
+        assert!(crate::direct::open(&options, &link).is_err());
+        assert!(options.truncate(true).create(true).open(&link).is_err());
+        assert_eq!(fs::read(&target).expect("there"), b"not ours");
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Files for RealFiles {
         let opened = match access {
             FileAccess::Existing => options
                 .open(path)
-                .or_else(|_| OpenOptions::new().read(true).open(path)),
+                .or_else(|_| private_files::file_options().read(true).open(path)),
             FileAccess::Cached => options.create(true).open(path),
             FileAccess::Direct => {
                 options.create(true);

@@ -9,6 +9,7 @@ pub(super) mod faulty_disk;
 
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -34,7 +35,7 @@ pub(super) struct Db {
     path: PathBuf,
     opener: Arc<dyn Opener>,
     /// `None` while it cannot be opened after a failure.
-    current: RwLock<Option<Arc<Database>>>,
+    current: RwLock<Option<Arc<OpenDatabase>>>,
     run: Mutex<Run>,
     sweep: Mutex<Sweep>,
 }
@@ -160,6 +161,7 @@ impl Db {
             }
         }
         let database = guarded(|| self.opener.open(&self.path).map_err(DbFailure::from))?;
+        let database = OpenDatabase(Some(database));
         let rows = purges.into_iter().map(|(row, n)| PurgeEdit::Set(row, n));
         let batch = Batch {
             purges: std::iter::once(PurgeEdit::Clear).chain(rows).collect(),
@@ -181,15 +183,36 @@ impl Db {
             .is_ok_and(|current| current.is_some())
     }
 
-    fn set(&self, database: Option<Arc<Database>>) {
+    fn set(&self, database: Option<Arc<OpenDatabase>>) {
         *self.current.write().recover() = database;
     }
 
-    fn current(&self) -> Result<Arc<Database>, DbFailure> {
+    fn current(&self) -> Result<Arc<OpenDatabase>, DbFailure> {
         let current = self.current.read().recover();
         current
             .clone()
             .ok_or_else(|| DbFailure::io("the database is closed after a failure"))
+    }
+}
+
+/// A database whose end does not panic. That of redb does after a panic in a call, which is how a damaged file may show.
+#[derive(Debug)]
+struct OpenDatabase(Option<Database>);
+
+impl Deref for OpenDatabase {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        self.0.as_ref().expect("open until it is dropped")
+    }
+}
+
+impl Drop for OpenDatabase {
+    fn drop(&mut self) {
+        let database = self.0.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(database))).is_err() {
+            warn!("redb panicked at the end of a damaged file");
+        }
     }
 }
 
@@ -215,10 +238,10 @@ fn open_file(
     path: &Path,
     opener: &dyn Opener,
     changing: Option<&[Vec<u8>]>,
-) -> Result<(Database, StoredState, Run), OpenError> {
+) -> Result<(OpenDatabase, StoredState, Run), OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
     let database = match opened {
-        Ok(Ok(database)) => database,
+        Ok(Ok(database)) => OpenDatabase(Some(database)),
         Ok(Err(error)) => return Err(classify(path, error)),
         Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
     };

@@ -215,6 +215,13 @@ impl Journal {
         let _ = result.await;
     }
 
+    /// Has the thread end in order, while this is dropped.
+    pub(super) fn end_in_order(&self) {
+        let mut queue = self.lock();
+        drop(self.wait_for(&mut queue));
+        queue.end.get_or_insert(JournalEnd::Orderly);
+    }
+
     /// Writes everything that waits and ends the thread.
     pub(super) async fn close(&self) {
         let result = {

@@ -254,3 +254,50 @@ async fn news_are_durable_soon_and_confirmations_wait_for_them() {
     store.remove(&id("a"));
     assert_eq!(waits(), (true, true), "removed");
 }
+
+/// A start that finds no disk for its chunks ends so: the next one does not take it for a crash.
+#[tokio::test]
+async fn a_start_that_served_nothing_casts_no_doubt() {
+    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
+    let store = open(&dir, &disk);
+    put(&store, "a", 1, 10).await;
+    store.close().await;
+    drop(store);
+    let store = open(&dir, &disk);
+    store.end_in_order();
+    drop(store);
+    assert_eq!(found(&open(&dir, &disk), "a").await, version(1, false));
+}
+
+/// redb panics on some damaged files, and once more at the end of a database that has.
+#[tokio::test]
+async fn a_damaged_file_is_set_aside_or_read_but_never_ends_the_start() {
+    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
+    let store = open(&dir, &disk);
+    for n in 0..300 {
+        put(&store, &format!("a/{n}"), n, 10).await;
+    }
+    store.close().await;
+    drop(store);
+    let file = dir.path().join(DATABASE_FILE);
+    let sound = std::fs::read(&file).expect("there");
+    let mut random = 7_u64;
+    let mut draw = |below: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(random >> 33).expect("31 bits") % below
+    };
+    for _ in 0..150 {
+        let mut damaged = sound.clone();
+        let len = damaged.len();
+        for _ in 0..draw(300) + 1 {
+            damaged[draw(len)] = u8::try_from(draw(256)).expect("a byte");
+        }
+        std::fs::write(&file, damaged).expect("written");
+        let store = open(&dir, &disk);
+        put(&store, "b", 2, 10).await;
+        store.close().await;
+    }
+    assert!(set_aside(&dir) > 0);
+}

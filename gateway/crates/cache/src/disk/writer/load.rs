@@ -156,12 +156,24 @@ impl Writer {
     }
 }
 
+/// Bytes of an index file that are read at once.
+const INDEX_PIECE: usize = 16 * 1024 * ENTRY_SIZE;
+
 /// Reads the sound entries of an index file, and cuts off the rest, because more is appended there.
 fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, DiskLocation)>> {
     let len = index.stat()?.len;
-    let bytes = index.read_at(0, usize::try_from(len).unwrap_or(usize::MAX))?;
-    let entries = decode_all(&bytes, number);
-    let sound = u64::try_from(entries.len() * ENTRY_SIZE).unwrap_or(len);
+    let mut entries = Vec::new();
+    let mut sound = 0;
+    // In pieces: a damaged file may say that it is longer than all memory.
+    while sound < len {
+        let more = decode_all(&index.read_at(sound, INDEX_PIECE)?, number);
+        sound += (more.len() * ENTRY_SIZE) as u64;
+        let is_whole = more.len() * ENTRY_SIZE == INDEX_PIECE;
+        entries.extend(more);
+        if !is_whole {
+            break;
+        }
+    }
     if sound < len {
         // A file system that cannot be written takes no appended entries either.
         let _ = index.truncate(sound);
