@@ -1,6 +1,6 @@
 // Loads the compose files that it is given as Docker Compose does, and says what is wrong with them: an
 // error of the loader, an image without a version, a file that is missing, a long-running service without health
-// check or restart, a wait that cannot end, a mount that others do not see, a secret that is written down or that
+// check or restart, a wait that cannot end, a mount that others do not see, or of processes that it does not see, a secret that is written down or that
 // its reader does not wait for.
 package main
 
@@ -161,6 +161,9 @@ func mounts(service types.ServiceConfig) bool {
 
 func checkVolumes(project *types.Project, name string, service types.ServiceConfig) []string {
 	var found []string
+	if mounts(service) && service.Pid != "host" {
+		found = append(found, "its mount sees no processes of other containers without \"pid: host\"")
+	}
 	for _, volume := range service.Volumes {
 		if volume.Type != types.VolumeTypeBind {
 			continue

@@ -73,6 +73,31 @@ async fn a_shell_that_redirects_publishes_at_its_last_close() {
     desk.stop().await;
 }
 
+/// A program in a container, with a gateway that has the host's processes (`pid: host`): what it runs while it writes has
+/// the file as well, and publishes nothing when it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_in_a_pid_namespace_of_its_own_publishes_by_its_own_close() {
+    let desk = Desk::start("").await;
+    let http = desk.mounted.gateway.http;
+    // A redirection of the shell's own would be a close of its own.
+    let ask = format!("curl -s -o /dev/null -w '%{{stderr}}%{{http_code}}' http://{http}/file");
+    let program =
+        format!("test $$ = 1 && {{ printf half; /bin/true; {ask}; printf ', whole'; }} > file");
+    let line = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let ran = desk
+        .mounted
+        .run(&[&line[..], &["sh", "-c", &program]].concat())
+        .await;
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stderr),
+        "404",
+        "half is published"
+    );
+    desk.is("file", b"half, whole").await;
+    desk.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn in_the_background_a_close_waits_for_no_origin() {
     let (_minio, bucket, door, settings) = behind_a_door().await;
