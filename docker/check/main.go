@@ -168,10 +168,12 @@ func checkVolumes(project *types.Project, name string, service types.ServiceConf
 		if volume.Type != types.VolumeTypeBind {
 			continue
 		}
-		if strings.HasPrefix(volume.Source, project.WorkingDir) {
-			if _, err := os.Stat(volume.Source); err != nil {
-				found = append(found, err.Error())
-			}
+		info, err := os.Stat(volume.Source)
+		if strings.HasPrefix(volume.Source, project.WorkingDir) && err != nil {
+			found = append(found, err.Error())
+			continue
+		}
+		if strings.HasPrefix(volume.Source, project.WorkingDir) || err == nil && info.Mode().IsRegular() {
 			continue
 		}
 		propagation, wanted := "", types.PropagationRSlave

@@ -344,6 +344,9 @@ fn php(places: &Places) -> Result<Server> {
     fs::write(&file, texts::php_fpm(places, is_root()))?;
     let mut command = allowing_pdf(places, &fpm_program()?)?;
     command.args(["--nodaemonize", "--fpm-config"]).arg(&file);
+    // Beside PHP's own folder of settings, that of the shipped `uploads.ini`.
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/wordpress");
+    command.env("PHP_INI_SCAN_DIR", format!(":{}", shipped.display()));
     let socket = places.php_socket();
     let ready = || UnixStream::connect(&socket).is_ok();
     Server::start_when(command, &places.dir.join("php.log"), ready).context("php-fpm")

@@ -198,7 +198,7 @@ fn php_and_nginx_of_the_compose_file_take_uploads_of_one_size() -> Result<()> {
     let mut php = Command::new("php");
     php.arg("-n")
         .arg("-c")
-        .arg(shipped("wordpress/uploads.ini"));
+        .arg(shipped("../config/wordpress/uploads.ini"));
     php.args(["-r", "foreach (['upload_max_filesize', 'post_max_size', 'memory_limit', 'max_execution_time'] as $key) { echo $key, '=', ini_get($key), ' '; }"]);
     let said = String::from_utf8(must(&mut php)?.stdout)?;
     ensure!(

@@ -167,6 +167,11 @@ const READERS: &[(&str, &str, &str)] = &[
         "config/wordpress/tidegate-purge.php",
     ),
     (
+        "config/wordpress/uploads.ini",
+        "gateway/tests/real_wordpress/composed.rs",
+        "wordpress/uploads.ini",
+    ),
+    (
         "docker/Dockerfile",
         "gateway/tests/recipes/image.rs",
         "docker/Dockerfile",
@@ -209,11 +214,6 @@ const READERS: &[(&str, &str, &str)] = &[
         "docker/wordpress/tidegate.toml",
         "gateway/tests/real_wordpress/composed.rs",
         "configuration(\"wordpress/tidegate.toml\"",
-    ),
-    (
-        "docker/wordpress/uploads.ini",
-        "gateway/tests/real_wordpress/composed.rs",
-        "wordpress/uploads.ini",
     ),
 ];
 

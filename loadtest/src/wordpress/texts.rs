@@ -44,9 +44,7 @@ pub(super) fn php_fpm(places: &Places, root: bool) -> String {
     format!(
         "[global]\npid = {dir}/php.pid\nerror_log = /dev/stderr\n[www]\n{user}listen = {}\n\
          listen.mode = 0666\npm = static\npm.max_children = 6\ncatch_workers_output = yes\n\
-         php_admin_value[sendmail_path] = /bin/true\n\
-         php_admin_value[memory_limit] = 512M\nphp_admin_value[max_execution_time] = 300\n\
-         php_admin_value[upload_max_filesize] = 2G\nphp_admin_value[post_max_size] = 2G\n",
+         php_admin_value[sendmail_path] = /bin/true\n",
         socket.display()
     )
 }
