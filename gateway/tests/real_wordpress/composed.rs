@@ -110,14 +110,40 @@ async fn the_gateway_of_the_compose_file_mounts_serves_and_takes_its_token() -> 
     let operator = Curl::new(composed.home.admin, None);
     assert_eq!(operator.get("/healthz")?.status, 200);
     let purge = "/purge?path=/wp-content/uploads/photo.jpg";
-    let bearer = format!("Authorization: Bearer {TOKEN}");
-    assert_eq!(
-        operator.run(purge, &["-X", "POST", "-H", &bearer])?.status,
-        200
-    );
-    assert_eq!(operator.run(purge, &["-X", "POST"])?.status, 401);
     let bucket = &store.bucket;
-    crate::world::until(async || bucket.get("uploads/photo.jpg").await.is_ok()).await
+    crate::world::until(async || bucket.get("uploads/photo.jpg").await.is_ok()).await?;
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    for (method, path, body, done) in [
+        ("POST", purge, "", 200),
+        (
+            "POST",
+            "/warm",
+            r#"{"paths":["/wp-content/uploads/photo.jpg"]}"#,
+            200,
+        ),
+        (
+            "PUT",
+            "/pins",
+            r#"{"path":"/wp-content/uploads/","limit":"1GiB"}"#,
+            200,
+        ),
+        (
+            "POST",
+            "/overrides",
+            r#"{"key":"cache.memory","value":"600MiB"}"#,
+            200,
+        ),
+    ] {
+        let order = ["-X", method, "-d", body];
+        let answer = operator.run(path, &[&order[..], &["-H", &bearer]].concat())?;
+        assert_eq!(answer.status, done, "{path}: {}", answer.text());
+        if path == "/warm" {
+            assert!(answer.text().contains("\"done\":true"), "{}", answer.text());
+        }
+        let refused = operator.run(path, &order)?;
+        assert_eq!(refused.status, 401, "{path} without the token");
+    }
+    Ok(())
 }
 
 /// Healthy is mounted: not after an unmount, nor after a kill, which leaves the mount in the table.

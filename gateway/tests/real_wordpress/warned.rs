@@ -1,12 +1,13 @@
-//! Recipe 1 with a folder beneath the mount that programs can write to, and have written to: `tidegate check` and the log
-//! at the start say so.
+//! Recipe 1 with a folder beneath the mount that programs can write to, and have written to: `tidegate check`, and
+//! the logs of `serve` and `mount` at the start, say so.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use loadtest::child::Server;
 use loadtest::wordpress::gateway::Gateway;
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Places, must};
@@ -21,8 +22,21 @@ fn check(file: &Path) -> Result<String> {
     Ok(String::from_utf8(said)?)
 }
 
+/// Returns what `tidegate mount` logs at its start.
+fn mounting(file: &Path, folder: &Path) -> Result<String> {
+    let mut command = Command::new(PROGRAM);
+    command.arg("mount").arg("--config").arg(file).arg(folder);
+    let log = file.with_file_name("mount.log");
+    let above = fs::metadata(folder.join(".."))?.dev();
+    let ready = || fs::metadata(folder).is_ok_and(|it| it.dev() != above);
+    let server = Server::start_when(command, &log, ready)?;
+    let said = server.log_tail();
+    must(Command::new("umount").arg("--lazy").arg(folder))?;
+    Ok(said)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn files_beneath_the_mount_point_are_told_by_check_and_at_the_start() -> Result<()> {
+async fn files_beneath_the_mount_point_are_told_by_check_serve_and_mount() -> Result<()> {
     let store = Store::start().await?;
     let places = Places::lay_out(&store.dir.path().join("site"))?;
     let home = Home::make(store.dir.path().join("gateway"))?;
@@ -43,7 +57,11 @@ async fn files_beneath_the_mount_point_are_told_by_check_and_at_the_start() -> R
 
     fs::set_permissions(&folder, Permissions::from_mode(0o777))?;
     fs::write(folder.join("lost.jpg"), "a photo")?;
-    for (place, said) in [("check", check(&file)?), ("the log", start()?)] {
+    for (place, said) in [
+        ("check", check(&file)?),
+        ("the log", start()?),
+        ("mount", mounting(&file, &folder)?),
+    ] {
         for warning in &warnings {
             ensure!(said.contains(warning), "{place} does not warn: {said}");
         }
@@ -52,7 +70,11 @@ async fn files_beneath_the_mount_point_are_told_by_check_and_at_the_start() -> R
     fs::remove_file(folder.join("lost.jpg"))?;
     must(Command::new("chown").arg("root").arg(&folder))?;
     fs::set_permissions(&folder, Permissions::from_mode(0o555))?;
-    for (place, said) in [("check", check(&file)?), ("the log", start()?)] {
+    for (place, said) in [
+        ("check", check(&file)?),
+        ("the log", start()?),
+        ("mount", mounting(&file, &folder)?),
+    ] {
         for words in ["files beneath", "programs of the user"] {
             ensure!(!said.contains(words), "{place} still warns: {said}");
         }

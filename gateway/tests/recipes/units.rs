@@ -137,6 +137,43 @@ fn the_sockets_of_both_units_are_apart_and_nginx_finds_them() {
     }
 }
 
+/// Each recipe of a library server says which of its folders belong on the mount, and which never.
+#[test]
+fn each_library_recipe_says_which_folders_belong_on_the_mount() {
+    for (file, on, never) in [
+        (
+            "audiobookshelf-mount.toml",
+            &["library folders"][..],
+            &["/config", "/metadata"][..],
+        ),
+        (
+            "jellyfin.toml",
+            &["library folders"],
+            &["/config", "/cache"],
+        ),
+        (
+            "paperless.toml",
+            &["PAPERLESS_MEDIA_ROOT"],
+            &["PAPERLESS_DATA_DIR", "PAPERLESS_SCRATCH_DIR"],
+        ),
+        (
+            "navidrome.toml",
+            &["ND_MUSICFOLDER"],
+            &["ND_DATAFOLDER", "ND_CACHEFOLDER"],
+        ),
+    ] {
+        let text = read(&format!("config/{file}"));
+        for (place, folders) in [("on the mount", on), ("never", never)] {
+            let start = format!("#   {place}  ");
+            let said = text.lines().find(|line| line.starts_with(&start));
+            let said = said.unwrap_or_else(|| panic!("{file} says not what is {place}"));
+            for folder in folders {
+                assert!(said.contains(folder), "{file}: {folder} is not {place}");
+            }
+        }
+    }
+}
+
 /// A unit that is started has mounted and listens, because the gateway says so itself.
 #[test]
 fn the_units_wait_for_the_gateways_own_word() {
