@@ -123,6 +123,12 @@ long-wordpress:
         TIDEGATE_FILM=1024 TIDEGATE_PHOTOS=500 \
         cargo test -p tidegate --features real-parts --test real_wordpress -- --nocapture films regenerated
 
+# restic and borg back up and restore 2 GB on a mount (as root; needs MinIO and what `ci` installs)
+long-backups:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_BACKUP_MB=2000 \
+        cargo test -p tidegate --features real-parts --test real_library -- --nocapture backups
+
 # A fleet of three over 1,000 random purges, writes and cuts of NATS (needs MinIO and nats-server)
 fleet:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
