@@ -101,6 +101,21 @@ async fn a_reader_that_leaves_after_ten_megabytes_costs_at_most_three_times_that
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_that_leaves_after_64_kib_costs_at_most_1_mib() {
+    for rate in [MIB, 20 * MIB, 1 << 30] {
+        let (world, _) = far(256 * MIB, rate, |_| {});
+        let object = world.get(KEY).await.expect("open");
+        let mut reader = object.read_at(all(&object));
+        take(&mut reader, 64 * KIB).await;
+        drop((reader, object));
+        pass(secs(30)).await;
+        let cost = world.bucket.bytes();
+        assert!(cost <= MIB, "{rate}: {cost} fetched");
+        assert_eq!((world.bucket.running(), world.used()), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_read_ahead_where_that_is_off() {
     let (world, bytes) = far(32 * MIB, 20 * MIB, |setup| setup.profile.read_ahead = 0);
     for start in [0, 3 * MIB, 20 * MIB] {
