@@ -18,6 +18,8 @@ mod gateway;
 mod minio;
 #[path = "support/nats.rs"]
 mod nats;
+#[path = "real_fleet/past.rs"]
+mod past;
 #[path = "support/ports.rs"]
 mod ports;
 #[path = "hooks/receiver.rs"]
@@ -31,6 +33,7 @@ use bucket::Bucket;
 use gateway::{Got, Whole, send};
 use minio::{Minio, SECRET, USER};
 use nats::Nats;
+use past::WAYS;
 use ports::free_addr;
 use receiver::{Manner, Receiver};
 
@@ -308,19 +311,36 @@ async fn no_answer_is_stale_after_the_bound() {
     let mut world = World::new().await;
     let mut chance = Chance(seed);
     let mut expected = vec![String::new(); usize::try_from(2 * KEYS).expect("small")];
+    // The objects that carry a tag, so that a purge by tag covers them.
+    let mut tagged = vec![false; expected.len()];
     let path = |at: u64| format!("/{}/{}", BUCKETS[usize::from(at >= KEYS)], at % KEYS);
     let (mut cuts, mut checks, mut latest) = (0, 0, Duration::ZERO);
     for operation in 0..count {
         let (at, nth) = (chance.below(2 * KEYS), chance.below(3));
         let (slot, nth) = (at as usize, nth as usize);
         match chance.below(20) {
-            0..9 => {
+            0..5 => {
                 expected[slot] = format!("{operation}");
                 world.put(nth, &path(at), &expected[slot]).await;
+                tagged[slot] = false;
             }
-            9..11 => {
+            5..7 => {
                 world.change(nth, Method::DELETE, &path(at), "").await;
                 expected[slot].clear();
+                tagged[slot] = false;
+            }
+            7..11 => {
+                world.warm(&path(at)).await;
+                let is_removed = chance.below(4) == 0;
+                expected[slot] = if is_removed {
+                    String::new()
+                } else {
+                    format!("{operation}")
+                };
+                world.change_past(&path(at), &expected[slot]).await;
+                let way = WAYS[chance.below(if tagged[slot] { 4 } else { 2 }) as usize];
+                world.purge_one(nth, &path(at), way).await;
+                tagged[slot] = !is_removed;
             }
             11..13 => world.purge(nth, &format!("path={}", path(at))).await,
             13..14 => world.purge(nth, "path=/media/&prefix=true").await,
