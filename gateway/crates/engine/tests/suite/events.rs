@@ -60,6 +60,17 @@ impl Covered {
         self.apply(&change).await;
     }
 
+    /// Returns the names of a folder.
+    async fn list(&self, folder: &str) -> Vec<String> {
+        let world = &self.world;
+        let page = world.engine.list(&world.source, folder, None).await;
+        let page = page.expect("a page");
+        assert!(page.next.is_none());
+        let mut names: Vec<_> = page.names.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        names
+    }
+
     async fn apply(&self, change: &KeyChange) {
         let origin = self.world.source.origin.id();
         self.world.engine.apply_change(origin, change).await;
@@ -168,6 +179,32 @@ async fn a_reported_change_is_seen_by_the_next_request_and_readers_end_on_their_
     world.bucket.put(KEY, sample(3, 50));
     covered.report(KEY, ChangeKind::Created).await;
     same(&world.read(KEY).await.expect("there"), &sample(3, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_shows_a_reported_change_at_once() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    for key in ["f/a", "f/b"] {
+        world.bucket.put(key, sample(1, 100));
+    }
+    covered.heartbeat(world.engine.now());
+    assert_eq!(covered.list("f/").await, ["a", "b"]);
+    // What no event has reported is not seen while the listing is fresh.
+    world.bucket.put("f/c", sample(1, 100));
+    assert_eq!(covered.list("f/").await, ["a", "b"]);
+    covered.report("f/c", ChangeKind::Created).await;
+    assert_eq!(covered.list("f/").await, ["a", "b", "c"]);
+
+    world.bucket.delete("f/a");
+    assert_eq!(covered.list("f/").await, ["a", "b", "c"]);
+    covered.report("f/a", ChangeKind::Removed).await;
+    assert_eq!(covered.list("f/").await, ["b", "c"]);
+
+    // A folder comes with its first key.
+    world.bucket.put("f/sub/x", sample(1, 100));
+    covered.report("f/sub/x", ChangeKind::Created).await;
+    assert_eq!(covered.list("f/").await, ["b", "c", "sub"]);
 }
 
 #[tokio::test(start_paused = true)]
