@@ -59,7 +59,7 @@ fn report(answer: &str) -> anyhow::Result<String> {
         }
     }
     if text.is_empty() {
-        text.push_str("nothing has changed\n");
+        text.push_str("no key has changed; secrets were read again\n");
     }
     Ok(text)
 }
@@ -74,7 +74,10 @@ mod tests {
         let lines = "changed: route[0].path\nneeds a restart: http.listen[0]\n";
         assert_eq!(report(answer).expect("JSON"), lines);
         let none = r#"{"changed":[],"needs_restart":[]}"#;
-        assert_eq!(report(none).expect("JSON"), "nothing has changed\n");
+        assert_eq!(
+            report(none).expect("JSON"),
+            "no key has changed; secrets were read again\n"
+        );
         assert!(report("x").is_err());
     }
 }

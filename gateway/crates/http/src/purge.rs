@@ -62,7 +62,7 @@ impl Frontend {
         match purged {
             Ok(purged) => {
                 let path = without_signature(parts.uri.path());
-                tracing::info!(%path, purged, client = ?address.counted, "purged");
+                tracing::info!(%path, purged, client = address.counted.map(tracing::field::display), "purged");
                 done(purged)
             }
             Err(error) => {
@@ -83,7 +83,7 @@ impl Frontend {
         };
         if let Some(count) = count {
             let path = without_signature(parts.uri.path());
-            tracing::warn!(%path, client = ?address.counted, ?error, count, "purge refused");
+            tracing::warn!(%path, client = address.counted.map(tracing::field::display), ?error, count, "purge refused");
         }
     }
 

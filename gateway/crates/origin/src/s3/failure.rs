@@ -12,8 +12,13 @@ use super::answer::AnswerHead;
 use crate::{OriginError, Phase};
 use tidegate_plan::Timestamp;
 
-/// The codes for a key that the store cannot have: S3's, and MinIO's.
-const REFUSED_KEY_CODES: [&str; 2] = ["KeyTooLongError", "XMinioInvalidObjectName"];
+/// The codes for a key that the store cannot have: S3's, and MinIO's. The last is for a part, between slashes or backslashes,
+/// that is `.` or `..` beside blanks.
+const REFUSED_KEY_CODES: [&str; 3] = [
+    "KeyTooLongError",
+    "XMinioInvalidObjectName",
+    "XMinioInvalidResourceName",
+];
 
 /// The codes for headers that the store finds too large to be kept with an object, or to be sent at all.
 const TOO_LARGE_HEADERS_CODES: [&str; 2] = ["MetadataTooLarge", "RequestHeaderSectionTooLarge"];

@@ -163,8 +163,9 @@ pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     let Some(value) = single_value(headers, &IF_RANGE) else {
         return false;
     };
-    match Tags(value).next() {
-        Some(tag) => tag.strong_eq(current.etag),
+    let mut tags = Tags(value);
+    match tags.next() {
+        Some(tag) => tags.0.trim().is_empty() && tag.strong_eq(current.etag),
         None => match (parse_date(value), current.last_modified) {
             (Some(date), Some(modified)) => {
                 date.secs() == modified.secs() && modified.secs() < current.confirmed.secs()

@@ -43,6 +43,7 @@ async fn what_is_missing_is_told_from_what_is_configured_wrongly() {
         ("404 Not Found", "NoSuchKey", NotFound),
         (marker, "", NotFound),
         ("400 Bad Request", "XMinioInvalidObjectName", NotFound),
+        ("400 Bad Request", "XMinioInvalidResourceName", NotFound),
         ("400 Bad Request", "KeyTooLongError", NotFound),
         ("404 Not Found", "NoSuchBucket", NoSuchBucket),
         ("301 Moved Permanently", "PermanentRedirect", NoSuchBucket),

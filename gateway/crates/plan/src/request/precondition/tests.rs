@@ -110,6 +110,8 @@ fn if_range_by_tag_and_date() {
         ("\"a,b\"", part.clone()),
         ("W/\"a,b\"", Decision::Whole),
         ("\"x\"", Decision::Whole),
+        ("\"a,b\", \"x\"", Decision::Whole),
+        ("\"a,b\" x", Decision::Whole),
         ("Sun, 06 Nov 1994 08:49:37 GMT", part.clone()),
         ("Sun, 06 Nov 1994 08:49:38 GMT", Decision::Whole),
         ("rubbish", Decision::Whole),
