@@ -1,6 +1,7 @@
 //! The lines that wait for standard error. A thread of its own writes them, so that no request waits for their reader.
 //!
 //! Lines that find no room, or cannot be written, are dropped and counted. A line tells of them once others are written.
+//! If only the beginning of a line was written, the next one begins behind a line's end of its own.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
@@ -94,7 +95,7 @@ impl LineQueue {
 
     /// The thread's work; it has no end.
     fn write_all(&self, mut out: impl Write, tell: impl Fn(u64)) {
-        let (mut lines, mut takes_lines) = (Vec::new(), true);
+        let (mut lines, mut takes_lines, mut is_torn) = (Vec::new(), true, false);
         loop {
             let untold = self.wait(&mut lines, takes_lines);
             if untold > 0 {
@@ -103,7 +104,7 @@ impl LineQueue {
             }
             let mut failed = 0;
             for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                takes_lines = out.write_all(line).is_ok();
+                takes_lines = write_line(&mut out, line, &mut is_torn);
                 failed += u64::from(!takes_lines);
             }
             let mut state = self.0.state.lock().recover();
@@ -129,6 +130,26 @@ impl LineQueue {
             0
         }
     }
+}
+
+/// Writes a line, behind the end of the one before it if that `is_torn`. Returns whether the reader took it.
+fn write_line(out: &mut impl Write, line: &[u8], is_torn: &mut bool) -> bool {
+    if *is_torn && out.write_all(b"\n").is_err() {
+        return false;
+    }
+    *is_torn = false;
+    let mut left = line;
+    while !left.is_empty() {
+        match out.write(left) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => {
+                *is_torn = left.len() < line.len();
+                return false;
+            }
+            Ok(taken) => left = &left[taken..],
+        }
+    }
+    true
 }
 
 impl<'a> MakeWriter<'a> for LineQueue {

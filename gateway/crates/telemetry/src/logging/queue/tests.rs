@@ -8,7 +8,8 @@ const LONG: Duration = Duration::from_secs(300);
 /// A writer that hands on each write, and then does what the test says.
 struct Script {
     written: Sender<String>,
-    results: Receiver<io::Result<()>>,
+    /// The bytes that each write takes at most.
+    results: Receiver<io::Result<usize>>,
 }
 
 impl Write for Script {
@@ -17,7 +18,7 @@ impl Write for Script {
         let _ = self.written.send(line);
         // Without a word of the test it stands still.
         let result = self.results.recv().expect("a test that goes on");
-        result.map(|()| bytes.len())
+        result.map(|most| most.min(bytes.len()))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -29,7 +30,7 @@ impl Write for Script {
 struct Log {
     queue: LineQueue,
     written: Receiver<String>,
-    results: Sender<io::Result<()>>,
+    results: Sender<io::Result<usize>>,
 }
 
 impl Log {
@@ -60,7 +61,11 @@ impl Log {
     }
 
     fn takes(&self) {
-        self.results.send(Ok(())).expect("it waits");
+        self.takes_at_most(usize::MAX);
+    }
+
+    fn takes_at_most(&self, bytes: usize) {
+        self.results.send(Ok(bytes)).expect("it waits");
     }
 
     fn fails(&self) {
@@ -99,6 +104,29 @@ fn lines_that_cannot_be_written_are_counted_and_told_of_once_others_are() {
     log.takes();
     log.put("d\n");
     assert_eq!(log.next(), "d\n");
+}
+
+#[test]
+fn a_line_after_a_torn_one_begins_anew() {
+    let log = Log::new();
+    log.put("abcd\n");
+    assert_eq!(log.next(), "abcd\n");
+    log.takes_at_most(2);
+    assert_eq!(log.next(), "cd\n");
+    log.fails();
+    log.queue.flush(LONG);
+    for line in ["lost\n", "e\n"] {
+        log.put(line);
+        assert_eq!(log.next(), "\n", "the torn line ends");
+        match line {
+            "lost\n" => log.fails(),
+            _ => log.takes(),
+        }
+    }
+    assert_eq!(log.next(), "e\n");
+    log.takes();
+    assert_eq!(log.next(), "dropped 2\n");
+    log.takes();
 }
 
 #[test]
