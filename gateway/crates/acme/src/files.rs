@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::AcmeSettings;
+use tidegate_tls::{Issued, TlsError};
 
 /// The longest file that is read.
 const MAX_FILE: u64 = 1 << 20;
@@ -69,9 +70,28 @@ impl Files {
         self.folder.join(certificate_of(name))
     }
 
-    pub(crate) fn read_failures(&self, name: &str) -> Option<Failures> {
-        let bytes = self.read(&failures_of(name)).ok()??;
-        serde_json::from_slice(&bytes).ok()
+    /// Reads the certificate of a name; `None` if there is none that listeners could show.
+    ///
+    /// # Errors
+    /// The disk does not tell whether there is one.
+    pub(crate) fn read_issued(&self, name: &str) -> io::Result<Option<Issued>> {
+        let is_none = |error: &io::Error| {
+            let kind = error.kind();
+            kind == io::ErrorKind::NotFound || kind == io::ErrorKind::FileTooLarge
+        };
+        match Issued::read(&self.certificate(name)) {
+            Err(TlsError::File { error, .. }) if !is_none(&error) => Err(error),
+            read => Ok(read.ok()),
+        }
+    }
+
+    /// Reads the failures of a name; `None` if there is no note of any that can be used.
+    ///
+    /// # Errors
+    /// The disk does not tell whether there is one.
+    pub(crate) fn read_failures(&self, name: &str) -> io::Result<Option<Failures>> {
+        let bytes = self.read(&failures_of(name))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     pub(crate) fn write_failures(&self, name: &str, failures: Failures) -> io::Result<()> {
@@ -173,14 +193,15 @@ mod tests {
         let files = Files {
             folder: folder.path().to_owned(),
         };
-        assert_eq!(files.read_failures("a"), None);
+        let read = || files.read_failures("a").expect("the disk answers");
+        assert_eq!(read(), None);
         let next = SystemTime::UNIX_EPOCH + Duration::from_secs(77);
         files
             .write_failures("a", Failures::new(3, next))
             .expect("written");
-        let read = files.read_failures("a").expect("kept");
-        assert_eq!((read.count, read.next()), (3, next));
+        let kept = read().expect("kept");
+        assert_eq!((kept.count, kept.next()), (3, next));
         files.write("a.retry", b"no JSON").expect("written");
-        assert_eq!(files.read_failures("a"), None);
+        assert_eq!(read(), None);
     }
 }

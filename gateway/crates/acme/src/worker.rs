@@ -23,6 +23,9 @@ use tidegate_tls::{Issued, Tls};
 /// The time of one order, with all its requests and waits.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
+/// The time after which files are read again that the disk has not given.
+const READ_RETRY_DELAY: Duration = Duration::from_secs(60);
+
 /// The longest sleep: after it the time of day is looked at again, which may have been set.
 const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
@@ -51,9 +54,23 @@ struct Entry {
     failures: u32,
     /// The time when the certificate ends that is there.
     end: Option<SystemTime>,
+    /// Whether the disk has not told what is there: then its files are read again at that time, and nothing is ordered.
+    is_unread: bool,
 }
 
 impl Entry {
+    /// Makes the entry of a name for which the disk does not answer.
+    fn unread(name: &str, now: SystemTime) -> Self {
+        Self {
+            name: name.to_owned(),
+            due: now + READ_RETRY_DELAY,
+            latest: Instant::now() + READ_RETRY_DELAY,
+            failures: 0,
+            end: None,
+            is_unread: true,
+        }
+    }
+
     /// Returns how long the order is waited for.
     fn left(&self, now: SystemTime) -> Duration {
         let by_day = self.due.duration_since(now).unwrap_or_default();
@@ -100,7 +117,9 @@ impl Worker {
                 return pending().await;
             };
             let left = next.left(now);
-            if left.is_zero() {
+            if left.is_zero() && next.is_unread {
+                *next = self.entry(&files, &next.name, counts_failures).await;
+            } else if left.is_zero() {
                 let directory = directory(present, latest);
                 self.order(&*directory, &files, next).await;
             } else {
@@ -113,10 +132,16 @@ impl Worker {
     async fn entry(&self, files: &Files, name: &str, counts_failures: bool) -> Entry {
         let (own, named) = (files.clone(), name.to_owned());
         let read = spawn_blocking(move || {
-            let issued = Issued::read(&own.certificate(&named)).ok();
-            (issued, own.read_failures(&named))
+            io::Result::Ok((own.read_issued(&named)?, own.read_failures(&named)?))
         });
-        let (issued, failures) = read.await.unwrap_or_default();
+        let read = read.await.map_err(io::Error::other).flatten();
+        let (issued, failures) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::error!(name, %error, "the certificate cannot be read, and none is ordered until then");
+                return Entry::unread(name, (self.clock)());
+            }
+        };
         let issued = issued.filter(|issued| is_for(issued, name));
         let failures = failures.filter(|_| counts_failures);
         let now = (self.clock)();
@@ -132,6 +157,7 @@ impl Worker {
             latest: Instant::now() + wait,
             failures: count,
             end: issued.as_ref().and_then(end_of),
+            is_unread: false,
         };
         let (at, end) = (date(Some(now + entry.left(now))), date(entry.end));
         tracing::info!(name, at, end, "the next order of a certificate");
