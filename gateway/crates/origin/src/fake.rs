@@ -46,6 +46,8 @@ struct FakeBucketState {
     frame: usize,
     /// The most keys of a page; 0 stands for those of the request.
     page_keys: u16,
+    /// The empty pages before the first one of each listing.
+    empty_pages: u64,
     /// The number of writes so far: the clock of `Last-Modified` and the source of version ids.
     writes: u64,
     standing: Vec<Fault>,
@@ -356,6 +358,10 @@ impl Origin for FakeOrigin {
             self.state().listed.push(request.clone());
             self.apply().await?;
             let state = self.state();
+            let request = match page::empty(&request, state.empty_pages) {
+                Ok(page) => return Ok(page),
+                Err(request) => request,
+            };
             let limit = match state.page_keys {
                 0 => request.limit,
                 keys => request.limit.min(keys),

@@ -2,6 +2,8 @@
 
 use tidegate_plan::{ETag, Timestamp};
 
+use crate::OriginError;
+
 /// The most entries that S3 puts on one page.
 pub const MAX_PAGE_KEYS: u16 = 1000;
 
@@ -37,6 +39,30 @@ pub struct Listing {
     pub folders: Vec<String>,
     /// The beginning of the next page; `None` on the last. A page may be empty and not be the last.
     pub next: Option<After>,
+}
+
+/// The most empty pages in a row of one listing.
+const MAX_EMPTY_PAGES: u32 = 100;
+
+/// Counts the empty pages in a row of one listing: a broken store may send them without an end.
+#[derive(Debug, Default)]
+pub struct EmptyPages(u32);
+
+impl EmptyPages {
+    /// Returns the beginning of the page behind this one.
+    ///
+    /// # Errors
+    /// [`OriginError::BadAnswer`]: too many pages were empty.
+    pub fn next(&mut self, page: &Listing) -> Result<Option<After>, OriginError> {
+        let is_empty = page.objects.is_empty() && page.folders.is_empty();
+        self.0 = if is_empty { self.0 + 1 } else { 0 };
+        match page.next.is_some() && self.0 > MAX_EMPTY_PAGES {
+            true => Err(OriginError::BadAnswer(
+                "a listing of empty pages without an end",
+            )),
+            false => Ok(page.next.clone()),
+        }
+    }
 }
 
 /// A listing's entry for an object. It is not a version: headers are missing, and the ETag may be.

@@ -8,6 +8,7 @@ use futures_util::future::{Either, select};
 use super::answer::{Meaning, NameRequest};
 use super::{Answer, Doubts, NameKind, NameRequestCause, of_listing, version_only};
 use crate::{Engine, Error, ReadContext};
+use tidegate_origin::list::EmptyPages;
 use tidegate_origin::{List, Listing};
 use tidegate_plan::{ObjectKey, folder};
 
@@ -80,7 +81,7 @@ impl Engine {
         path: &str,
         asked: &NameRequest,
     ) -> Result<bool, Error> {
-        let mut after = None;
+        let (mut after, mut empty) = (None, EmptyPages::default());
         let proof = loop {
             let list = List {
                 prefix: format!("{path}/"),
@@ -89,10 +90,12 @@ impl Engine {
                 limit: 1,
             };
             let mut page = self.ask_listing(source, list).await?;
-            match (page.objects.pop(), page.next) {
-                (Some(proof), _) => break proof,
-                (None, Some(next)) => after = Some(next),
-                (None, None) => return Ok(false),
+            if let Some(proof) = page.objects.pop() {
+                break proof;
+            }
+            after = empty.next(&page).map_err(of_listing)?;
+            if after.is_none() {
+                return Ok(false);
             }
         };
         for folder in folder::folders_of(&proof.key) {

@@ -2,11 +2,12 @@
 
 use super::answer::{Meaning, NameRequest};
 use super::recording::doubt_passed;
-use super::{Engine, Facts, NameRequestCause};
+use super::{Engine, Facts, NameRequestCause, of_listing};
 use crate::Core;
 use crate::open::records;
 use crate::{Error, ReadContext};
 use tidegate_origin::List;
+use tidegate_origin::list::EmptyPages;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
@@ -129,7 +130,7 @@ impl Engine {
         if let Some(known) = self.core.names.is_empty(&self.name_request(source), prefix) {
             return Ok(known);
         }
-        let mut after = None;
+        let (mut after, mut empty) = (None, EmptyPages::default());
         loop {
             let list = List {
                 prefix: prefix.to_owned(),
@@ -146,9 +147,9 @@ impl Engine {
             {
                 return Ok(false);
             }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(true),
+            after = empty.next(&page).map_err(of_listing)?;
+            if after.is_none() {
+                return Ok(true);
             }
         }
     }

@@ -328,3 +328,20 @@ async fn an_answer_that_a_purge_overtakes_holds_for_no_reader() {
         Duration::ZERO
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_of_empty_pages_without_end_is_an_error_of_the_store() {
+    let world = Setup::bucket(FakeOrigin::new().with_empty_pages(20)).build();
+    world.bucket.put("f/a", "x");
+    assert_eq!(world.entry("f").await, NameKind::Folder);
+    let empty = world.engine.is_empty(&world.source, "g/").await;
+    assert_eq!(empty, Ok(true), "pages that end are followed");
+
+    let world = Setup::bucket(FakeOrigin::new().with_empty_pages(u64::MAX)).build();
+    let broken = Error::BadOrigin("a listing of empty pages without an end");
+    assert_eq!(world.look("f").await.err(), Some(broken.clone()));
+    let empty = world.engine.is_empty(&world.source, "f/").await;
+    assert_eq!(empty, Err(broken));
+    let lists = world.bucket.lists();
+    assert!(lists <= 2 * 101, "{lists}");
+}

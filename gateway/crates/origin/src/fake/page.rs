@@ -9,6 +9,9 @@ use super::StoredVersion;
 use crate::{After, List, Listed, Listing};
 use tidegate_plan::ObjectKey;
 
+/// The beginning of the tokens behind empty pages.
+const EMPTY: &str = "empty=";
+
 /// Returns the requested page.
 pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<StoredVersion>>, request: &List) -> Listing {
     let mut page = Listing::default();
@@ -33,6 +36,26 @@ pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<StoredVersion>>, request: &Li
         }
     }
     page
+}
+
+/// Returns the empty page that this request gets, if its listing begins with so many; else the request behind them.
+pub(super) fn empty(request: &List, pages: u64) -> Result<Listing, List> {
+    let had = match &request.after {
+        None => Some(0),
+        Some(After::Token(token)) => token.strip_prefix(EMPTY).and_then(|had| had.parse().ok()),
+        Some(After::Key(_)) => None,
+    };
+    match had {
+        Some(had) if had < pages => Ok(Listing {
+            next: Some(After::Token(format!("{EMPTY}{}", had + 1))),
+            ..Listing::default()
+        }),
+        Some(_) => Err(List {
+            after: None,
+            ..request.clone()
+        }),
+        None => Err(request.clone()),
+    }
 }
 
 /// Returns the first key from `from` on that has an object and the prefix.

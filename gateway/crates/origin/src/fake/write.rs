@@ -43,6 +43,13 @@ impl FakeOrigin {
         self
     }
 
+    /// Begins each listing with this many empty pages.
+    #[must_use]
+    pub fn with_empty_pages(self, pages: u64) -> Self {
+        self.state().empty_pages = pages;
+        self
+    }
+
     /// Writes an object without headers; replaces an existing one.
     pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
         self.put_with(key, bytes, &[])

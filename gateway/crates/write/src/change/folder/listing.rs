@@ -7,7 +7,7 @@ use crate::{WriteError, Writers};
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::of_listing;
 use tidegate_origin::cause::run_for;
-use tidegate_origin::list::MAX_PAGE_KEYS;
+use tidegate_origin::list::{EmptyPages, MAX_PAGE_KEYS};
 use tidegate_origin::{Cause, List, Listed};
 
 /// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
@@ -17,7 +17,7 @@ pub(super) async fn list(
     prefix: &str,
     most: usize,
 ) -> Result<Option<Vec<Listed>>, WriteError> {
-    let (mut found, mut after) = (Vec::new(), None);
+    let (mut found, mut after, mut empty) = (Vec::new(), None, EmptyPages::default());
     loop {
         let list = List {
             prefix: prefix.to_owned(),
@@ -27,14 +27,14 @@ pub(super) async fn list(
         };
         let page = run_for(Cause::Write, source.origin.list(list)).await;
         let page = page.map_err(of_listing)?;
+        after = empty.next(&page).map_err(of_listing)?;
         let objects = page.objects.into_iter();
         found.extend(objects.filter(|listed| !is_staging_key(&listed.key)));
         if found.len() > most {
             return Ok(None);
         }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(Some(found)),
+        if after.is_none() {
+            return Ok(Some(found));
         }
     }
 }
