@@ -198,20 +198,23 @@ async fn serve(
     stop_in_order(gateway.stop(), &mut signals).await
 }
 
-/// Runs one mount, and nothing else.
+/// Runs one mount, and nothing else. It ends in order by a hang-up too: its terminal may close. Later hang-ups are ignored,
+/// because one end of a session may send two.
 async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
-    let mut signals = StopSignals::new()?;
+    let (mut signals, mut hang_up) = (StopSignals::new()?, signal(SignalKind::hangup())?);
     let mount = mounts::selected(config, args)?;
     let start = mounts::SingleMount::start(config, env, mount);
     let mut single = tokio::select! {
         single = start => single?,
         () = signals.recv() => return Ok(()),
+        _ = hang_up.recv() => return Ok(()),
     };
     supervisor::tell_ready();
     // What it told at the start is over.
     supervisor::tell_of_work(Vec::new);
     tokio::select! {
         () = signals.recv() => tracing::info!("unmounting"),
+        _ = hang_up.recv() => tracing::info!("unmounting"),
         () = single.wait_ended() => tracing::info!("the folder was unmounted"),
     }
     supervisor::tell_stopping();

@@ -212,6 +212,13 @@ async fn a_supervisor_is_shown_how_much_of_the_spool_is_sent() {
 /// `tidegate mount` alone: told ready is mounted. This test needs root and /dev/fuse.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_is_told_when_a_single_mount_stands_and_when_it_ends() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        a_mount_is_told_of(signal).await;
+    }
+}
+
+/// Runs a mount until it is sent a signal.
+async fn a_mount_is_told_of(signal: Signal) {
     let world = World::new().await;
     world.put("one.txt", b"bytes").await;
     let (folder, supervisor) = (Folder::new(), Supervisor::new());
@@ -231,7 +238,7 @@ async fn a_supervisor_is_told_when_a_single_mount_stands_and_when_it_ends() {
     })
     .await;
     assert_eq!(read, b"bytes");
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("told");
+    kill_process(Pid::from_child(&child), signal).expect("told");
     blocking(move || assert_eq!(next(&supervisor), "STOPPING=1")).await;
     let ended = blocking(move || child.wait().expect("it ends")).await;
     assert!(ended.success(), "{ended}");
