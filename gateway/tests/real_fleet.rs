@@ -332,10 +332,9 @@ async fn no_answer_is_stale_after_the_bound() {
             7..11 => {
                 world.warm(&path(at)).await;
                 let is_removed = chance.below(4) == 0;
-                expected[slot] = if is_removed {
-                    String::new()
-                } else {
-                    format!("{operation}")
+                expected[slot] = match is_removed {
+                    true => String::new(),
+                    false => format!("{operation}"),
                 };
                 world.change_past(&path(at), &expected[slot]).await;
                 let way = WAYS[chance.below(if tagged[slot] { 4 } else { 2 }) as usize];
