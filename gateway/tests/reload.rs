@@ -364,6 +364,27 @@ async fn overrides_of_an_entry_that_is_gone_are_undone_one_by_one() {
     run(&serving, &["reload"]).await.expect("all is right now");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_override_that_names_its_entry_by_number_stays_with_it() {
+    let world = World::new().await;
+    let serving = serving(&world).await;
+    let key = "route[0].headers.x-set";
+    run(&serving, &["set", key, "yes"]).await.expect("set");
+    let first = "[[route]]\npath = \"/first/\"\norigin = \"media\"\n";
+    let before =
+        configuration(&world, MORE).replacen("[[route]]\n", &format!("{first}[[route]]\n"), 1);
+    serving.configure(&before);
+    run(&serving, &["reload"]).await.expect("it is right");
+    assert_eq!(serving.get("/o/1").await.header("x-set"), "yes");
+    let listed = report(&serving.look("/overrides").await);
+    assert_eq!(listed, json!({ "overridden": ["route[/].headers.x-set"] }));
+    let unset = run(&serving, &["unset", "route[1].headers.x-set"]).await;
+    assert_eq!(unset.as_deref(), Ok("changed: route[1].headers.x-set\n"));
+    let refused = run(&serving, &["set", "route[9].profile", "audio"]).await;
+    let error = refused.expect_err("no entry");
+    assert!(error.contains("is no entry"), "{error}");
+}
+
 /// Reads until it is told to stop; returns how often.
 async fn read_on(http: SocketAddr, stop: Arc<AtomicBool>, reader: usize) -> usize {
     let mut read = 0;

@@ -191,11 +191,14 @@ impl Reloader {
         let mut present = self.present.lock().await;
         let state = present.loaded.config.state_path();
         let state = state.ok_or_else(|| wrong("the gateway keeps no state: set `state.path`"))?;
-        let folder = state.clone();
-        let kept = self.state_files.in_turn(move || Overrides::read(&folder));
-        let kept = kept.await?;
-        let new = kept.with(&change.key, change.value.as_deref());
-        let new = new.map_err(wrong)?;
+        let (folder, file) = (state.clone(), present.loaded.file.clone());
+        let OverrideChange { key, value } = change.clone();
+        let read = self.state_files.in_turn(move || {
+            let kept = Overrides::read(&folder).map_err(wrong)?;
+            let new = kept.changed(file.as_deref(), &key, value.as_deref());
+            new.map(|new| (kept, new)).map_err(wrong)
+        });
+        let (kept, new) = read.await?;
         let report = self.apply(&mut present, Some(new.clone())).await;
         if let Err(error) = &report
             && change.value.is_none()

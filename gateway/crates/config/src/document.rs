@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue, Error};
 
 use super::problem::{KeyPath, Problem, Step, ValueLocation, line_and_column};
 use super::tree::{Node, Span};
-use super::{Environment, Overrides, overlay};
+use super::{Environment, Overrides, overlay, overrides};
 
 /// A value from outside of the file.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,8 @@ pub(super) struct Document<'t> {
     /// The overrides and variables, in the order of their positions.
     laid_over: Vec<LaidOver<'t>>,
     root: Spanned<DeTable<'t>>,
+    /// The tree before keys of entries were overridden. An override names entries by the names that they have here.
+    named: Spanned<DeTable<'t>>,
 }
 
 impl<'t> Document<'t> {
@@ -45,6 +47,7 @@ impl<'t> Document<'t> {
             name,
             text,
             laid_over: Vec::new(),
+            named: root.clone(),
             root,
         };
         if !errors.is_empty() {
@@ -54,9 +57,35 @@ impl<'t> Document<'t> {
         let overrides = overrides.map(|(key, value)| (LaidOver::Override(key), value));
         let variables = env.overrides();
         let variables = variables.map(|(name, value)| (LaidOver::Variable(name), value));
-        let lay_over = |(source, value)| document.lay_over(source, value).err();
-        let problems = overrides.chain(variables).filter_map(lay_over).collect();
+        let (of_entries, plain): (Vec<_>, Vec<_>) = overrides.partition(
+            |(source, _)| matches!(source, LaidOver::Override(key) if key.contains('[')),
+        );
+        let mut problems = Vec::new();
+        for (source, value) in plain {
+            problems.extend(document.lay_over(source, value).err());
+        }
+        document.named = document.root.clone();
+        for (source, value) in of_entries.into_iter().chain(variables) {
+            problems.extend(document.lay_over(source, value).err());
+        }
         Ok((document, problems))
+    }
+
+    /// Returns the place that the key of an override means.
+    ///
+    /// # Errors
+    /// If the key cannot be read, or names an entry that does not exist.
+    pub(super) fn overridden(&self, key: &str) -> Result<KeyPath, String> {
+        let named = overrides::resolve(self.named.get_ref(), key);
+        named.or_else(|_| overrides::resolve(self.root.get_ref(), key))
+    }
+
+    /// Returns the key of an override with the own name of each entry in place of its number.
+    ///
+    /// # Errors
+    /// As [`Document::overridden`], or if an entry has no name of its own.
+    pub(super) fn own_name(&self, key: &str) -> Result<String, String> {
+        overrides::own_name(self.named.get_ref(), key)
     }
 
     /// Returns a copy of the tree, to be taken apart.
@@ -162,9 +191,17 @@ impl<'t> Document<'t> {
         let start = self.text.len() + 1 + self.laid_over.len();
         let span = start..start;
         self.laid_over.push(source);
+        let overridden = match source {
+            LaidOver::Override(key) => self.overridden(key),
+            LaidOver::Variable(_) => Ok(KeyPath::default()),
+        };
+        let overridden = overridden.map_err(|message| (KeyPath::default(), message));
         let root = self.root.get_mut();
         let placed = match source {
-            LaidOver::Override(key) => overlay::lay_override_over(root, key, text, &span),
+            LaidOver::Override(_) => overridden.and_then(|path| {
+                let placed = overlay::place(root, &path, text, &span);
+                placed.map_err(|message| (path, message))
+            }),
             LaidOver::Variable(name) => overlay::lay_over(root, name, text, &span),
         };
         placed.map_err(|(path, message)| self.problem(&span, path, message))

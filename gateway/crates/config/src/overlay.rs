@@ -8,7 +8,6 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::environment::VARIABLE_PREFIX;
-use super::overrides;
 use super::problem::{KeyPath, Step};
 use super::schema;
 use super::tree::{Node, Span};
@@ -28,24 +27,9 @@ pub(super) fn lay_over<'t>(
     placed.map_err(|message| (path, message))
 }
 
-/// Puts an override's value at its key.
-///
-/// # Errors
-/// As [`lay_over`].
-pub(super) fn lay_override_over<'t>(
-    root: &mut DeTable<'t>,
-    key: &str,
-    text: &'t str,
-    span: &Span,
-) -> Result<(), (KeyPath, String)> {
-    let path = overrides::resolve(root, key).map_err(|message| (KeyPath::default(), message))?;
-    let placed = place(root, &path, text, span);
-    placed.map_err(|message| (path, message))
-}
-
 /// Puts a value at its place: the text itself if the key takes text, else the TOML that it is. A table or a list is one also
 /// where the key takes text beside it, as a secret does: `{ file = "…" }`.
-fn place<'t>(
+pub(super) fn place<'t>(
     root: &mut DeTable<'t>,
     path: &KeyPath,
     text: &'t str,

@@ -1,8 +1,10 @@
 //! The overrides: keys that an operator set while the gateway ran, in a file of the state folder.
 //!
-//! They lie over the configuration file and under the environment. Each line of the file is a key and its value; an
-//! entry of a list is named by its number, or by its own `name` or `path`: `"route[/media/].profile" = "audio"`. An entry
-//! that is named so stays the same one when the configuration file gets another before it.
+//! They lie over the configuration file and under the environment. Each line of the file is a key and its value.
+//!
+//! An entry of a list is named by its own `name` or `path`, or by `host` and `path`: `"route[/media/].profile" = "audio"`. So it
+//! stays the same one when the configuration file gets another before it. A number is read as well, because earlier
+//! versions wrote it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +15,14 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue, Error};
 
-use super::LoadError;
-use super::problem::{KeyPath, Step, line_and_column};
-use super::tree::Node;
+use super::document::Document;
+use super::problem::line_and_column;
+use super::{Environment, LoadError};
+
+mod key;
+
+use key::parse_key;
+pub(super) use key::{entry_name, own_name, resolve};
 
 /// The name of the file.
 const FILE_NAME: &str = "overrides.toml";
@@ -124,6 +131,49 @@ impl Overrides {
         Ok(Self(all))
     }
 
+    /// Does as [`Overrides::with`] for a key that may name entries by their numbers in the configuration file. The key
+    /// that is kept names each by its own name, so that it stays with that entry. A key that was kept in other words is
+    /// the same one.
+    ///
+    /// # Errors
+    /// As [`Overrides::with`], or if an entry has no name of its own.
+    pub fn changed(
+        &self,
+        file: Option<&Path>,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<Self, String> {
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        let text = text.unwrap_or_default();
+        let env = Environment::default();
+        let Ok((document, _)) = Document::read("", &text, self, &env) else {
+            // The file is wrong, which is told where it is loaded.
+            return self.with(key, value);
+        };
+        let path = document.overridden(key);
+        let is_same = |one: &&str| path.is_ok() && document.overridden(one) == path;
+        let Some(value) = value else {
+            let exact = self.keys().find(|one| *one == key);
+            let kept = exact.or_else(|| self.keys().find(is_same));
+            return self.with(kept.unwrap_or(key), None);
+        };
+        let path = path.clone()?;
+        if FIXED_KEYS.contains(&path.to_string().as_str()) {
+            return self.with(&path.to_string(), Some(value));
+        }
+        let own = document.own_name(key)?;
+        let stays = |one: &str| {
+            let one = document.overridden(one);
+            !one.is_ok_and(|one| one.steps().starts_with(path.steps()))
+        };
+        let kept = self.iter().filter(|(one, _)| stays(one));
+        let named = kept.map(|(one, value)| {
+            let own = document.own_name(one);
+            (own.unwrap_or_else(|_| one.to_owned()), value.to_owned())
+        });
+        Self(named.collect()).with(&own, Some(value))
+    }
+
     /// Returns each key with its value.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
@@ -184,104 +234,6 @@ fn flatten(text: &str, above: String, table: &DeTable<'_>, all: &mut BTreeMap<St
     }
 }
 
-/// A step of a key as an operator writes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum WrittenStep {
-    Key(String),
-    /// The number of a list's entry, or its `name` or `path`.
-    Entry(String),
-}
-
-/// Reads a key: `route[/media/].profile`.
-fn parse_key(text: &str) -> Result<Vec<WrittenStep>, String> {
-    let wrong =
-        || format!("`{text}` is no key, such as `cache.memory` or `route[/media/].profile`");
-    let mut steps = Vec::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        if end == 0 {
-            return Err(wrong());
-        }
-        steps.push(WrittenStep::Key(rest[..end].to_owned()));
-        rest = &rest[end..];
-        while let Some(inner) = rest.strip_prefix('[') {
-            let (entry, after) = inner.split_once(']').ok_or_else(wrong)?;
-            if entry.is_empty() {
-                return Err(wrong());
-            }
-            steps.push(WrittenStep::Entry(entry.to_owned()));
-            rest = after;
-        }
-        match rest.strip_prefix('.') {
-            _ if rest.is_empty() => return Ok(steps),
-            Some(next) => rest = next,
-            None => return Err(wrong()),
-        }
-    }
-}
-
-/// Returns the place in the tree that a key means.
-///
-/// # Errors
-/// If the key cannot be read, or names an entry that does not exist.
-pub(super) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> {
-    let mut path = KeyPath::default();
-    let mut node: Option<&Node<'_>> = None;
-    let mut at_root = true;
-    for step in parse_key(key)? {
-        match step {
-            WrittenStep::Key(name) => {
-                node = match at_root {
-                    true => root.get(name.as_str()),
-                    false => node.and_then(|node| node.get_ref().as_table()?.get(name.as_str())),
-                };
-                at_root = false;
-                path = path.then(Step::Key(name));
-            }
-            WrittenStep::Entry(name) => {
-                let list = node.and_then(|node| node.get_ref().as_array());
-                let list = list.map_or(&[][..], |list| list);
-                let index = match name.parse() {
-                    Ok(index) => Some(index),
-                    Err(_) => list.iter().position(|entry| is_named(entry, &name)),
-                };
-                let index: usize = index.ok_or_else(|| {
-                    format!("`{path}` has no entry with the name or path `{name}`")
-                })?;
-                node = list.get(index);
-                path = path.then(Step::Index(index));
-            }
-        }
-    }
-    Ok(path)
-}
-
-/// Returns an entry's `name` and `path`, as far as it has them.
-fn names_of<'e>(entry: &'e Node<'_>) -> impl Iterator<Item = &'e str> {
-    let table = entry.get_ref().as_table();
-    let of = move |key: &str| table?.get(key)?.get_ref().as_str();
-    ["name", "path"].into_iter().filter_map(of)
-}
-
-fn is_named(entry: &Node<'_>, name: &str) -> bool {
-    names_of(entry).any(|one| one == name)
-}
-
-/// Returns the text between the brackets with which an override names an entry of a list: its own `name` or `path` if it
-/// alone has it, so that it stays the same one when others come before it, or else its number.
-pub(super) fn entry_name(list: &[Node<'_>], index: usize) -> String {
-    let is_its_own = |name: &&str| {
-        let having = list.iter().filter(|entry| is_named(entry, name));
-        let can_be_written = !name.is_empty() && !name.contains(']');
-        can_be_written && name.parse::<usize>().is_err() && having.count() == 1
-    };
-    let own = list
-        .get(index)
-        .and_then(|entry| names_of(entry).find(is_its_own));
-    own.map_or_else(|| index.to_string(), str::to_owned)
-}
-
 /// Tells what is wrong with the text and where, without a part of it: it may be a secret.
 fn syntax(text: &str, error: &Error) -> String {
     let start = error.span().unwrap_or_default().start;
@@ -333,31 +285,38 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_name_an_entry_by_its_name_or_path() {
-        let text =
-            "[[route]]\npath = \"/\"\n[[route]]\npath = \"/media/\"\n[[origin]]\nname = \"o\"\n";
-        let table = DeTable::parse(text).expect("TOML");
-        let found = |key: &str| resolve(table.get_ref(), key).map(|path| path.to_string());
-        for (key, path) in [
-            ("cache.memory", "cache.memory"),
-            ("route[/media/].profile", "route[1].profile"),
-            ("route[0].profile", "route[0].profile"),
-            ("origin[o].bucket", "origin[0].bucket"),
-        ] {
-            assert_eq!(found(key).as_deref(), Ok(path));
-        }
-        for wrong in [
-            "",
-            ".",
-            "a.",
-            "a[",
-            "a[]",
-            "a[0",
-            "a[0]b",
-            "route[/x/].profile",
-            "none[x].y",
-        ] {
-            assert!(found(wrong).is_err(), "{wrong}");
+    fn a_number_becomes_the_name_of_its_entry_and_other_words_are_the_same_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("t.toml");
+        let text = "[[route]]\npath = \"/b/\"\n[[route]]\npath = \"/c/\"\n[[hook]]\nurl = \"u\"\n";
+        fs::write(&file, text).expect("written");
+        let change = |all: &Overrides, key: &str, value| all.changed(Some(&file), key, value);
+        let set = |all: &Overrides, key: &str| change(all, key, Some("x")).expect(key);
+        let keys = |all: &Overrides| all.keys().map(str::to_owned).collect::<Vec<_>>();
+        // As versions before wrote it.
+        let old = Overrides::parse("\"route[1].profile\" = \"audio\"").expect("TOML");
+        let all = set(&old, "route[0].profile");
+        assert_eq!(keys(&all), ["route[/b/].profile", "route[/c/].profile"]);
+        assert_eq!(
+            keys(&set(&old, "route[/c/].profile")),
+            ["route[/c/].profile"]
+        );
+        assert_eq!(
+            change(&old, "route[/c/].profile", None),
+            Ok(Overrides::default())
+        );
+        let one = change(&all, "route[1].profile", None).expect("it is there");
+        assert_eq!(keys(&one), ["route[/b/].profile"]);
+        // An entry that an override has renamed keeps its overrides, in any order of the names.
+        let renamed = change(&one, "route[0].path", Some("/a/")).expect("a key");
+        let all = set(&renamed, "route[0].host");
+        let kept = ["route[/b/].host", "route[/b/].path", "route[/b/].profile"];
+        assert_eq!(keys(&all), kept);
+        assert_eq!(keys(&set(&all, "route[/a/].host")).len(), 3);
+        let whole = change(&all, "route[0]", Some("{ path = \"/b/\" }"));
+        assert_eq!(keys(&whole.expect("a key")), ["route[/b/]"]);
+        for refused in ["hook[0].url", "route[2].path", "state.path"] {
+            assert!(change(&all, refused, Some("x")).is_err(), "{refused}");
         }
     }
 

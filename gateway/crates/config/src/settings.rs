@@ -42,7 +42,6 @@ pub(super) fn settings(document: &Document<'_>, schema: &Value, config: &Config)
     let tree = document.tree();
     let mut walk = Walk {
         document,
-        root: tree.get_ref(),
         found: Vec::new(),
     };
     walk.table(schema, &Spot::default(), Some(tree.get_ref()));
@@ -83,13 +82,12 @@ impl Spot {
     }
 }
 
-struct Walk<'d, 't, 'r> {
+struct Walk<'d, 't> {
     document: &'d Document<'t>,
-    root: &'d DeTable<'r>,
     found: Vec<Setting>,
 }
 
-impl Walk<'_, '_, '_> {
+impl Walk<'_, '_> {
     fn table(&mut self, schema: &Value, spot: &Spot, table: Option<&DeTable<'_>>) {
         let schema = present(schema);
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -153,12 +151,12 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-impl Walk<'_, '_, '_> {
+impl Walk<'_, '_> {
     /// Returns the key as an override names it.
     fn name(&self, spot: &Spot, source: Option<&ValueLocation>) -> String {
         match source {
             Some(ValueLocation::Override(written))
-                if overrides::resolve(self.root, written).is_ok_and(|path| path == spot.path) =>
+                if self.document.overridden(written).as_ref() == Ok(&spot.path) =>
             {
                 written.clone()
             }
@@ -253,7 +251,7 @@ mod tests {
             ("origin[0].bucket", "origin[o].bucket"),
             ("origin[1].bucket", "origin[1].bucket"),
             ("route[0].profile", "route[/a/].profile"),
-            ("route[1].profile", "route[1].profile"),
+            ("route[1].profile", "route[x.example/twice/].profile"),
             ("route[3].profile", "route[3].profile"),
             ("route[3].origin", "route[/d/].origin"),
         ] {

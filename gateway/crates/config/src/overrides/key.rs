@@ -1,0 +1,214 @@
+//! The keys of overrides: entries of lists are named by names of their own, or by numbers.
+
+use std::borrow::Cow;
+
+use toml::de::DeTable;
+
+use crate::problem::{KeyPath, Step};
+use crate::tree::Node;
+
+/// A step of a key as an operator writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WrittenStep {
+    Key(String),
+    /// The number of a list's entry, or its `name` or `path`.
+    Entry(String),
+}
+
+/// Reads a key: `route[/media/].profile`.
+pub(super) fn parse_key(text: &str) -> Result<Vec<WrittenStep>, String> {
+    let wrong =
+        || format!("`{text}` is no key, such as `cache.memory` or `route[/media/].profile`");
+    let mut steps = Vec::new();
+    let mut rest = text;
+    loop {
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        if end == 0 {
+            return Err(wrong());
+        }
+        steps.push(WrittenStep::Key(rest[..end].to_owned()));
+        rest = &rest[end..];
+        while let Some(inner) = rest.strip_prefix('[') {
+            let (entry, after) = inner.split_once(']').ok_or_else(wrong)?;
+            if entry.is_empty() {
+                return Err(wrong());
+            }
+            steps.push(WrittenStep::Entry(entry.to_owned()));
+            rest = after;
+        }
+        match rest.strip_prefix('.') {
+            _ if rest.is_empty() => return Ok(steps),
+            Some(next) => rest = next,
+            None => return Err(wrong()),
+        }
+    }
+}
+
+/// Returns the place in the tree that a key means.
+///
+/// # Errors
+/// If the key cannot be read, or names an entry that does not exist.
+pub(crate) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> {
+    let mut path = KeyPath::default();
+    let mut node: Option<&Node<'_>> = None;
+    let mut at_root = true;
+    for step in parse_key(key)? {
+        match step {
+            WrittenStep::Key(name) => {
+                node = match at_root {
+                    true => root.get(name.as_str()),
+                    false => node.and_then(|node| node.get_ref().as_table()?.get(name.as_str())),
+                };
+                at_root = false;
+                path = path.then(Step::Key(name));
+            }
+            WrittenStep::Entry(name) => {
+                let list = node.and_then(|node| node.get_ref().as_array());
+                let list = list.map_or(&[][..], |list| list);
+                let index = match name.parse() {
+                    Ok(index) => Some(index),
+                    Err(_) => list.iter().position(|entry| is_named(entry, &name)),
+                };
+                let index: usize = index.ok_or_else(|| {
+                    format!("`{path}` has no entry with the name or path `{name}`")
+                })?;
+                node = list.get(index);
+                path = path.then(Step::Index(index));
+            }
+        }
+    }
+    Ok(path)
+}
+
+/// Returns the key with each entry that it names by number named by its own name.
+///
+/// # Errors
+/// If the key cannot be read, or an entry does not exist or has no name of its own.
+pub(crate) fn own_name(root: &DeTable<'_>, key: &str) -> Result<String, String> {
+    let mut own = String::new();
+    let mut node: Option<&Node<'_>> = None;
+    for step in parse_key(key)? {
+        match step {
+            WrittenStep::Key(name) if own.is_empty() => {
+                node = root.get(name.as_str());
+                own = name;
+            }
+            WrittenStep::Key(name) => {
+                node = node.and_then(|node| node.get_ref().as_table()?.get(name.as_str()));
+                own.extend([".", &name]);
+            }
+            WrittenStep::Entry(name) => {
+                let list = node.and_then(|node| node.get_ref().as_array());
+                let list = list.map_or(&[][..], |list| list);
+                let number = name.parse::<usize>().ok();
+                let index = number.or_else(|| list.iter().position(|entry| is_named(entry, &name)));
+                node = index.and_then(|index| list.get(index));
+                let name = match number {
+                    Some(_) if node.is_none() => {
+                        return Err(format!(
+                            "`{own}[{name}]` is no entry of the configuration file"
+                        ));
+                    }
+                    Some(number) => entry_name(list, number),
+                    None => name,
+                };
+                if name.parse::<usize>().is_ok() {
+                    return Err(format!(
+                        "`{own}[{name}]` can only be named by its number, which another entry may get: set the whole list, \
+                         or give the entry a `name` or `path` of its own in the configuration file"
+                    ));
+                }
+                own.extend(["[", &name, "]"]);
+            }
+        }
+    }
+    Ok(own)
+}
+
+/// Returns an entry's `name` and `path`, and `host` and `path` as one, as far as it has them.
+fn names_of<'e>(entry: &'e Node<'_>) -> impl Iterator<Item = Cow<'e, str>> {
+    let table = entry.get_ref().as_table();
+    let of = move |key: &str| table?.get(key)?.get_ref().as_str();
+    let at_host = of("host").and_then(|host| Some(format!("{host}{}", of("path")?)));
+    let plain = ["name", "path"].into_iter().filter_map(of);
+    plain.map(Cow::Borrowed).chain(at_host.map(Cow::Owned))
+}
+
+fn is_named(entry: &Node<'_>, name: &str) -> bool {
+    names_of(entry).any(|one| one == name)
+}
+
+/// Returns the text between the brackets with which an override names an entry of a list.
+///
+/// It is the entry's `name` or `path`, or its `host` and `path` as one, if it alone has it: then it stays the same one when
+/// others come before it. Else it is its number.
+pub(crate) fn entry_name(list: &[Node<'_>], index: usize) -> String {
+    let is_its_own = |name: &Cow<'_, str>| {
+        let having = list.iter().filter(|entry| is_named(entry, name));
+        let can_be_written = !name.is_empty() && !name.contains(']');
+        can_be_written && name.parse::<usize>().is_err() && having.count() == 1
+    };
+    let own = list
+        .get(index)
+        .and_then(|entry| names_of(entry).find(is_its_own));
+    own.map_or_else(|| index.to_string(), Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_may_name_an_entry_by_its_name_or_path() {
+        let text =
+            "[[route]]\npath = \"/\"\n[[route]]\npath = \"/media/\"\n[[origin]]\nname = \"o\"\n";
+        let table = DeTable::parse(text).expect("TOML");
+        let found = |key: &str| resolve(table.get_ref(), key).map(|path| path.to_string());
+        for (key, path) in [
+            ("cache.memory", "cache.memory"),
+            ("route[/media/].profile", "route[1].profile"),
+            ("route[0].profile", "route[0].profile"),
+            ("origin[o].bucket", "origin[0].bucket"),
+        ] {
+            assert_eq!(found(key).as_deref(), Ok(path));
+        }
+        for wrong in [
+            "",
+            ".",
+            "a.",
+            "a[",
+            "a[]",
+            "a[0",
+            "a[0]b",
+            "route[/x/].profile",
+            "none[x].y",
+        ] {
+            assert!(found(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_entry_gets_its_own_name() {
+        let text = "[[route]]\npath = \"/\"\n[[route]]\npath = \"/\"\nhost = \"a.example\"\n\
+                    [[origin]]\nname = \"o\"\n[[hook]]\nurl = \"u\"\n[[hook]]\nname = \"1\"\n";
+        let table = DeTable::parse(text).expect("TOML");
+        let own = |key: &str| own_name(table.get_ref(), key);
+        for (key, name) in [
+            ("cache.memory", "cache.memory"),
+            ("route[1].profile", "route[a.example/].profile"),
+            ("route[a.example/].profile", "route[a.example/].profile"),
+            ("origin[0].bucket", "origin[o].bucket"),
+        ] {
+            assert_eq!(own(key).as_deref(), Ok(name));
+        }
+        for wrong in [
+            "route[0].profile",
+            "hook[0].url",
+            "hook[1].url",
+            "route[2].path",
+            "x[0]",
+        ] {
+            assert!(own(wrong).is_err(), "{wrong}");
+        }
+    }
+}
