@@ -11,6 +11,8 @@ use super::problem::{KeyPath, Problem, Step, ValueLocation, line_and_column};
 use super::tree::{Node, Span};
 use super::{Environment, Overrides, overlay, overrides};
 
+mod changed;
+
 /// A value from outside of the file.
 #[derive(Debug, Clone, Copy)]
 enum LaidOver<'t> {

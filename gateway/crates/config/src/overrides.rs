@@ -2,9 +2,9 @@
 //!
 //! They lie over the configuration file and under the environment. Each line of the file is a key and its value.
 //!
-//! An entry of a list is named by its own `name` or `path`, or by `host` and `path`: `"route[/media/].profile" = "audio"`. So it
-//! stays the same one when the configuration file gets another before it. A number is read as well, because earlier
-//! versions wrote it.
+//! An entry of a list is named by its own `name` or `path`, or by `host` and `path`:
+//! `"route[/media/].profile" = "audio"`. So it stays the same one when the configuration file gets another before it. A
+//! number is read as well, because earlier versions wrote it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue, Error};
 
-use super::document::Document;
+use super::LoadError;
 use super::problem::line_and_column;
-use super::{Environment, LoadError};
 
 mod key;
 
@@ -31,7 +30,7 @@ const FILE_NAME: &str = "overrides.toml";
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The keys that no override may set: the place of the overrides hangs on them.
-const FIXED_KEYS: [&str; 2] = ["state.path", "cache.disk[0].path"];
+pub(super) const FIXED_KEYS: [&str; 2] = ["state.path", "cache.disk[0].path"];
 
 const HEADER: &str =
     "# Written by `tidegate set`. Laid over the configuration file, under the environment.\n";
@@ -131,47 +130,9 @@ impl Overrides {
         Ok(Self(all))
     }
 
-    /// Does as [`Overrides::with`] for a key that may name entries by their numbers in the configuration file. The key
-    /// that is kept names each by its own name, so that it stays with that entry. A key that was kept in other words is
-    /// the same one.
-    ///
-    /// # Errors
-    /// As [`Overrides::with`], or if an entry has no name of its own.
-    pub fn changed(
-        &self,
-        file: Option<&Path>,
-        key: &str,
-        value: Option<&str>,
-    ) -> Result<Self, String> {
-        let text = file.and_then(|file| fs::read_to_string(file).ok());
-        let text = text.unwrap_or_default();
-        let env = Environment::default();
-        let Ok((document, _)) = Document::read("", &text, self, &env) else {
-            // The file is wrong, which is told where it is loaded.
-            return self.with(key, value);
-        };
-        let path = document.overridden(key);
-        let is_same = |one: &&str| path.is_ok() && document.overridden(one) == path;
-        let Some(value) = value else {
-            let exact = self.keys().find(|one| *one == key);
-            let kept = exact.or_else(|| self.keys().find(is_same));
-            return self.with(kept.unwrap_or(key), None);
-        };
-        let path = path.clone()?;
-        if FIXED_KEYS.contains(&path.to_string().as_str()) {
-            return self.with(&path.to_string(), Some(value));
-        }
-        let own = document.own_name(key)?;
-        let stays = |one: &str| {
-            let one = document.overridden(one);
-            !one.is_ok_and(|one| one.steps().starts_with(path.steps()))
-        };
-        let kept = self.iter().filter(|(one, _)| stays(one));
-        let named = kept.map(|(one, value)| {
-            let own = document.own_name(one);
-            (own.unwrap_or_else(|_| one.to_owned()), value.to_owned())
-        });
-        Self(named.collect()).with(&own, Some(value))
+    /// Makes the overrides of these keys and values.
+    pub(super) fn of(all: impl Iterator<Item = (String, String)>) -> Self {
+        Self(all.collect())
     }
 
     /// Returns each key with its value.
@@ -282,42 +243,6 @@ mod tests {
         let error = Overrides::parse(text).expect_err("no TOML");
         assert!(error.starts_with("line 2: "), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
-    }
-
-    #[test]
-    fn a_number_becomes_the_name_of_its_entry_and_other_words_are_the_same_key() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("t.toml");
-        let text = "[[route]]\npath = \"/b/\"\n[[route]]\npath = \"/c/\"\n[[hook]]\nurl = \"u\"\n";
-        fs::write(&file, text).expect("written");
-        let change = |all: &Overrides, key: &str, value| all.changed(Some(&file), key, value);
-        let set = |all: &Overrides, key: &str| change(all, key, Some("x")).expect(key);
-        let keys = |all: &Overrides| all.keys().map(str::to_owned).collect::<Vec<_>>();
-        // As versions before wrote it.
-        let old = Overrides::parse("\"route[1].profile\" = \"audio\"").expect("TOML");
-        let all = set(&old, "route[0].profile");
-        assert_eq!(keys(&all), ["route[/b/].profile", "route[/c/].profile"]);
-        assert_eq!(
-            keys(&set(&old, "route[/c/].profile")),
-            ["route[/c/].profile"]
-        );
-        assert_eq!(
-            change(&old, "route[/c/].profile", None),
-            Ok(Overrides::default())
-        );
-        let one = change(&all, "route[1].profile", None).expect("it is there");
-        assert_eq!(keys(&one), ["route[/b/].profile"]);
-        // An entry that an override has renamed keeps its overrides, in any order of the names.
-        let renamed = change(&one, "route[0].path", Some("/a/")).expect("a key");
-        let all = set(&renamed, "route[0].host");
-        let kept = ["route[/b/].host", "route[/b/].path", "route[/b/].profile"];
-        assert_eq!(keys(&all), kept);
-        assert_eq!(keys(&set(&all, "route[/a/].host")).len(), 3);
-        let whole = change(&all, "route[0]", Some("{ path = \"/b/\" }"));
-        assert_eq!(keys(&whole.expect("a key")), ["route[/b/]"]);
-        for refused in ["hook[0].url", "route[2].path", "state.path"] {
-            assert!(change(&all, refused, Some("x")).is_err(), "{refused}");
-        }
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub(crate) fn own_name(root: &DeTable<'_>, key: &str) -> Result<String, String> 
                 };
                 if name.parse::<usize>().is_ok() {
                     return Err(format!(
-                        "`{own}[{name}]` can only be named by its number, which another entry may get: set the whole list, \
+                        "`{own}[{name}]` can only be named by its number, which another entry may get: set the \
+                         whole list, \
                          or give the entry a `name` or `path` of its own in the configuration file"
                     ));
                 }
@@ -140,8 +141,8 @@ fn is_named(entry: &Node<'_>, name: &str) -> bool {
 
 /// Returns the text between the brackets with which an override names an entry of a list.
 ///
-/// It is the entry's `name` or `path`, or its `host` and `path` as one, if it alone has it: then it stays the same one when
-/// others come before it. Else it is its number.
+/// It is the entry's `name` or `path`, or its `host` and `path` as one, if it alone has it. Then it stays the same one
+/// when others come before it. Else it is its number.
 pub(crate) fn entry_name(list: &[Node<'_>], index: usize) -> String {
     let is_its_own = |name: &Cow<'_, str>| {
         let having = list.iter().filter(|entry| is_named(entry, name));
