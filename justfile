@@ -111,6 +111,13 @@ long-mount:
         cargo test -p tidegate --features real-parts --test write_minio -- --ignored too_large
     TIDEGATE_NAMES=1000000 cargo test -p tidegate --features real-parts --test real_mount -- large_folder
 
+# The model of the mount on seeds drawn from the clock, by night (as root; needs MinIO): a failure is repeated with its seed
+night seeds="200":
+    seed="${TIDEGATE_SEED:-$(date +%s)}" && echo "TIDEGATE_SEED=$seed" && \
+        PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_SEED="$seed" TIDEGATE_MODEL_SEEDS={{ seeds }} \
+        cargo test -p tidegate --features real-parts --test real_mount_proof -- --test-threads 1 model::
+
 # Power cuts under cache, state and spool, 200 of them (as root; needs MinIO)
 long-power:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
