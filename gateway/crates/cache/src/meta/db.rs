@@ -4,6 +4,7 @@
 //! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
 //! and a new one begun, at start or at any time later.
 
+mod attempts;
 #[cfg(test)]
 pub(super) mod faulty_disk;
 
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
+use self::attempts::Attempt;
 use super::batch::{Batch, Run, now_micros};
 use super::failure::DbFailure;
 use super::purges::{PurgeEdit, PurgeSet};
@@ -74,6 +76,11 @@ impl Db {
         opener: Arc<dyn Opener>,
         changing: Option<&[Vec<u8>]>,
     ) -> Result<(Self, PurgeSet, PinRows), StoreError> {
+        let attempt = Attempt::begin(path);
+        if attempt.is_one_too_many() {
+            set_aside(path, "starts ended while they opened it")
+                .map_err(StoreError::io("set aside", path))?;
+        }
         let open = || open_file(path, &*opener, changing);
         let (database, found, run) = match open() {
             Ok(opened) => opened,

@@ -1,6 +1,8 @@
 //! The store over a disk that fails or hangs: no sound file is set aside, and no outdated record is
 //! accepted.
 
+use std::path::Path;
+
 use tempfile::TempDir;
 
 use super::db::faulty_disk::{DiskCall, FaultyDisk};
@@ -8,6 +10,8 @@ use super::journal::MAX_CHANGES;
 use super::*;
 use crate::StateTimeouts;
 use tidegate_plan::{ETag, ObjectKey, Version};
+
+mod damaged;
 
 fn id(key: &str) -> ObjectId {
     ObjectId {
@@ -22,9 +26,9 @@ pub(super) const PATIENT: StateTimeouts = StateTimeouts {
     write: Duration::from_secs(600),
 };
 
-fn settings(dir: &TempDir) -> Settings {
+fn settings(dir: &Path) -> Settings {
     Settings {
-        state: Some(dir.path().to_path_buf()),
+        state: Some(dir.to_path_buf()),
         state_timeouts: PATIENT,
         ..Settings::default()
     }
@@ -32,7 +36,7 @@ fn settings(dir: &TempDir) -> Settings {
 
 fn try_open(dir: &TempDir, disk: &FaultyDisk) -> Result<Meta, StoreError> {
     let disk: Arc<dyn Opener> = Arc::new(disk.clone());
-    Meta::open_by(&settings(dir), &mut Registry::default(), disk)
+    Meta::open_by(&settings(dir.path()), &mut Registry::default(), disk)
 }
 
 fn open(dir: &TempDir, disk: &FaultyDisk) -> Meta {
@@ -267,37 +271,4 @@ async fn a_start_that_served_nothing_casts_no_doubt() {
     store.end_in_order();
     drop(store);
     assert_eq!(found(&open(&dir, &disk), "a").await, version(1, false));
-}
-
-/// redb panics on some damaged files, and once more at the end of a database that has.
-#[tokio::test]
-async fn a_damaged_file_is_set_aside_or_read_but_never_ends_the_start() {
-    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
-    let store = open(&dir, &disk);
-    for n in 0..300 {
-        put(&store, &format!("a/{n}"), n, 10).await;
-    }
-    store.close().await;
-    drop(store);
-    let file = dir.path().join(DATABASE_FILE);
-    let sound = std::fs::read(&file).expect("there");
-    let mut random = 7_u64;
-    let mut draw = |below: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        usize::try_from(random >> 33).expect("31 bits") % below
-    };
-    for _ in 0..150 {
-        let mut damaged = sound.clone();
-        let len = damaged.len();
-        for _ in 0..draw(300) + 1 {
-            damaged[draw(len)] = u8::try_from(draw(256)).expect("a byte");
-        }
-        std::fs::write(&file, damaged).expect("written");
-        let store = open(&dir, &disk);
-        put(&store, "b", 2, 10).await;
-        store.close().await;
-    }
-    assert!(set_aside(&dir) > 0);
 }
