@@ -1,7 +1,7 @@
 // Loads the compose files that it is given as Docker Compose does, and says what is wrong with them: an
 // error of the loader, an image without a version, a file that is missing, a long-running service without health
-// check or restart, a wait that cannot end, a mount that others do not see, or of processes that it does not see, a secret that is written down or that
-// its reader does not wait for.
+// check or restart, a wait that cannot end, a mount that others do not see or that does not see their processes, a
+// secret that is written down or that its reader does not wait for.
 package main
 
 import (
@@ -169,11 +169,11 @@ func checkVolumes(project *types.Project, name string, service types.ServiceConf
 			continue
 		}
 		info, err := os.Stat(volume.Source)
-		if strings.HasPrefix(volume.Source, project.WorkingDir) && err != nil {
+		shipped := strings.HasPrefix(volume.Source, project.WorkingDir)
+		if shipped && err != nil {
 			found = append(found, err.Error())
-			continue
 		}
-		if strings.HasPrefix(volume.Source, project.WorkingDir) || err == nil && info.Mode().IsRegular() {
+		if shipped || err == nil && info.Mode().IsRegular() {
 			continue
 		}
 		propagation, wanted := "", types.PropagationRSlave

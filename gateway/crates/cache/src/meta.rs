@@ -83,7 +83,7 @@ impl Meta {
     /// Has the store end in order while it is dropped, as after a start that served nothing.
     pub(crate) fn end_in_order(&self) {
         if let Some(journal) = &self.journal {
-            journal.end_in_order();
+            drop(journal.end_in_order());
         }
     }
 

@@ -7,8 +7,8 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::problem::{KeyPath, Problem, Step, ValueLocation, line_and_column};
-use super::tree::{Node, Span};
+use super::problem::{KeyPath, Problem, ValueLocation, line_and_column};
+use super::tree::{Node, Parent, Span};
 use super::{Environment, Overrides, overlay, overrides};
 
 mod changed;
@@ -132,7 +132,7 @@ impl<'t> Document<'t> {
     fn find(&self, path: &KeyPath) -> Option<Parent<'_, 't>> {
         let mut node = Parent::Table(self.root.get_ref());
         for step in path.steps() {
-            node = child(node, step)?;
+            node = node.child(step)?;
         }
         Some(node)
     }
@@ -168,7 +168,7 @@ impl<'t> Document<'t> {
         let mut node = Parent::Table(self.root.get_ref());
         let mut span = self.root.span().start..self.root.span().start;
         for step in path.steps() {
-            let Some(next) = child(node, step) else { break };
+            let Some(next) = node.child(step) else { break };
             node = next;
             if let Parent::Value(value) = next {
                 span = value.span();
@@ -193,37 +193,16 @@ impl<'t> Document<'t> {
         let start = self.text.len() + 1 + self.laid_over.len();
         let span = start..start;
         self.laid_over.push(source);
-        let overridden = match source {
-            LaidOver::Override(key) => self.overridden(key),
-            LaidOver::Variable(_) => Ok(KeyPath::default()),
-        };
-        let overridden = overridden.map_err(|message| (KeyPath::default(), message));
-        let root = self.root.get_mut();
         let placed = match source {
-            LaidOver::Override(_) => overridden.and_then(|path| {
-                let placed = overlay::place(root, &path, text, &span);
-                placed.map_err(|message| (path, message))
-            }),
-            LaidOver::Variable(name) => overlay::lay_over(root, name, text, &span),
+            LaidOver::Override(key) => match self.overridden(key) {
+                Ok(path) => overlay::place(self.root.get_mut(), &path, text, &span)
+                    .map_err(|message| (path, message)),
+                Err(message) => Err((KeyPath::default(), message)),
+            },
+            LaidOver::Variable(name) => overlay::lay_over(self.root.get_mut(), name, text, &span),
         };
         placed.map_err(|(path, message)| self.problem(&span, path, message))
     }
-}
-
-#[derive(Clone, Copy)]
-enum Parent<'a, 't> {
-    Table(&'a DeTable<'t>),
-    Value(&'a Node<'t>),
-}
-
-fn child<'a, 't>(parent: Parent<'a, 't>, step: &Step) -> Option<Parent<'a, 't>> {
-    let inner = match (parent, step) {
-        (Parent::Table(table), Step::Key(key)) => table.get(key.as_str()),
-        (Parent::Value(node), Step::Key(key)) => node.get_ref().as_table()?.get(key.as_str()),
-        (Parent::Value(node), Step::Index(index)) => node.get_ref().as_array()?.get(*index),
-        (Parent::Table(_), Step::Index(_)) => None,
-    };
-    inner.map(Parent::Value)
 }
 
 /// Finds the smallest key or value around `span`; of two equal ones the inner.

@@ -215,26 +215,23 @@ impl Journal {
         let _ = result.await;
     }
 
-    /// Has the thread end in order, while this is dropped.
-    pub(super) fn end_in_order(&self) {
+    /// Has the thread write everything that waits and end. The receiver gets the result; `None`: it ends already.
+    pub(super) fn end_in_order(&self) -> Option<oneshot::Receiver<Result<(), MetaError>>> {
         let mut queue = self.lock();
-        drop(self.wait_for(&mut queue));
-        queue.end.get_or_insert(JournalEnd::Orderly);
+        if queue.end.is_some() {
+            return None;
+        }
+        let result = self.wait_for(&mut queue);
+        queue.end = Some(JournalEnd::Orderly);
+        Some(result)
     }
 
     /// Writes everything that waits and ends the thread.
     pub(super) async fn close(&self) {
-        let result = {
-            let mut queue = self.lock();
-            if queue.end.is_some() {
-                return;
-            }
-            let result = self.wait_for(&mut queue);
-            queue.end = Some(JournalEnd::Orderly);
-            result
-        };
-        // Errors are logged at their source.
-        let _ = result.await;
+        if let Some(result) = self.end_in_order() {
+            // Errors are logged at their source.
+            let _ = result.await;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml::de::DeTable;
 
 use crate::problem::{KeyPath, Step};
-use crate::tree::Node;
+use crate::tree::{Node, Parent};
 
 /// A step of a key as an operator writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,33 +49,20 @@ pub(super) fn parse_key(text: &str) -> Result<Vec<WrittenStep>, String> {
 /// # Errors
 /// If the key cannot be read, or names an entry that does not exist.
 pub(crate) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> {
-    let mut path = KeyPath::default();
-    let mut node: Option<&Node<'_>> = None;
-    let mut at_root = true;
+    let (mut path, mut place) = (KeyPath::default(), Some(Parent::Table(root)));
     for step in parse_key(key)? {
-        match step {
-            WrittenStep::Key(name) => {
-                node = match at_root {
-                    true => root.get(name.as_str()),
-                    false => node.and_then(|node| node.get_ref().as_table()?.get(name.as_str())),
-                };
-                at_root = false;
-                path = path.then(Step::Key(name));
-            }
+        let step = match step {
+            WrittenStep::Key(name) => Step::Key(name),
             WrittenStep::Entry(name) => {
-                let list = node.and_then(|node| node.get_ref().as_array());
-                let list = list.map_or(&[][..], |list| list);
-                let index = match name.parse() {
-                    Ok(index) => Some(index),
-                    Err(_) => list.iter().position(|entry| is_named(entry, &name)),
-                };
-                let index: usize = index.ok_or_else(|| {
+                let list = place.map_or(&[][..], Parent::list);
+                let index = index_of(list, &name).ok_or_else(|| {
                     format!("`{path}` has no entry with the name or path `{name}`")
                 })?;
-                node = list.get(index);
-                path = path.then(Step::Index(index));
+                Step::Index(index)
             }
-        }
+        };
+        place = place.and_then(|place| place.child(&step));
+        path = path.then(step);
     }
     Ok(path)
 }
@@ -85,32 +72,27 @@ pub(crate) fn resolve(root: &DeTable<'_>, key: &str) -> Result<KeyPath, String> 
 /// # Errors
 /// If the key cannot be read, or an entry does not exist or has no name of its own.
 pub(crate) fn own_name(root: &DeTable<'_>, key: &str) -> Result<String, String> {
-    let mut own = String::new();
-    let mut node: Option<&Node<'_>> = None;
+    let (mut own, mut place) = (String::new(), Some(Parent::Table(root)));
     for step in parse_key(key)? {
         match step {
-            WrittenStep::Key(name) if own.is_empty() => {
-                node = root.get(name.as_str());
-                own = name;
-            }
             WrittenStep::Key(name) => {
-                node = node.and_then(|node| node.get_ref().as_table()?.get(name.as_str()));
-                own.extend([".", &name]);
+                let dot = if own.is_empty() { "" } else { "." };
+                own.extend([dot, &name]);
+                place = place.and_then(|place| place.child(&Step::Key(name)));
             }
             WrittenStep::Entry(name) => {
-                let list = node.and_then(|node| node.get_ref().as_array());
-                let list = list.map_or(&[][..], |list| list);
-                let number = name.parse::<usize>().ok();
-                let index = number.or_else(|| list.iter().position(|entry| is_named(entry, &name)));
-                node = index.and_then(|index| list.get(index));
-                let name = match number {
-                    Some(_) if node.is_none() => {
+                let list = place.map_or(&[][..], Parent::list);
+                place = index_of(list, &name)
+                    .and_then(|index| list.get(index))
+                    .map(Parent::Value);
+                let name = match name.parse::<usize>() {
+                    Ok(_) if place.is_none() => {
                         return Err(format!(
                             "`{own}[{name}]` is no entry of the configuration file"
                         ));
                     }
-                    Some(number) => entry_name(list, number),
-                    None => name,
+                    Ok(number) => entry_name(list, number),
+                    Err(_) => name,
                 };
                 if name.parse::<usize>().is_ok() {
                     return Err(format!(
@@ -124,6 +106,12 @@ pub(crate) fn own_name(root: &DeTable<'_>, key: &str) -> Result<String, String> 
         }
     }
     Ok(own)
+}
+
+/// Returns the index that a written entry of a list means: the number that it is, or that of the first entry with that name.
+fn index_of(list: &[Node<'_>], name: &str) -> Option<usize> {
+    let number = name.parse().ok();
+    number.or_else(|| list.iter().position(|entry| is_named(entry, name)))
 }
 
 /// Returns an entry's `name` and `path`, and `host` and `path` as one, as far as it has them.
