@@ -145,13 +145,14 @@ fn a_folder_with_uploads_is_not_passed_over() -> Result<()> {
     Ok(())
 }
 
-/// Runs the checker on the compose file, in a copy of `docker/` in which `change` was made to it.
+/// Runs the checker on the compose file, in a copy of `docker/` in which `change` was made to it, beside `config/`.
 fn checked(change: impl FnOnce(String) -> String) -> Result<Output> {
     let program = find_program("TIDEGATE_COMPOSE_CHECK", &["compose-check"]);
     let program = program.context("compose-check is missing: loadtest/setup --compose")?;
     let dir = TempDir::with_prefix("tidegate-compose-")?;
-    let docker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker");
-    must(Command::new("cp").arg("-r").arg(docker).arg(dir.path()))?;
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["docker", "config"].map(|name| top.join(name));
+    must(Command::new("cp").arg("-r").args(folders).arg(dir.path()))?;
     let file = dir.path().join("docker/wordpress/compose.yaml");
     fs::write(&file, change(fs::read_to_string(&file)?))?;
     Ok(Command::new(program).arg(&file).output()?)
@@ -171,6 +172,11 @@ fn the_checker_takes_the_file_and_finds_what_is_taken_out_of_it() -> Result<()> 
             "      start_period: 60s\n      retries: 12\n    restart: unless-stopped\n\n  minio",
             "      disable: true\n    restart: unless-stopped\n\n  minio",
             "wordpress: waits for the health of database, which has no check",
+        ),
+        (
+            "    pid: host\n",
+            "",
+            "gateway: its mount sees no processes of other containers",
         ),
         (
             "propagation: rshared",
