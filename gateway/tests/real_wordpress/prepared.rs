@@ -158,62 +158,64 @@ fn checked(change: impl FnOnce(String) -> String) -> Result<Output> {
     Ok(Command::new(program).arg(&file).output()?)
 }
 
+/// What is taken out of the file, what stands in its place, and what the checker says of it.
+const MISTAKES: [(&str, &str, &str); 10] = [
+    (
+        "    restart: unless-stopped\n\nvolumes:",
+        "\nvolumes:",
+        "nginx: it runs long, and is not restarted",
+    ),
+    (
+        "      start_period: 60s\n      retries: 12\n    restart: unless-stopped\n\n  minio",
+        "      disable: true\n    restart: unless-stopped\n\n  minio",
+        "wordpress: waits for the health of database, which has no check",
+    ),
+    (
+        "    pid: host\n",
+        "",
+        "gateway: its mount sees no processes of other containers",
+    ),
+    (
+        "propagation: rshared",
+        "propagation: rslave",
+        "gateway: mounts below",
+    ),
+    (
+        "gateway: { condition: service_healthy }\n    environment",
+        "bucket: { condition: service_completed_successfully }\n    environment",
+        "wordpress: does not wait for gateway",
+    ),
+    (
+        "    stop_grace_period: 120s\n",
+        "",
+        "gateway: it is killed before",
+    ),
+    (
+        "MARIADB_PASSWORD_FILE: /run/database/password",
+        "MARIADB_PASSWORD: secret",
+        "MARIADB_PASSWORD is written down",
+    ),
+    (
+        "      - gateway-secret:/run/gateway:ro\n",
+        "",
+        "/run/gateway/token is in no volume",
+    ),
+    (
+        "      - bucket-secret:/run/bucket:ro\n      - gateway",
+        "      - bucket-secret:/run/bucket\n      - gateway",
+        "bucket-secret is written by",
+    ),
+    (
+        "minio/minio:RELEASE.2025-09-07T16-13-09Z",
+        "minio/minio",
+        "minio: the image has no version",
+    ),
+];
+
 #[test]
 fn the_checker_takes_the_file_and_finds_what_is_taken_out_of_it() -> Result<()> {
     ensure!(checked(|text| text)?.status.success());
-    let last = "    restart: unless-stopped\n\nvolumes:";
-    for (there, instead, complaint) in [
-        (
-            last,
-            "\nvolumes:",
-            "nginx: it runs long, and is not restarted",
-        ),
-        (
-            "      start_period: 60s\n      retries: 12\n    restart: unless-stopped\n\n  minio",
-            "      disable: true\n    restart: unless-stopped\n\n  minio",
-            "wordpress: waits for the health of database, which has no check",
-        ),
-        (
-            "    pid: host\n",
-            "",
-            "gateway: its mount sees no processes of other containers",
-        ),
-        (
-            "propagation: rshared",
-            "propagation: rslave",
-            "gateway: mounts below",
-        ),
-        (
-            "gateway: { condition: service_healthy }\n    environment",
-            "bucket: { condition: service_completed_successfully }\n    environment",
-            "wordpress: does not wait for gateway",
-        ),
-        (
-            "    stop_grace_period: 120s\n",
-            "",
-            "gateway: it is killed before",
-        ),
-        (
-            "MARIADB_PASSWORD_FILE: /run/database/password",
-            "MARIADB_PASSWORD: secret",
-            "MARIADB_PASSWORD is written down",
-        ),
-        (
-            "      - gateway-secret:/run/gateway:ro\n",
-            "",
-            "/run/gateway/token is in no volume",
-        ),
-        (
-            "      - bucket-secret:/run/bucket:ro\n      - gateway",
-            "      - bucket-secret:/run/bucket\n      - gateway",
-            "bucket-secret is written by",
-        ),
-        (
-            "minio/minio:RELEASE.2025-09-07T16-13-09Z",
-            "minio/minio",
-            "minio: the image has no version",
-        ),
-    ] {
+    for (there, instead, complaint) in MISTAKES {
         let output = checked(|text| {
             assert!(text.contains(there), "{there}");
             text.replacen(there, instead, 1)
