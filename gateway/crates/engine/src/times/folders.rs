@@ -82,12 +82,6 @@ impl Core {
         });
     }
 
-    /// Returns whether all metadata of a folder's marker is this process's.
-    pub fn is_own_folder(&self, place: (OriginId, &str)) -> bool {
-        let row = self.folder_row(place);
-        row.is_some_and(|row| row.is_own && row.attributes != PackedAttributes::default())
-    }
-
     /// Notes that a listing has shown a folder's marker.
     pub(crate) fn note_marker(&self, place: (OriginId, &str), etag: Option<&ETag>, at: Timestamp) {
         let Some(etag) = etag else { return };

@@ -269,16 +269,15 @@ impl Drafts {
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
-        let found = match is_new {
-            true => None,
-            false => find_marker(source, id).await?,
+        let found = match (is_new, self.markers.known(source, id)) {
+            (true, _) => None,
+            (false, Some(known)) => Some(known),
+            (false, None) => find_marker(source, id).await?,
         };
-        let is_own = self.core.is_own_folder(place);
         // A mount that keeps no attributes sets none.
         let is_bare = is_new && change.attributes == Attributes::default();
-        let headers = |found: Headers| {
-            // Another program's marker keeps its other metadata.
-            let mut headers = if is_own { Headers::new() } else { found };
+        // Another program's marker keeps its other metadata.
+        let headers = |mut headers: Headers| {
             if !is_bare && !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
                 headers.push((CONTENT_TYPE, FOLDER_TYPE));
             }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::change::change_mark::change_key;
 use crate::change::supersede::{ChangedKey, supersede};
@@ -25,7 +26,7 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
-use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId, Version};
+use tidegate_plan::{ChangeKind, ETag, Generations, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -33,6 +34,9 @@ pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("applicatio
 
 /// The refused markers that are remembered until a program syncs their folder.
 const MAX_REFUSED: usize = 1 << 10;
+
+/// The most markers in a generation of those that are known; there are two.
+const MAX_KNOWN: usize = 1 << 11;
 
 /// The longest name of a folder, in bytes, that every store takes. Whether a store takes a longer one is known once it is asked.
 const MAX_SURE_NAME: usize = 200;
@@ -48,6 +52,23 @@ pub(crate) struct FolderMarkers {
     refused: Mutex<HashMap<ObjectId, WriteError>>,
     /// Whether the last one failed.
     failing: AtomicBool,
+    /// Those that this process has put.
+    known: Mutex<Generations<ObjectId, KnownMarker>>,
+}
+
+/// A marker as it was put, or found, at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownMarker {
+    etag: ETag,
+    headers: Headers,
+    at: Instant,
+}
+
+impl KnownMarker {
+    fn new(etag: ETag, headers: Headers) -> Self {
+        let at = Instant::now();
+        Self { etag, headers, at }
+    }
 }
 
 impl Default for FolderMarkers {
@@ -57,6 +78,7 @@ impl Default for FolderMarkers {
             sent: watch::Sender::new(()),
             refused: Mutex::default(),
             failing: AtomicBool::new(false),
+            known: Mutex::new(Generations::new(MAX_KNOWN)),
         }
     }
 }
@@ -76,6 +98,13 @@ impl FolderMarkers {
     /// Returns whether a folder was made by this process, and its marker was not sent yet.
     pub(crate) fn is_new(&self, id: &ObjectId) -> bool {
         self.new_folders().contains(id)
+    }
+
+    /// Returns the marker that this process has put, if that is not longer ago than the profile's `ttl`.
+    pub(crate) fn known(&self, source: &ReadContext, id: &ObjectId) -> Option<KnownMarker> {
+        let ttl = source.profile.load().ttl;
+        let known = self.known.lock().recover().get(id).cloned();
+        known.filter(|known| known.at.elapsed() < ttl)
     }
 
     fn new_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
@@ -242,7 +271,7 @@ pub(crate) async fn put_marker(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
-    (found, headers): (Option<Version>, impl Fn(Headers) -> Headers),
+    (found, headers): (Option<KnownMarker>, impl Fn(Headers) -> Headers),
 ) -> Result<(), OriginError> {
     let mut put = put_over(inner, source, id, (found, &headers)).await;
     if put == Err(OriginError::Changed) {
@@ -264,10 +293,10 @@ pub(crate) async fn put_marker(
 pub(crate) async fn find_marker(
     source: &ReadContext,
     id: &ObjectId,
-) -> Result<Option<Version>, OriginError> {
+) -> Result<Option<KnownMarker>, OriginError> {
     match source.origin.head(&id.key).await {
         Ok(found) if found.size > 0 => Err(OriginError::Changed),
-        Ok(found) => Ok(Some(found)),
+        Ok(found) => Ok(Some(KnownMarker::new(found.etag, found.headers))),
         Err(OriginError::NotFound) => Ok(None),
         Err(error) => Err(error),
     }
@@ -278,10 +307,12 @@ async fn put_over(
     inner: &Drafts,
     source: &ReadContext,
     id: &ObjectId,
-    (found, headers): (Option<Version>, &impl Fn(Headers) -> Headers),
+    (found, headers): (Option<KnownMarker>, &impl Fn(Headers) -> Headers),
 ) -> Result<(), OriginError> {
-    let before = found.as_ref().map(|found| found.etag.clone());
-    let headers = headers(found.map(|found| found.headers).unwrap_or_default());
+    let (before, headers) = match found {
+        Some(found) => (Some(found.etag), headers(found.headers)),
+        None => (None, headers(Headers::new())),
+    };
     let put = async |guard| {
         let (origin, empty) = (source.origin.writing(), Payload::pieces(Vec::new()));
         let put = origin.put(&id.key, headers.clone(), empty, guard);
@@ -298,5 +329,8 @@ async fn put_over(
         }
         guarded => guarded,
     };
-    put.map(drop)
+    let known = KnownMarker::new(put?.etag, headers);
+    let mut all = inner.markers.known.lock().recover();
+    all.insert(id.clone(), known);
+    Ok(())
 }

@@ -147,3 +147,29 @@ async fn a_change_that_comes_too_late_fails_no_rename() {
     assert_eq!(desk.bucket().keys(), ["new/", "new/file"]);
     assert_eq!(desk.object("new/file"), Some("of another program".into()));
 }
+
+/// A folder that another program has made has metadata of that program.
+#[tokio::test(start_paused = true)]
+async fn another_programs_marker_keeps_its_other_metadata() {
+    let desk = Desk::plain();
+    let others = [("x-amz-meta-mood", "calm"), ("cache-control", "no-store")];
+    desk.bucket().put_with("folder/", "", &others);
+    // A HEAD before the first.
+    for requests in [2, 1] {
+        let before = desk.bucket().heads() as usize + desk.bucket().count("put");
+        change(&desk, "folder/").await;
+        desk.writers.settled().await;
+        let after = desk.bucket().heads() as usize + desk.bucket().count("put");
+        assert_eq!(after - before, requests);
+        let (marker, _) = desk.bucket().object("folder/").expect("there");
+        assert_eq!(Attributes::of(&marker.headers).mode, Some(MODE));
+        for (name, value) in others {
+            let found = marker.headers.iter().find(|(it, _)| it.as_str() == name);
+            assert_eq!(
+                found.map(|(_, value)| value.as_bytes()),
+                Some(value.as_bytes()),
+                "{name}"
+            );
+        }
+    }
+}
