@@ -2,6 +2,8 @@
 //! The program reports the fault and recovers. The test needs root and /dev/fuse.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -276,4 +278,109 @@ async fn a_hung_disk_with_cache_and_state_stops_no_request() {
     house.later().await;
     house.purge_in_vain().await;
     house.recovers().await;
+}
+
+/// A file system in memory that a test makes read-only, as the kernel does with one that has an error.
+struct Remounted(TempDir);
+
+impl Remounted {
+    fn new() -> Self {
+        let own = Self(tempfile::tempdir().expect("a folder"));
+        own.mount(&["-t", "tmpfs", "-o", "size=1g", "tmpfs"]);
+        own
+    }
+
+    fn mount(&self, words: &[&str]) {
+        let mut command = Command::new("mount");
+        let status = command.args(words).arg(self.0.path()).status();
+        assert!(status.expect("mount runs").success(), "{words:?}");
+    }
+
+    fn become_read_only(&self, is_read_only: bool) {
+        let how = if is_read_only {
+            "remount,ro"
+        } else {
+            "remount,rw"
+        };
+        self.mount(&["-o", how]);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for Remounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// Checks that the program serves without its disk, and says so.
+async fn is_served_without_its_disk(serving: &Serving) {
+    for edition in 0..2 {
+        let got = serving.get("/object").await;
+        assert!(got.body == body("object", 0), "{edition}: {}", got.text());
+    }
+    let ready = serving.look("/readyz").await;
+    assert_eq!(ready.status, 200);
+    for note in [
+        "nothing is written to it (",
+        "metadata store: kept in memory until the next start (",
+        "Read-only file system",
+    ] {
+        assert!(ready.text().contains(note), "{note}: {}", ready.text());
+    }
+    let purged = serving.post("/purge?path=/object").await;
+    assert_eq!(purged.status, 500, "{}", purged.text());
+    let again = serving.get("/object").await;
+    assert!(again.body == body("object", 0), "{}", again.text());
+}
+
+/// A machine that restarts with a disk that the kernel has made read-only serves all the same. So does one whose disk was
+/// never used, and one whose disk gives no lock: that has its chunks again after the next start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_read_only_at_the_start_stops_nothing() {
+    for disk_was in ["used", "fresh", "without a lock"] {
+        let s3 = FakeS3::start().await;
+        s3.bucket.put("object", body("object", 0));
+        let disk_of = Remounted::new();
+        let toml = format!(
+            "{}[profile.web]\nttl = \"1h\"\n{}",
+            mount::origin(&s3.settings()),
+            disk(&disk_of.path("cache"))
+        );
+        let mut serving = Serving::configured(&toml);
+        if disk_was != "fresh" {
+            serving.start().await;
+            serving.get("/object").await;
+            serving.end().await;
+        }
+        if disk_was == "without a lock" {
+            std::fs::remove_file(disk_of.path("cache/lock")).expect("there");
+        }
+        disk_of.become_read_only(true);
+        serving.start().await;
+        is_served_without_its_disk(&serving).await;
+        // The tier follows once the disk is mended.
+        disk_of.become_read_only(false);
+        if disk_was != "without a lock" {
+            let begun = Instant::now();
+            while serving.look("/readyz").await.text().contains("cache disk") {
+                assert!(begun.elapsed() < BOUND, "{}", serving.log());
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let told = "the cache disk can be written again";
+            assert!(serving.log().contains(told));
+        }
+        serving.end().await;
+        serving.start().await;
+        assert!(!serving.look("/readyz").await.text().contains("note"));
+        let before = s3.bucket.gets();
+        let got = serving.get("/object").await;
+        assert!(got.body == body("object", 0));
+        let asked = u64::from(disk_was == "fresh");
+        assert_eq!(s3.bucket.gets() - before, asked, "{disk_was}");
+        serving.end().await;
+    }
 }

@@ -3,6 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+/// The errors of a disk that fails, is full or takes no writes. No configuration of Tidegate mends them.
+const DISK_ERRNOS: [Errno; 11] = [
+    Errno::ROFS,
+    Errno::IO,
+    Errno::NOSPC,
+    Errno::DQUOT,
+    Errno::NXIO,
+    Errno::NODEV,
+    Errno::UCLEAN,
+    Errno::REMOTEIO,
+    Errno::STALE,
+    Errno::TIMEDOUT,
+    Errno::NOMEDIUM,
+];
+
 /// A mismatch between the configuration and this machine, reported before anything is served.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -60,6 +77,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns whether the disk has failed, and not the configuration: the store goes on without it.
+    pub(crate) fn is_of_disk(&self) -> bool {
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        let errno = Errno::from_io_error(source);
+        errno.is_some_and(|errno| DISK_ERRNOS.contains(&errno))
+    }
+
     /// Wraps an I/O error with the operation and its path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();

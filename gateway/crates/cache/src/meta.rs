@@ -14,6 +14,7 @@ mod failure;
 mod journal;
 mod marks;
 mod metrics;
+mod open;
 mod pinning;
 mod purges;
 mod queue;
@@ -26,24 +27,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use prometheus_client::registry::Registry;
-use tracing::warn;
 
-use self::db::{Db, FileOpener, Opener};
 use self::durable::{await_durable, await_result};
 use self::entry_cache::EntryCache;
 use self::journal::Journal;
-use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
-use self::purges::{PurgeEdit, PurgeSet};
+use self::purges::PurgeEdit;
 pub use self::purges::{PurgeEffect, PurgeScope};
 use self::queue::{ChangeQueue, RecordChange, Urgency};
 use self::reads::StoredRow;
 use self::record::{decode, row_key, unseal};
-use self::sweep::Sweep;
-use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Record, Settings};
-use super::{StoreError, private_files};
+use super::pins::SharedPins;
+use super::{Entry, MetaError, MetaStore, PinId, Record};
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
 
 /// The shortest time between two writes of confirmations of an unchanged version. To write each 304
@@ -66,6 +61,8 @@ pub struct Meta {
     pins: SharedPins,
     /// `None`: kept in memory only.
     journal: Option<Journal>,
+    /// The reason why nothing is kept that should be: the state's disk failed at the start.
+    fault: Option<MetaError>,
     metrics: MetaMetrics,
 }
 
@@ -87,55 +84,9 @@ impl Meta {
         }
     }
 
-    /// Opens the database in `settings.state`, or none without that setting, and registers the store's
-    /// metrics. Blocks.
-    ///
-    /// # Errors
-    /// Another process has the database open, the directory cannot be used, or its disk fails. A corrupt
-    /// file is no error: it is set aside.
-    pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
-        Self::open_by(settings, registry, Arc::new(FileOpener))
-    }
-
-    fn open_by(
-        settings: &Settings,
-        registry: &mut Registry,
-        opener: Arc<dyn Opener>,
-    ) -> Result<Self, StoreError> {
-        let metrics = MetaMetrics::default();
-        metrics.register(registry);
-        let Some(dir) = &settings.state else {
-            return Ok(Self {
-                cache: cache_of(settings, PurgeSet::default()),
-                pins: SharedPins::default(),
-                journal: None,
-                metrics,
-            });
-        };
-        private_files::make_dir(dir).map_err(StoreError::io("create", dir))?;
-        let (database, marks) = (dir.join(DATABASE_FILE), dir.join(MARKS_FILE));
-        let changing = MarkFile::read_keys(&marks);
-        if let Err(error) = &changing {
-            warn!(path = %marks.display(), %error, "the keys under change are unknown; no record counts");
-        }
-        let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
-        db.bound(Sweep::new(settings.state_size, metrics.swept.clone()));
-        // Only now are the rows of those keys durably removed.
-        let timeouts = settings.state_timeouts;
-        let marks = Marks::start(MarkFile::create(&marks), timeouts.write);
-        let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
-        let cache = cache_of(settings, purges);
-        let pins = Arc::new(Pins::restore(&pins));
-        let journal = Journal::new(db, marks, &cache, &pins, metrics.clone(), timeouts)
-            .map_err(StoreError::io("start a thread for", dir))?;
-        let store = Self {
-            cache,
-            pins,
-            journal: Some(journal),
-            metrics,
-        };
-        store.count_purges();
-        Ok(store)
+    /// Fails if something that must be durable cannot be, without a journal.
+    fn check_kept(&self) -> Result<(), MetaError> {
+        self.fault.clone().map_or(Ok(()), Err)
     }
 
     /// Returns the pins, for the disks that keep them.
@@ -272,7 +223,7 @@ impl Meta {
         };
         let Some(journal) = &self.journal else {
             pins(&self.cache.purge(scope, effect));
-            return Box::pin(std::future::ready(Ok(())));
+            return Box::pin(std::future::ready(self.check_kept()));
         };
         let result = {
             let mut queue = journal.lock();
@@ -285,11 +236,6 @@ impl Meta {
         };
         Box::pin(await_durable(result, journal.write_timeout()))
     }
-}
-
-fn cache_of(settings: &Settings, purges: PurgeSet) -> Arc<EntryCache> {
-    let purges = purges.with_tags_header(settings.tags_header.clone());
-    Arc::new(EntryCache::new(settings.meta_memory, purges))
 }
 
 /// Returns whether a purge may cover chunks of a pin. The pin of a single key is released by the engine, which knows its
@@ -373,7 +319,7 @@ impl MetaStore for Meta {
 
     fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
         let Some(journal) = &self.journal else {
-            return Box::pin(std::future::ready(Ok(())));
+            return Box::pin(std::future::ready(self.check_kept()));
         };
         let marked = {
             let mut queue = journal.lock();
@@ -418,10 +364,12 @@ impl MetaStore for Meta {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.journal
-            .as_ref()
-            .map(Journal::notes)
-            .unwrap_or_default()
+        let fault = self
+            .fault
+            .iter()
+            .map(|why| format!("metadata store: kept in memory until the next start ({why})"));
+        let of_journal = self.journal.iter().flat_map(Journal::notes);
+        fault.chain(of_journal).collect()
     }
 
     fn flush(&self) -> BoxFuture<'_, ()> {

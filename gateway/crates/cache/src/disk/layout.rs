@@ -13,11 +13,12 @@
 //! capacity.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
@@ -59,13 +60,27 @@ pub(super) struct Layout {
     pub(super) chunk: u64,
     /// Bytes of a segment.
     pub(super) segment: u64,
+    /// The error of a disk that takes no writes at the start.
+    pub(super) fault: Option<StoreError>,
     path: PathBuf,
+    lock: Mutex<DirectoryLock>,
+}
+
+/// The lock of a cache directory.
+#[derive(Debug)]
+enum DirectoryLock {
     /// The lock file, open for as long as the directory is in use.
-    lock: Mutex<Option<File>>,
+    Held(#[expect(dead_code, reason = "the system releases the lock at its end")] File),
+    /// The disk has not given the lock file: nothing in the directory is read or removed.
+    Missing,
+    Released,
 }
 
 impl Layout {
     /// Locks the directory and makes it ready for use. Blocks.
+    ///
+    /// # Errors
+    /// A fault that only a change of configuration can mend. That of the disk is kept as `fault`.
     pub(super) fn prepare(
         settings: &DiskSettings,
         geometry: Geometry,
@@ -75,13 +90,16 @@ impl Layout {
         let chunk = geometry.chunk();
         let segment =
             segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
-        private_files::make_dir(path).map_err(StoreError::io("create", path))?;
-        let lock = lock_directory(path)?;
         let name = format!("log-v2-{chunk}");
         let dir = path.join(&name);
-        files
-            .make_dir(&dir)
-            .map_err(StoreError::io("create", &dir))?;
+        let mut lock = DirectoryLock::Missing;
+        let fault = match take_directory(path, &dir, files, &mut lock) {
+            Err(error) if error.is_of_disk() => Some(error),
+            taken => {
+                taken?;
+                None
+            }
+        };
         report_other_layouts(path, &name);
         check_space(settings, &dir, files)?;
         raise_file_limit(FILES_PER_SEGMENT * settings.capacity / segment);
@@ -89,24 +107,49 @@ impl Layout {
             dir,
             chunk,
             segment,
+            fault,
             path: path.clone(),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::new(lock),
         })
     }
 
-    /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
+    /// Returns whether the directory is locked.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(*self.lock.lock().recover(), DirectoryLock::Held(_))
+    }
+
+    /// Takes the lock again, after the directory was deleted with the old one in it, or if the disk gave none at the
+    /// start. Blocks.
+    ///
+    /// # Errors
+    /// Those of the disk; another process has the directory, or has written chunks into it that were not read.
     pub(super) fn relock(&self) -> Result<(), StoreError> {
         private_files::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
-        let mut held = self.lock.lock().recover();
-        if held.is_some() && !self.path.join("lock").exists() {
-            *held = Some(lock_directory(&self.path)?);
+        let mut lock = self.lock.lock().recover();
+        match *lock {
+            DirectoryLock::Held(_) if !self.path.join("lock").exists() => {
+                lock_directory(&self.path, &mut lock)
+            }
+            DirectoryLock::Missing if self.holds_files() => {
+                let unread = io::Error::other("its chunks were not read at the start");
+                Err(StoreError::io("use", &self.dir)(unread))
+            }
+            DirectoryLock::Missing => lock_directory(&self.path, &mut lock),
+            DirectoryLock::Held(_) | DirectoryLock::Released => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Returns whether the log's directory may have files.
+    fn holds_files(&self) -> bool {
+        match fs::read_dir(&self.dir) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Releases the directory.
     pub(super) fn unlock(&self) {
-        *self.lock.lock().recover() = None;
+        *self.lock.lock().recover() = DirectoryLock::Released;
     }
 }
 
@@ -134,20 +177,42 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
     }
 }
 
-/// Takes `<path>/lock`, and writes the process id into it for a second process to report.
-fn lock_directory(path: &Path) -> Result<File, StoreError> {
+/// Makes and locks a cache directory, and makes that of its log.
+fn take_directory(
+    path: &Path,
+    dir: &Path,
+    files: &dyn Files,
+    lock: &mut DirectoryLock,
+) -> Result<(), StoreError> {
+    private_files::make_dir(path).map_err(StoreError::io("create", path))?;
+    lock_directory(path, lock)?;
+    files.make_dir(dir).map_err(StoreError::io("create", dir))
+}
+
+/// Takes `<path>/lock` into `held`, and writes the process id into it for a second process to report. A read-only file
+/// system gives the lock too, if it has the file.
+///
+/// # Errors
+/// Another process has it; those of the disk, also after the lock was taken.
+fn lock_directory(path: &Path, held: &mut DirectoryLock) -> Result<(), StoreError> {
     let file = path.join("lock");
-    let mut lock = private_files::file_options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&file)
-        .map_err(StoreError::io("open", &file))?;
-    private_files::close_to_others(&lock, &file);
+    let mut options = private_files::file_options();
+    let opened = options.read(true).write(true).create(true).open(&file);
+    let (mut lock, refused) = match opened {
+        Ok(lock) => (lock, None),
+        Err(error) => {
+            let is_read_only = Errno::from_io_error(&error) == Some(Errno::ROFS);
+            let readable =
+                is_read_only.then(|| private_files::file_options().read(true).open(&file));
+            match readable {
+                Some(Ok(lock)) => (lock, Some(error)),
+                _ => return Err(StoreError::io("open", &file)(error)),
+            }
+        }
+    };
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
+        Err(Errno::WOULDBLOCK) => {
             let mut holder = String::new();
             let holder = lock
                 .read_to_string(&mut holder)
@@ -160,12 +225,20 @@ fn lock_directory(path: &Path) -> Result<File, StoreError> {
         }
         Err(error) => return Err(StoreError::io("lock", &file)(error.into())),
     }
-    let written = lock
-        .set_len(0)
-        .and_then(|()| lock.rewind())
-        .and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
-    written.map_err(StoreError::io("write", &file))?;
-    Ok(lock)
+    let written = match refused {
+        Some(error) => Err(error),
+        None => name_holder(&mut lock, &file),
+    };
+    *held = DirectoryLock::Held(lock);
+    written.map_err(StoreError::io("write", &file))
+}
+
+/// Writes the process id into the lock.
+fn name_holder(lock: &mut File, path: &Path) -> io::Result<()> {
+    private_files::close_to_others(lock, path);
+    lock.set_len(0)?;
+    lock.rewind()?;
+    lock.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
 /// Logs the directories whose chunks this process cannot use.

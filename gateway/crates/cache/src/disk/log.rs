@@ -83,6 +83,10 @@ impl Log {
         let path = settings.path.display().to_string();
         let capacity = i64::try_from(settings.capacity).unwrap_or(i64::MAX);
         metrics.tier.capacity.set(capacity);
+        let health = Health::new(path, metrics.clone());
+        if let Some(fault) = &layout.fault {
+            health.record_write_failure(fault);
+        }
         Self {
             chunk: layout.chunk,
             buffers: BufferPool::new(
@@ -94,7 +98,7 @@ impl Log {
             segments: Segments::new(&layout.dir),
             dir: layout.dir.clone(),
             queue: WriteQueue::new(settings.write_queue.max(2 * layout.chunk)),
-            health: Health::new(path, metrics.clone()),
+            health,
             metrics,
             capacity: AtomicU64::new(settings.capacity),
             segment: AtomicU64::new(layout.segment),

@@ -86,7 +86,9 @@ impl DiskMonitor {
             }
             None => {
                 let listed = log.files.list(&log.dir);
-                listed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+                let missing = listed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+                // The probe makes the directory, if it can.
+                missing && !log.health.writes_off()
             }
         };
         if gone {
@@ -112,8 +114,9 @@ impl DiskMonitor {
         }
         self.probe = Some((now + pause, (pause * 2).min(MAX_PROBE_PAUSE)));
         let log = Arc::clone(&self.log);
+        let locked = log.layout.relock();
         let written = probe_writing(&*log.files, &log.dir, &mut self.buffer);
-        if log.health.writes_off() && written.is_ok() && !hangs {
+        if log.health.writes_off() && locked.is_ok() && written.is_ok() && !hangs {
             log.health.resume_writes();
             log.queue.wake_writer();
         }

@@ -9,7 +9,7 @@ mod attempts;
 pub(super) mod faulty_disk;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -234,9 +234,12 @@ impl OpenError {
         if failure.corrupt {
             return Self::Corrupt(failure.message);
         }
-        Self::Other(StoreError::Meta {
-            path: path.to_path_buf(),
-            reason: failure.message,
+        Self::Other(match failure.errno {
+            Some(errno) => StoreError::io("open", path)(io::Error::from_raw_os_error(errno)),
+            None => StoreError::Meta {
+                path: path.to_path_buf(),
+                reason: failure.message,
+            },
         })
     }
 }
@@ -303,7 +306,7 @@ fn classify(path: &Path, error: DatabaseError) -> OpenError {
 }
 
 /// Renames the file, if it is there, and logs that.
-fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
+fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".corrupt-{}", now_micros() / 1_000_000));
     match fs::rename(path, &name) {

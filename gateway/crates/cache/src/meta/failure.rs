@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 
+use rustix::io::Errno;
+
 /// A failed call of the database.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
@@ -9,6 +11,8 @@ pub(super) struct DbFailure {
     /// The file is corrupt, and a new one must be begun.
     pub(super) corrupt: bool,
     pub(super) message: String,
+    /// The system's error of a call that the disk refused.
+    pub(super) errno: Option<i32>,
 }
 
 impl DbFailure {
@@ -17,6 +21,7 @@ impl DbFailure {
         Self {
             corrupt: false,
             message: error.to_string(),
+            errno: None,
         }
     }
 
@@ -24,6 +29,7 @@ impl DbFailure {
         Self {
             corrupt: true,
             message: message.to_owned(),
+            errno: None,
         }
     }
 }
@@ -40,9 +46,15 @@ impl<E: Into<redb::Error>> From<E> for DbFailure {
             // A sound file produces none of the other errors.
             _ => true,
         };
+        let errno = match &error {
+            redb::Error::Io(error) => error.raw_os_error(),
+            redb::Error::PreviousIo => Some(Errno::IO.raw_os_error()),
+            _ => None,
+        };
         Self {
             corrupt,
             message: error.to_string(),
+            errno,
         }
     }
 }

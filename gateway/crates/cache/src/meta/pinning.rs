@@ -12,23 +12,20 @@ impl Meta {
         change: impl FnOnce(&Pins) -> Result<Vec<PinRow>, PinError>,
     ) -> Result<(), PinError> {
         let result = match &self.journal {
-            None => change(&self.pins).map(|_| None),
+            None => {
+                change(&self.pins)?;
+                let kept = self.check_kept();
+                return kept.map_err(|error| PinError::NotDurable(error.0));
+            }
             Some(journal) => {
                 let mut queue = journal.lock();
                 let rows = change(&self.pins);
-                rows.map(|rows| {
-                    queue.pins.extend(rows);
-                    let result = journal.push_purges(&mut queue, Vec::new());
-                    Some((result, journal.write_timeout()))
-                })
+                queue.pins.extend(rows?);
+                let result = journal.push_purges(&mut queue, Vec::new());
+                await_durable(result, journal.write_timeout())
             }
         };
-        match result? {
-            None => Ok(()),
-            Some((result, longest)) => await_durable(result, longest)
-                .await
-                .map_err(|error| PinError::NotDurable(error.0)),
-        }
+        result.await.map_err(|error| PinError::NotDurable(error.0))
     }
 
     /// Returns all pins, by origin and prefix.

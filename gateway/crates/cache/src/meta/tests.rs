@@ -5,10 +5,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use prometheus_client::registry::Registry;
+
+use super::db::Opener;
 use super::db::faulty_disk::{DiskCall, FaultyDisk};
 use super::journal::MAX_CHANGES;
 use super::*;
-use crate::StateTimeouts;
+use crate::{Settings, StateTimeouts, StoreError};
 use tidegate_plan::{ETag, ObjectKey, Version};
 
 mod damaged;
@@ -94,24 +97,48 @@ async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
         let store = open(&dir, &disk);
         store.purge_key(&id("purged")).await.expect("durable");
         let generation = store.generation(&id("purged")).await;
+        let before = store.generation(&id("a")).await;
+        store.pin(OriginId(7), "pinned/", 1).await.expect("durable");
         put(&store, "a", 1, 10).await;
         store.close().await;
         drop(store);
         // The disk fails at each call of the start in turn.
         for after in 0..3 {
             disk.fail(call, after, u64::MAX);
-            let error = try_open(&dir, &disk).expect_err("the disk fails");
+            let store = open(&dir, &disk);
+            let notes = store.notes();
+            let expected = "metadata store: kept in memory until the next start (";
             assert!(
-                matches!(error, StoreError::Meta { .. }),
-                "{call:?}: {error}"
+                notes.len() == 1 && notes[0].starts_with(expected),
+                "{call:?}: {notes:?}"
             );
+            assert_eq!(found(&store, "a").await, None);
+            assert_ne!(
+                store.generation(&id("a")).await,
+                before,
+                "what was purged is not known"
+            );
+            refuses_what_must_be_durable(&store).await;
+            put(&store, "a", 2, 20).await;
+            assert_eq!(found(&store, "a").await, version(2, false), "in memory");
+            store.close().await;
             assert_eq!(set_aside(&dir), 0, "{call:?}");
         }
         disk.heal();
         let store = open(&dir, &disk);
         assert_eq!(store.generation(&id("purged")).await, generation);
-        assert!(found(&store, "a").await.is_some(), "{call:?}");
+        assert_eq!(found(&store, "a").await, version(1, false), "{call:?}");
+        assert_eq!(store.pins().len(), 1, "{call:?}");
     }
+}
+
+/// A store whose disk has failed at the start marks no key that is to be changed.
+async fn refuses_what_must_be_durable(store: &Meta) {
+    store.begin_change(&id("b")).await.expect_err("no mark");
+    store.end_change(&id("b"));
+    store.purge_key(&id("b")).await.expect_err("not durable");
+    let pinned = store.pin(OriginId(7), "b", 1).await;
+    pinned.expect_err("not durable");
 }
 
 /// A failed batch is rolled back, and written once the database is open again and sound.

@@ -83,6 +83,10 @@ impl Writer {
     /// Returns the numbers of all segments, and whether each has a data file.
     fn find_segments(&self) -> io::Result<BTreeMap<u32, bool>> {
         let mut found = BTreeMap::new();
+        // Another process may have it.
+        if !self.log.layout.is_locked() {
+            return Ok(found);
+        }
         for name in self.log.files.list(&self.log.dir)? {
             if let Some((number, data)) = parse_name(&name) {
                 *found.entry(number).or_default() |= data;
