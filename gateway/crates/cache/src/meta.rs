@@ -10,7 +10,6 @@ mod batch;
 mod db;
 mod durable;
 mod entry_cache;
-mod failure;
 mod journal;
 mod marks;
 mod metrics;

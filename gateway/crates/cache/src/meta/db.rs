@@ -5,6 +5,7 @@
 //! and a new one begun, at start or at any time later.
 
 mod attempts;
+pub(super) mod failure;
 #[cfg(test)]
 pub(super) mod faulty_disk;
 
@@ -19,8 +20,8 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
 use self::attempts::Attempt;
+use self::failure::DbFailure;
 use super::batch::{Batch, Run, now_micros};
-use super::failure::DbFailure;
 use super::purges::{PurgeEdit, PurgeSet};
 use super::sweep::Sweep;
 use super::tables::{PinRows, RECORDS_TABLE, StoredState, read_state, write};

@@ -18,8 +18,8 @@ use tracing::{error, info, warn};
 
 use super::batch::Run;
 use super::db::Db;
+use super::db::failure::DbFailure;
 use super::entry_cache::EntryCache;
-use super::failure::DbFailure;
 use super::marks::Marks;
 use super::metrics::MetaMetrics;
 use super::purges::PurgeEdit;

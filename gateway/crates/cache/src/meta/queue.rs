@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::batch::Batch;
-use super::failure::DbFailure;
+use super::db::failure::DbFailure;
 use super::marks::MarkToken;
 use super::purges::PurgeEdit;
 use crate::pins::PinRow;

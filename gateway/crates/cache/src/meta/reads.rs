@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::db::Db;
-use super::failure::DbFailure;
+use super::db::failure::DbFailure;
 use super::metrics::MetaMetrics;
 use crate::blocking::{BlockingCall, BlockingThreads};
 

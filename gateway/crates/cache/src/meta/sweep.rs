@@ -14,7 +14,7 @@ use std::path::Path;
 use prometheus_client::metrics::counter::Counter;
 use redb::{ReadableTable as _, Table};
 
-use super::failure::DbFailure;
+use super::db::failure::DbFailure;
 use super::record::{decode, unseal};
 
 /// Rows removed in addition to as many as were added: the space of removed rows is not used to the last

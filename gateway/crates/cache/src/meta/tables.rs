@@ -5,7 +5,7 @@ use redb::{Database, ReadableTable, TableDefinition};
 use tracing::warn;
 
 use super::batch::{Batch, Run, now_micros};
-use super::failure::DbFailure;
+use super::db::failure::DbFailure;
 use super::purges::{PurgeEdit, PurgeSet};
 use super::record::{seal, unseal};
 use super::sweep::Sweep;

@@ -7,17 +7,17 @@ use rustix::io::Errno;
 /// A failed call of the database.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
-pub(super) struct DbFailure {
+pub(in crate::meta) struct DbFailure {
     /// The file is corrupt, and a new one must be begun.
-    pub(super) corrupt: bool,
-    pub(super) message: String,
+    pub(in crate::meta) corrupt: bool,
+    pub(in crate::meta) message: String,
     /// The system's error of a call that the disk refused.
-    pub(super) errno: Option<i32>,
+    pub(in crate::meta) errno: Option<i32>,
 }
 
 impl DbFailure {
     /// Creates a failure that does not concern the file's content.
-    pub(super) fn io(error: impl ToString) -> Self {
+    pub(in crate::meta) fn io(error: impl ToString) -> Self {
         Self {
             corrupt: false,
             message: error.to_string(),
@@ -25,7 +25,7 @@ impl DbFailure {
         }
     }
 
-    pub(super) fn corrupt(message: &str) -> Self {
+    pub(in crate::meta) fn corrupt(message: &str) -> Self {
         Self {
             corrupt: true,
             message: message.to_owned(),
