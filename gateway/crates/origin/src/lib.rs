@@ -7,6 +7,7 @@
 //! exchange( resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) )
 //! ```
 
+mod awaited;
 pub mod cause;
 pub mod client;
 mod decorators;
@@ -22,6 +23,7 @@ mod sums;
 mod testing;
 pub mod write;
 
+pub use awaited::Awaited;
 pub use cause::Cause;
 pub use decorators::exchange::{Connected, LiveOrigin, ReadAgain};
 pub use decorators::stack;

@@ -172,6 +172,8 @@ impl Flight {
             return Poll::Ready(Err(error.clone()));
         }
         state.waiting.insert(reader, cx.waker().clone());
+        drop(state);
+        self.part.awaited.set();
         Poll::Pending
     }
 

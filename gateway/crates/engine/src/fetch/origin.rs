@@ -69,7 +69,8 @@ impl Fetch {
         range: ByteRange,
         priority: Priority,
     ) -> Result<Body, FetchEnd> {
-        let mut body = self.ask_once(requests, request, range, priority).await;
+        let ahead = self.ask_once(requests, request, range, priority);
+        let mut body = self.part.awaited.run(ahead).await;
         let found_no_room = matches!(
             body,
             Err(OriginError::Throttled { .. } | OriginError::Timeout(Phase::Queue))

@@ -11,6 +11,8 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use tidegate_origin::Awaited;
+
 /// One fetch of one or more neighbouring chunks, and the leases on it.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -21,6 +23,8 @@ pub(crate) struct Part {
     /// Whether its request still occupies a stream; ends a little before the last byte arrives.
     busy: AtomicBool,
     leases: AtomicUsize,
+    /// Set once a reader waits for a chunk.
+    pub(crate) awaited: Awaited,
     unwanted: Notify,
     landed: CancellationToken,
 }
@@ -92,6 +96,7 @@ impl Part {
             cursor,
             busy: AtomicBool::new(true),
             leases: AtomicUsize::new(0),
+            awaited: Awaited::default(),
             unwanted: Notify::new(),
             landed: CancellationToken::new(),
         })

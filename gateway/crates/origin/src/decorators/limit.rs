@@ -17,12 +17,12 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::client;
 use crate::metrics::Meter;
 use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, WriteOutcome,
 };
+use crate::{awaited, client};
 use tidegate_plan::lanes::{DEMAND, Lanes, READ_AHEAD};
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
@@ -60,14 +60,30 @@ impl Limit {
     }
 
     async fn acquire(&self, priority: Priority) -> Result<SlotPermit, OriginError> {
-        let permit = match self.slots.request_slot(client::current(), priority)? {
-            SlotEntry::Granted(permit) => return Ok(permit),
-            SlotEntry::Queued(permit) => permit,
+        let slot = async {
+            match priority {
+                Priority::Ahead => self.slot_ahead().await,
+                priority => self.slot(priority).await,
+            }
         };
-        match timeout(self.queue_timeout, permit).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(QUEUE_FULL),
-            Err(_) => Err(OriginError::Timeout(Phase::Queue)),
+        let slot = timeout(self.queue_timeout, slot).await;
+        slot.unwrap_or(Err(OriginError::Timeout(Phase::Queue)))
+    }
+
+    /// Waits for a slot of read-ahead, or of a reader once one waits for it.
+    async fn slot_ahead(&self) -> Result<SlotPermit, OriginError> {
+        tokio::select! {
+            biased;
+            slot = self.slot(Priority::Ahead) => return slot,
+            () = awaited::wait() => {}
+        }
+        self.slot(Priority::Demand).await
+    }
+
+    async fn slot(&self, priority: Priority) -> Result<SlotPermit, OriginError> {
+        match self.slots.request_slot(client::current(), priority)? {
+            SlotEntry::Granted(permit) => Ok(permit),
+            SlotEntry::Queued(permit) => permit.await.map_err(|_| QUEUE_FULL),
         }
     }
 }

@@ -5,6 +5,7 @@ use futures_util::poll;
 use tokio::time::Instant;
 
 use super::*;
+use crate::Awaited;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
 use crate::testing::{content, drain, get, key, sample};
@@ -236,4 +237,53 @@ async fn a_client_that_fills_the_queue_makes_room_for_others() {
     drop(running);
     assert!(first.await.is_ok() && other.await.is_ok() && second.await.is_ok());
     assert_eq!(limit.slots.state().running, [0, 0]);
+}
+
+/// A reader comes to bytes that are being fetched ahead: it waits behind no reader that comes later.
+#[tokio::test(start_paused = true)]
+async fn read_ahead_that_a_reader_waits_for_goes_among_the_readers() {
+    let (fake, limit) = setup(4, 10);
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        running.push(content(&*limit, get(None)).await.expect("content"));
+    }
+    let named = |name: &str, priority| Get {
+        key: key(name),
+        priority,
+        ..get(None)
+    };
+    let (awaited, unwanted) = (Awaited::default(), Awaited::default());
+    let mut other = Box::pin(unwanted.run(limit.get(named("other", Priority::Ahead))));
+    let mut ahead = Box::pin(awaited.run(limit.get(named("ahead", Priority::Ahead))));
+    assert!(poll!(&mut other).is_pending() && poll!(&mut ahead).is_pending());
+    awaited.set();
+    awaited.set();
+    assert!(poll!(&mut ahead).is_pending());
+    let mut later = limit.get(named("later", Priority::Demand));
+    assert!(poll!(&mut later).is_pending());
+    running.pop();
+    drop(ahead.await);
+    assert_eq!(fake.log().last().expect("asked").key, key("ahead"));
+    drop(running);
+    let (later, other) = tokio::join!(later, other);
+    drop((later, other));
+    let order: Vec<_> = fake.log()[4..].iter().map(|get| get.key.clone()).collect();
+    assert_eq!(order, ["ahead", "later", "other"].map(key));
+}
+
+/// Its wait before that counts.
+#[tokio::test(start_paused = true)]
+async fn awaited_read_ahead_waits_no_longer_than_others() {
+    let (_fake, limit) = setup(1, 10);
+    let _running = content(&*limit, get(None)).await.expect("content");
+    let awaited = Awaited::default();
+    let begun = Instant::now();
+    let request = awaited.run(limit.get(ahead()));
+    let reader = async {
+        tokio::time::sleep(S(4)).await;
+        awaited.set();
+    };
+    let (refused, ()) = tokio::join!(request, reader);
+    assert_eq!(refused.err(), Some(OriginError::Timeout(Phase::Queue)));
+    assert_eq!(begun.elapsed(), S(10));
 }
