@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::{Builder, Connection};
+use hyper::server::conn::http1::{Builder, Connection};
+use hyper_util::rt::TokioIo;
 use s3s::auth::SimpleAuth;
 use s3s::dto::StreamingBlob;
 use s3s::service::{S3Service, S3ServiceBuilder};
@@ -179,13 +179,11 @@ fn service(bucket: Arc<Bucket>, credentials: &Credentials) -> S3Service {
 }
 
 async fn serve(listener: TcpListener, service: S3Service, stop: CancellationToken) {
-    let http = Builder::new(TokioExecutor::new());
+    let http = Builder::new();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((socket, _)) => {
-                let connection = http
-                    .serve_connection(TokioIo::new(socket), service.clone())
-                    .into_owned();
+                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
                 tokio::spawn(finish(connection, stop.clone()));
             }
             Err(error) => {
@@ -199,10 +197,7 @@ async fn serve(listener: TcpListener, service: S3Service, stop: CancellationToke
 }
 
 /// Serves one connection until it ends, or until it has shut down gracefully after the stop.
-async fn finish(
-    connection: Connection<'static, TokioIo<TcpStream>, S3Service, TokioExecutor>,
-    stop: CancellationToken,
-) {
+async fn finish(connection: Connection<TokioIo<TcpStream>, S3Service>, stop: CancellationToken) {
     let mut connection = std::pin::pin!(connection);
     // The result of a connection matters only to its client.
     tokio::select! {

@@ -93,6 +93,12 @@ impl Connection {
         Ok(Self { addr, sender })
     }
 
+    /// Returns whether the server has not closed the connection.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
     /// Connects again if the server has closed the idle connection.
     ///
     /// # Errors

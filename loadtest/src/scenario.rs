@@ -217,8 +217,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "many",
-        about: "1, 16 and 200 cold streams side by side over bare GETs; listeners at 256 kbit/s from disk: waits, CPU",
-        count: "listeners (2,000)",
+        about: "1, 16 and 200 cold streams side by side over bare GETs; listeners at 256 kbit/s from disk; idle connections: memory",
+        count: "listeners (2,000), and five idle connections for each",
         run: |context| Box::pin(many::run(context)),
     },
     Scenario {

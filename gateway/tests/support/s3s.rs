@@ -1,7 +1,7 @@
 //! s3s-fs on loopback: an embedded S3 by another author.
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::TokioIo;
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
@@ -36,7 +36,7 @@ impl S3sFs {
             while let Ok((stream, _)) = listener.accept().await {
                 let service = service.clone();
                 connections.spawn(async move {
-                    let http = Builder::new(TokioExecutor::new());
+                    let http = Builder::new();
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 });
             }

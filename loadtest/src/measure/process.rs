@@ -61,6 +61,16 @@ impl ProcessTree {
         let status = fs::read_to_string(format!("/proc/{}/status", self.root))?;
         field(&status, "VmRSS:").context("/proc/PID/status is not as expected")
     }
+
+    /// Returns the resident memory of all its processes, in bytes.
+    ///
+    /// # Errors
+    /// If the root process is gone.
+    pub fn resident_of_all(self) -> Result<u64> {
+        let of_others = descendants(self.root).into_iter();
+        let of_others = of_others.filter_map(|pid| Self::new(pid).resident().ok());
+        Ok(self.resident()? + of_others.sum::<u64>())
+    }
 }
 
 /// The ticks of all the machine's processors so far.

@@ -111,6 +111,7 @@ fn config(
     format!(
         r#"[http]
 listen = ["{public}", "unix:{socket}"]
+max_connections = 16384
 
 [admin]
 listen = "{admin}"

@@ -1,5 +1,5 @@
-//! Many readers at once: cold streams side by side over one line to the origin, and listeners at the pace of audio from
-//! a disk.
+//! Many readers at once: cold streams side by side over one line to the origin, listeners at the pace of audio from
+//! a disk, and connections that are idle.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,17 @@ use crate::reading::Reading;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
+mod idle;
+
 /// Streams side by side.
 const STREAMS: [u64; 3] = [1, 16, 200];
 /// MB a second of the line to the origin, for all connections together.
 const LINE: f64 = 100.0;
 /// Bytes of all streams together.
 const TOTAL: u64 = 400_000_000;
+/// Listeners, and idle connections for each.
+const LISTENERS: u64 = 2000;
+const IDLE: u64 = 5;
 /// Bytes a second of a listener: 256 kbit/s.
 const PACE: f64 = 32_000.0;
 /// Bytes of a listener's object: 30 s.
@@ -33,7 +38,7 @@ const PASSES: u32 = 8;
 const MAX_WAIT: Duration = Duration::from_millis(100);
 const MIB: f64 = 1_048_576.0;
 
-/// Measures both.
+/// Measures all three.
 ///
 /// # Errors
 /// If it could not be carried out, or a peer answers wrong bytes.
@@ -41,6 +46,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("many");
     cold(context, &mut report).await?;
     listeners(context, &mut report).await?;
+    idle::connections(context, &mut report, IDLE * context.count(LISTENERS)).await?;
     Ok(report)
 }
 
@@ -108,7 +114,7 @@ async fn cold(context: &Context, report: &mut Report) -> Result<()> {
 
 /// Lets `--count` listeners play objects that lie on disk, and not in memory.
 async fn listeners(context: &Context, report: &mut Report) -> Result<()> {
-    let count = context.count(2000);
+    let count = context.count(LISTENERS);
     let songs: Vec<_> = (0..count).map(song).collect();
     context.bucket.put_all(songs.clone()).await?;
     let settings = Settings {

@@ -7,9 +7,11 @@ pub(crate) mod control;
 mod crowding;
 mod dormant;
 pub(crate) mod live_settings;
+mod protocol;
 pub(crate) mod sent_body;
 pub(crate) mod streams;
 pub(crate) mod timeouts;
+mod watched_socket;
 
 use std::io;
 use std::sync::Arc;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioTimer;
-use hyper_util::server::conn::auto::Builder;
 
 use super::streams::StreamExecutor;
 use crate::settings::Settings;
@@ -20,8 +20,13 @@ pub struct LiveSettings(Arc<ArcSwap<InForce>>);
 /// The settings of one moment.
 pub(crate) struct InForce {
     pub(crate) settings: Settings,
-    /// The protocol's parameters, which all connections share.
-    pub(super) protocol: Builder<StreamExecutor>,
+    pub(super) protocols: Protocols,
+}
+
+/// The parameters of the protocols, which all connections share.
+pub(super) struct Protocols {
+    pub(super) http1: http1::Builder,
+    pub(super) http2: http2::Builder<StreamExecutor>,
 }
 
 impl fmt::Debug for LiveSettings {
@@ -56,25 +61,26 @@ impl LiveSettings {
 impl InForce {
     fn new(settings: Settings) -> Self {
         Self {
-            protocol: protocol(&settings),
+            protocols: Protocols::new(&settings),
             settings,
         }
     }
 }
 
-fn protocol(settings: &Settings) -> Builder<StreamExecutor> {
-    let mut builder = Builder::new(StreamExecutor);
-    let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        // The watchdog sees slow heads, and costs no timer a request.
-        .header_read_timeout(None)
-        .max_buf_size(max_header);
-    builder
-        .http2()
-        .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
-        .max_concurrent_streams(128)
-        .max_send_buf_size(max_header);
-    builder
+impl Protocols {
+    fn new(settings: &Settings) -> Self {
+        let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            // The watchdog sees slow heads, and costs no timer a request.
+            .header_read_timeout(None)
+            .max_buf_size(max_header);
+        let mut http2 = http2::Builder::new(StreamExecutor);
+        http2
+            .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
+            .max_concurrent_streams(128)
+            .max_send_buf_size(max_header);
+        Self { http1, http2 }
+    }
 }

@@ -27,6 +27,7 @@ use tidegate_socket::Peer;
 mod broken;
 mod control;
 mod crowded;
+mod resting;
 mod slow_client;
 
 /// Longer than any step here takes; only a failure waits for it.

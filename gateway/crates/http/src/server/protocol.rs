@@ -1,0 +1,210 @@
+//! The protocol of a connection: HTTP/1 or HTTP/2, as its first bytes tell, and none while it rests.
+//!
+//! hyper keeps some 20 KB for each connection: buffers for the heads of requests and answers, and the place of an answer's
+//! future. A client that has had its answers may stay for a minute and more. So a connection of HTTP/1 that is idle gives
+//! them back, and begins anew with the next bytes. A connection of HTTP/2 keeps them: it has a state of its own.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::Body as HttpBody;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use hyper_util::rt::TokioIo;
+use tidegate_socket::Connection;
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+
+use super::live_settings::InForce;
+use super::streams::{CountedBytes, StreamExecutor};
+use super::timeouts::ConnectionActivity;
+use super::watched_socket::WatchedSocket;
+
+/// The first bytes of a connection of HTTP/2 (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The most bytes that are read before hyper is there to take them: a usual head at once.
+const FIRST_READ: usize = 2048;
+
+type Io<S> = TokioIo<WatchedSocket<S>>;
+
+/// What hyper gives back.
+type Left<S, V> = hyper::Result<http1::Parts<Io<S>, V>>;
+
+/// The error that ends a connection.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The body of an answer.
+pub(crate) trait AnswerBody:
+    HttpBody<Data = CountedBytes, Error: std::error::Error + Send + Sync> + Send + 'static
+{
+}
+
+impl<B> AnswerBody for B where
+    B: HttpBody<Data = CountedBytes, Error: std::error::Error + Send + Sync> + Send + 'static
+{
+}
+
+/// A connection that is served in its protocol.
+pub(super) struct Protocol<S, V: HttpService<Incoming>, F> {
+    state: State<S, V>,
+    activity: Arc<ConnectionActivity>,
+    in_force: Arc<InForce>,
+    /// Makes the service that answers requests.
+    service: F,
+    is_http1: bool,
+    /// Whether it ends as soon as no answer is under way.
+    ends: bool,
+}
+
+enum State<S, V: HttpService<Incoming>> {
+    /// It waits for the first bytes of a request, of which these are there.
+    Resting(WatchedSocket<S>, Vec<u8>),
+    Http1(Box<http1::Connection<Io<S>, V>>),
+    /// hyper gives the socket back.
+    Leaving(Pin<Box<dyn Future<Output = Left<S, V>> + Send>>),
+    Http2(Pin<Box<http2::Connection<Io<S>, V, StreamExecutor>>>),
+    Ended,
+}
+
+impl<S, V, F, B> Protocol<S, V, F>
+where
+    S: Connection + Send + 'static,
+    V: HttpService<Incoming, ResBody = B, Future: Send + 'static> + Unpin + Send + 'static,
+    V::Error: Into<Failure>,
+    B: AnswerBody,
+    F: Fn() -> V,
+{
+    /// Takes a connection that has brought nothing yet.
+    pub(super) fn new(
+        stream: S,
+        activity: Arc<ConnectionActivity>,
+        in_force: Arc<InForce>,
+        service: F,
+    ) -> Self {
+        let socket = WatchedSocket::new(stream, activity.clone());
+        Self {
+            state: State::Resting(socket, Vec::new()),
+            activity,
+            in_force,
+            service,
+            is_http1: false,
+            ends: false,
+        }
+    }
+
+    /// Serves as far as it can without waiting; ready when the connection has ended.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let polled = self.poll_state(cx);
+        self.activity.settle();
+        polled
+    }
+
+    /// Does the same at once, and a write that waits asks the kernel for room: the client may have taken bytes, and too few
+    /// for the kernel to report room by itself.
+    pub(super) async fn retry_write(&mut self) -> Poll<Result<(), Failure>> {
+        poll_fn(|cx| {
+            self.activity.set_retries(true);
+            let polled = self.poll(cx);
+            self.activity.set_retries(false);
+            Poll::Ready(polled)
+        })
+        .await
+    }
+
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        loop {
+            match &mut self.state {
+                State::Resting(socket, _) if self.ends => {
+                    ready!(Pin::new(socket).poll_shutdown(cx))?;
+                    self.state = State::Ended;
+                }
+                State::Resting(..) => ready!(self.poll_first_bytes(cx))?,
+                State::Http1(connection) => {
+                    return Pin::new(connection).poll(cx).map_err(Into::into);
+                }
+                State::Http2(connection) => {
+                    return connection.as_mut().poll(cx).map_err(Into::into);
+                }
+                State::Leaving(leaving) => {
+                    let parts = ready!(leaving.as_mut().poll(cx))?;
+                    let socket = parts.io.into_inner().behind(parts.read_buf);
+                    self.state = State::Resting(socket, Vec::new());
+                }
+                State::Ended => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Has the connection end as soon as no answer is under way.
+    pub(super) fn end(&mut self) {
+        self.ends = true;
+        match &mut self.state {
+            State::Http1(connection) => Pin::new(&mut **connection).graceful_shutdown(),
+            State::Http2(connection) => connection.as_mut().graceful_shutdown(),
+            State::Resting(..) | State::Leaving(_) | State::Ended => {}
+        }
+    }
+
+    /// Gives back the memory that a connection does not need while it is idle.
+    pub(super) fn rest(&mut self) {
+        self.state = match mem::replace(&mut self.state, State::Ended) {
+            State::Http1(mut connection) if !self.ends => {
+                Pin::new(&mut *connection).graceful_shutdown();
+                State::Leaving(Box::pin(connection.without_shutdown()))
+            }
+            other => other,
+        };
+    }
+
+    /// Returns whether it waits for a request, without a protocol.
+    #[cfg(test)]
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.state, State::Resting(..))
+    }
+
+    /// Reads until the protocol is known, and begins it.
+    fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let State::Resting(socket, first) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        let mut buffer = [0; FIRST_READ];
+        let has_begun = loop {
+            let mut read = ReadBuf::new(&mut buffer);
+            ready!(Pin::new(&mut *socket).poll_read(cx, &mut read))?;
+            first.extend_from_slice(read.filled());
+            if read.filled().is_empty() {
+                break !first.is_empty();
+            }
+            let may_be_http2 = !self.is_http1 && may_begin(first);
+            if !may_be_http2 || first.len() >= PREFACE.len() {
+                break true;
+            }
+        };
+        let is_http2 = !self.is_http1 && first.starts_with(PREFACE);
+        let first = Bytes::from(mem::take(first));
+        let State::Resting(socket, _) = mem::replace(&mut self.state, State::Ended) else {
+            return Poll::Ready(Ok(()));
+        };
+        if has_begun {
+            let io = TokioIo::new(socket.behind(first));
+            let (service, protocols) = ((self.service)(), &self.in_force.protocols);
+            self.is_http1 = !is_http2;
+            self.state = match is_http2 {
+                true => State::Http2(Box::pin(protocols.http2.serve_connection(io, service))),
+                false => State::Http1(Box::new(protocols.http1.serve_connection(io, service))),
+            };
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Returns whether these bytes may be the first ones of HTTP/2.
+fn may_begin(first: &[u8]) -> bool {
+    first.starts_with(PREFACE) || PREFACE.starts_with(first)
+}

@@ -1,0 +1,163 @@
+//! Connections without a request: their protocol is not known yet, or they rest between two requests.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use hyper::service::service_fn;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+
+use super::*;
+use crate::server::protocol::Protocol;
+use tidegate_socket::Connection;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// The server's end of a connection in memory.
+struct Pipe(DuplexStream);
+
+impl Connection for Pipe {}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Begins a connection, and calls the function with it and the client's end.
+macro_rules! connected {
+    ($served:ident, $client:ident, $activity:ident) => {
+        let metrics = Arc::new(Metrics::default());
+        let $activity = Arc::new(ConnectionActivity::new(metrics.clone()));
+        let handler = Arc::new(FakeHandler::new(700_000, metrics));
+        let service = || {
+            let (handler, activity) = (handler.clone(), $activity.clone());
+            service_fn(move |request| {
+                handler
+                    .clone()
+                    .answer(request, activity.clone(), Peer::default())
+            })
+        };
+        let (mut $client, server) = duplex(1 << 20);
+        let in_force = LiveSettings::from(patient()).load_full();
+        let mut $served = Protocol::new(Pipe(server), $activity.clone(), in_force, service);
+    };
+}
+
+/// Serves a connection while its client does something.
+macro_rules! serve {
+    ($served:ident, $client:expr) => {{
+        let client = pin!($client);
+        tokio::select! {
+            biased;
+            done = client => done,
+            ended = poll_fn(|cx| $served.poll(cx)) => panic!("it has ended: {ended:?}"),
+        }
+    }};
+}
+
+/// Sends bytes and reads an answer.
+async fn answered(client: &mut DuplexStream, bytes: &[u8]) {
+    client.write_all(bytes).await.expect("written");
+    let head = head(client).await;
+    assert!(head.starts_with("http/1.1 200 ok\r\n"), "{head}");
+    assert!(!head.contains("connection: close"), "{head}");
+    body(client, 700_000).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_rests_goes_on_where_it_was() {
+    connected!(served, client, activity);
+    for begun in [0, 5, REQUEST.len() - 1] {
+        let (first, rest) = REQUEST.split_at(begun);
+        // The beginning of the next request comes with this one, and hyper has it.
+        let bytes = [REQUEST, first].concat();
+        serve!(served, answered(&mut client, &bytes));
+        for _ in 0..3 {
+            if activity.is_idle_for(Duration::ZERO) {
+                served.rest();
+            }
+            let ended = poll_fn(|cx| Poll::Ready(served.poll(cx))).await;
+            assert!(ended.is_pending());
+        }
+        assert_eq!(served.is_resting(), begun == 0);
+        serve!(served, answered(&mut client, rest_of(rest)));
+    }
+}
+
+/// Returns the rest of a request that has begun, or a whole one.
+fn rest_of(rest: &'static [u8]) -> &'static [u8] {
+    if rest.is_empty() { REQUEST } else { rest }
+}
+
+#[tokio::test]
+async fn a_connection_that_rests_ends_when_it_is_told_or_its_client_has_left() {
+    for is_told in [true, false] {
+        connected!(served, client, activity);
+        serve!(served, answered(&mut client, REQUEST));
+        served.rest();
+        assert!(
+            poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                .await
+                .is_pending()
+        );
+        match is_told {
+            true => served.end(),
+            false => client.shutdown().await.expect("left"),
+        }
+        poll_fn(|cx| served.poll(cx)).await.expect("it ends");
+        drop(served);
+        assert_eq!(rest(&mut client).await, b"");
+    }
+}
+
+#[tokio::test]
+async fn the_protocol_is_known_however_its_first_bytes_come() {
+    connected!(served, client, activity);
+    // As those of HTTP/2, up to the second.
+    for byte in b"PUT / HTTP/1.1\r\nHost: h\r\n\r" {
+        serve!(served, client.write_u8(*byte)).expect("written");
+        assert!(
+            poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                .await
+                .is_pending()
+        );
+    }
+    serve!(served, answered(&mut client, b"\n"));
+
+    connected!(served, client, activity);
+    for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0" {
+        serve!(served, client.write_u8(*byte)).expect("written");
+        assert!(
+            poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                .await
+                .is_pending()
+        );
+    }
+    // Its settings begin with their length, and their type.
+    let frame = serve!(served, body(&mut client, 4));
+    assert_eq!(frame[3], 4);
+}
