@@ -158,16 +158,22 @@ impl Engine {
         let asked = self.name_request(source);
         let error = match self.find_meaning(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
-            // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
-            // key.
-            Ok(found)
-                if found.entry != NameKind::Folder && !self.core.names.is_current(&asked, path) =>
-            {
+            // The caller's subscribers have forgotten the name before this answer.
+            Ok(found) if self.is_overtaken(&found, &asked, path) => {
                 return Ok(answer_for(found.entry, Duration::ZERO));
             }
             answer => return answer,
         };
         self.last_known(source, path, headers).ok_or(error)
+    }
+
+    /// Returns whether an answer was overtaken by a change since its request. A folder stays one while it has any key.
+    fn is_overtaken(&self, found: &Answer, asked: &NameRequest, path: &str) -> bool {
+        let names = &self.core.names;
+        match found.entry {
+            NameKind::Folder => names.is_unknown(asked.origin, path),
+            NameKind::File(_) | NameKind::Missing => !names.is_current(asked, path),
+        }
     }
 
     /// Returns what [`Engine::look_up`] answers while the origin fails: the last meaning of `path`, for the profile's

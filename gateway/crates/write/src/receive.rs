@@ -168,15 +168,19 @@ impl WritePath {
                 Some(hold) => hold.discard_closed().await,
                 None => Ok(()),
             };
-            match &deleted {
+            let emptied = match &deleted {
                 Ok(()) => {
                     path.core.forget_times(&id);
-                    path.core.object_removed(&id);
+                    path.core.object_removed(&id)
                 }
-                Err(_) => path.core.forget(&id),
-            }
+                Err(_) => {
+                    path.core.forget(&id);
+                    Vec::new()
+                }
+            };
             drop(lock);
             path.notify(&id).await;
+            join_all(emptied.iter().map(|folder| path.notify(folder))).await;
             deleted?;
             discarded
         };

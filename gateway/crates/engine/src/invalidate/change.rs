@@ -9,7 +9,7 @@ use super::subscribers::Scope;
 use crate::open::unconfirmed::explains_event;
 use crate::{Core, Engine};
 use tidegate_cache::{Entry, Record};
-use tidegate_plan::{ChangeKind, KeyChange, ObjectId, OriginId};
+use tidegate_plan::{ChangeKind, KeyChange, ObjectId, ObjectKey, OriginId};
 
 /// The effect of a reported change on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,16 +61,18 @@ impl Engine {
 }
 
 async fn apply(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) {
-    let effect = note(core, id, change).await;
+    let (effect, emptied) = note(core, id, change).await;
     core.metrics.reported(effect.label());
-    if effect != Effect::Ours {
-        core.report_purge(id.origin, &Scope::Key(id.key.clone()))
-            .await;
+    if effect == Effect::Ours {
+        return;
+    }
+    for key in std::iter::once(id.key.clone()).chain(emptied) {
+        core.report_purge(id.origin, &Scope::Key(key)).await;
     }
 }
 
-/// Gives up what is known here of the key.
-async fn note(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) -> Effect {
+/// Gives up what is known here of the key. Returns the folders as well that may be gone with it.
+async fn note(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) -> (Effect, Vec<ObjectKey>) {
     // Before the record is looked at: a write that ends now sees either this, or its record is seen here.
     let change = &KeyChange {
         is_overtaken: core.reported.note(id, change, core.now()),
@@ -78,10 +80,16 @@ async fn note(core: &Arc<Core>, id: &ObjectId, change: &KeyChange) -> Effect {
     };
     // Brings the record into memory, if there is one.
     core.meta.load(id).await;
-    let forget_names = || core.names.forget_key(id.origin, id.key.as_str());
+    let may_be_gone = change.is_overtaken || change.kind == ChangeKind::Removed;
+    let mut emptied = Vec::new();
+    let forget_names = || match may_be_gone {
+        true => emptied = core.names.forget_removed(id.origin, id.key.as_str()),
+        false => core.names.forget_key(id.origin, id.key.as_str()),
+    };
     let (effect, before) = judge_record(core, id, change, forget_names);
     pins::release(core, id, before);
-    effect
+    let emptied = emptied.iter().filter_map(|key| ObjectKey::new(key).ok());
+    (effect, emptied.collect())
 }
 
 /// Supersedes the resolve of the key that is under way, and gives up what is known if the change may have replaced it:
@@ -172,7 +180,7 @@ mod tests {
     use crate::{Assists, Budget, EncodingTimes, Open, Parts, ReadContext};
     use prometheus_client::registry::Registry;
     use tidegate_origin::FakeOrigin;
-    use tidegate_plan::{Geometry, ObjectKey, Profile, Timestamp};
+    use tidegate_plan::{Geometry, Profile, Timestamp};
 
     #[tokio::test]
     async fn names_are_forgotten_before_a_request_can_see_the_doubt() {

@@ -1,5 +1,7 @@
 //! This process's own changes to names, which it sees at once.
 
+use std::collections::HashSet;
+
 use super::answer::{Meaning, NameRequest};
 use super::recording::doubt_passed;
 use super::{Engine, Facts, NameRequestCause, of_listing};
@@ -25,14 +27,25 @@ impl Core {
     }
 
     /// Records that an object was just removed; other identities forget its name. A name that was not known as a file's may
-    /// be a folder's, and is forgotten.
-    pub fn object_removed(&self, id: &ObjectId) {
-        if self.names.is_file(id.origin, id.key.as_str()) {
+    /// be a folder's, and is forgotten. Returns the folders that may be gone with it: they are forgotten as well.
+    pub fn object_removed(&self, id: &ObjectId) -> Vec<ObjectId> {
+        let key = id.key.as_str();
+        if self.names.is_file(id.origin, key) {
             self.forget_others(id);
             self.record_removed(id);
         } else {
             self.forget(id);
         }
+        let forget = |id: ObjectId| self.names.forget_emptied(id.origin, key);
+        let emptied: HashSet<_> = self.everywhere(id).into_iter().flat_map(forget).collect();
+        let folder = |key: String| {
+            let key = ObjectKey::new(&key).ok()?;
+            Some(ObjectId {
+                origin: id.origin,
+                key,
+            })
+        };
+        emptied.into_iter().filter_map(folder).collect()
     }
 
     /// Records a folder that was just created, with nothing in it.

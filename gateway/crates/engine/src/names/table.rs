@@ -14,6 +14,7 @@ use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
+mod emptied;
 mod folders;
 mod purge;
 mod search;

@@ -1,14 +1,16 @@
 //! Events of the bucket: what they confirm, and what a reported change does.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_engine::{EventCoverage, SubscriptionProof};
+use futures_util::future::BoxFuture;
+use tidegate_engine::names::NameKind;
+use tidegate_engine::{EventCoverage, InvalidationSubscriber, Scope, SubscriptionProof};
 use tidegate_origin::Origin as _;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::freshness::EventProof;
-use tidegate_plan::{ChangeKind, ETag, KeyChange, Profile, Timestamp};
+use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId, Profile, Timestamp};
 
 use crate::support::*;
 
@@ -74,6 +76,22 @@ impl Covered {
     async fn apply(&self, change: &KeyChange) {
         let origin = self.world.source.origin.id();
         self.world.engine.apply_change(origin, change).await;
+    }
+}
+
+/// The keys that a subscriber was told of.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl InvalidationSubscriber for Told {
+    fn purged<'a>(&'a self, _: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
+        if let Scope::Key(key) = scope {
+            self.0
+                .lock()
+                .expect("no panic")
+                .push(key.as_str().to_owned());
+        }
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -205,6 +223,60 @@ async fn a_listing_shows_a_reported_change_at_once() {
     world.bucket.put("f/sub/x", sample(1, 100));
     covered.report("f/sub/x", ChangeKind::Created).await;
     assert_eq!(covered.list("f/").await, ["b", "c", "sub"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_goes_with_the_last_removal_that_is_reported() {
+    let covered = Covered::new(|_| {});
+    let world = &covered.world;
+    let told = Arc::new(Told::default());
+    let subscriber: Arc<dyn InvalidationSubscriber> = told.clone();
+    world.engine.subscribe(Arc::downgrade(&subscriber));
+    let remove = async |key: &str| {
+        world.bucket.delete(key);
+        covered.report(key, ChangeKind::Removed).await;
+        std::mem::take(&mut *told.0.lock().expect("no panic"))
+    };
+    let entry = async |path: &str| {
+        let answer = world.engine.look_up(&world.source, path, false).await;
+        answer.expect("an answer").entry
+    };
+    for key in ["f/a", "f/many/x", "f/many/y", "f/marked/", "f/marked/x"] {
+        world.bucket.put(key, sample(1, 10));
+    }
+    world.bucket.put("f/marked/", "");
+    for deep in ["f/sub/x", "f/deep/er/x"] {
+        world.bucket.put(deep, sample(1, 10));
+    }
+    covered.heartbeat(world.engine.now());
+    let all = ["a", "deep", "many", "marked", "sub"];
+    assert_eq!(covered.list("f/").await, all);
+    for folder in ["f/sub/", "f/many/", "f/marked/", "f/deep/", "f/deep/er/"] {
+        assert!(!covered.list(folder).await.is_empty(), "{folder}");
+    }
+
+    // Another name of the folder is known: it stays, and no request is needed to know that.
+    assert_eq!(remove("f/many/x").await, ["f/many/x"]);
+    let lists = world.bucket.lists();
+    assert_eq!(covered.list("f/").await, all);
+    assert_eq!(world.bucket.lists(), lists);
+
+    assert_eq!(remove("f/sub/x").await, ["f/sub/x", "f/sub/"]);
+    assert_eq!(covered.list("f/").await, ["a", "deep", "many", "marked"]);
+    assert_eq!(entry("f/sub").await, NameKind::Missing);
+    let told = remove("f/deep/er/x").await;
+    assert_eq!(told, ["f/deep/er/x", "f/deep/er/", "f/deep/"]);
+    assert_eq!(entry("f/deep").await, NameKind::Missing);
+    assert_eq!(covered.list("f/").await, ["a", "many", "marked"]);
+    remove("f/many/y").await;
+    assert_eq!(covered.list("f/").await, ["a", "marked"]);
+
+    // A marker keeps its folder.
+    remove("f/marked/x").await;
+    assert_eq!(entry("f/marked").await, NameKind::Folder);
+    assert_eq!(covered.list("f/").await, ["a", "marked"]);
+    remove("f/marked/").await;
+    assert_eq!(covered.list("f/").await, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

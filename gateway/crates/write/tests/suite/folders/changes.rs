@@ -107,6 +107,37 @@ async fn own_changes_keep_a_folder_true() {
     assert_eq!(world.since(before), (0, 0, 0));
 }
 
+/// A DELETE over HTTP knows no folders: one without a marker is gone with its last object.
+#[tokio::test(start_paused = true)]
+async fn a_folder_goes_with_its_last_object_that_is_deleted_over_http() {
+    let desk = Desk::plain();
+    let world = &desk.world;
+    for name in [
+        "f/a",
+        "f/sub/er/x",
+        "f/two/x",
+        "f/two/y",
+        "f/marked/",
+        "f/marked/x",
+    ] {
+        world
+            .bucket
+            .put(name, if name.ends_with('/') { "" } else { "x" });
+    }
+    for folder in ["f/", "f/sub/", "f/sub/er/", "f/two/", "f/marked/"] {
+        assert!(!world.names(folder).await.is_empty(), "{folder}");
+    }
+    for key in ["f/sub/er/x", "f/two/x", "f/marked/x"] {
+        let wanted = tidegate_write::receive::WriteCondition::Anything;
+        let path = desk.writers.write_path();
+        let deleted = path.delete(&world.source, &valid(key), &wanted).await;
+        deleted.expect("deleted");
+    }
+    assert_eq!(world.names("f/").await, ["a", "marked", "two"]);
+    assert!(!world.is_there("f/sub").await && !world.is_there("f/sub/er").await);
+    assert!(world.is_there("f/two").await && world.is_there("f/marked").await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_was_made_here_costs_one_listing_a_ttl_later_on() {
     let desk = Desk::new(Terms::default());
