@@ -18,7 +18,7 @@ mod disk;
 mod hash;
 mod memory;
 mod metrics;
-mod private_files;
+pub mod private_files;
 pub mod space;
 
 use std::fmt;

@@ -7,13 +7,14 @@
 //! same.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Permissions of a directory.
@@ -54,14 +55,53 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns options that create a file for the gateway's user alone. They open no link: what a link in the cache's folder
-/// points at is no file of the cache, which cuts and closes its own.
-pub(crate) fn file_options() -> OpenOptions {
+/// Returns options that create a file for the gateway's user alone. They open no link: what a link in the gateway's folder
+/// points at is no file of the gateway, which cuts and closes its own.
+pub fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
         .mode(FILE_MODE)
         .custom_flags(flags(OFlags::NOFOLLOW));
     options
+}
+
+/// Opens a file with options that [`file_options`] has begun. A link is an error that says so. Blocks.
+///
+/// # Errors
+/// Those of the system.
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    #[cfg(any(test, feature = "testing"))]
+    if leads_to_own_handle(path) {
+        return options.clone().custom_flags(0).open(path);
+    }
+    options
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(code) if Errno::from_raw_os_error(code) == Errno::LOOP => {
+                let text = format!(
+                    "{} is a symbolic link, which is not followed",
+                    path.display()
+                );
+                io::Error::new(error.kind(), text)
+            }
+            _ => error,
+        })
+}
+
+/// Reads a file whole. A link is an error that says so. Blocks.
+///
+/// # Errors
+/// Those of the system.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(file_options().read(true), path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns whether a link leads to a file that this process has open: tests have files there that no disk would give.
+#[cfg(any(test, feature = "testing"))]
+fn leads_to_own_handle(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|target| target.starts_with("/proc/self/fd"))
 }
 
 /// Returns flags in the form of [`OpenOptions::custom_flags`].
@@ -167,7 +207,14 @@ mod tests {
         std::os::unix::fs::symlink(&target, &link).expect("a link");
         let mut options = file_options();
         options.read(true).write(true);
-        assert!(options.open(&link).is_err());
+        for error in [open(&options, &link).map(drop), read(&link).map(drop)] {
+            let error = error.expect_err("a link").to_string();
+            assert!(
+                error.ends_with("is a symbolic link, which is not followed"),
+                "{error}"
+            );
+        }
+        assert_eq!(read(&target).expect("there"), b"not ours");
         assert!(crate::direct::open(&options, &link).is_err());
         assert!(options.truncate(true).create(true).open(&link).is_err());
         assert_eq!(fs::read(&target).expect("there"), b"not ours");

@@ -89,7 +89,9 @@ impl Overrides {
         let (file, fresh) = (Self::file(state), state.join(format!("{FILE_NAME}.new")));
         fs::create_dir_all(state)?;
         let mut options = fs::OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let options = options.write(true).create_new(true).mode(0o600);
+        // What an earlier process left there, or a link, which would be followed.
+        let _ = fs::remove_file(&fresh);
         let mut new = options.open(&fresh)?;
         new.write_all(self.to_string().as_bytes())?;
         new.sync_all()?;
@@ -267,5 +269,21 @@ mod tests {
         fs::write(Overrides::file(&state), "not TOML").expect("written");
         assert!(Overrides::read(&state).is_err());
         assert!(!format!("{set:?}").contains("1GiB"));
+    }
+
+    /// Another user of the machine may have put it there.
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (state, target) = (folder.path().join("state"), folder.path().join("target"));
+        fs::create_dir(&state).expect("made");
+        fs::write(&target, "not ours").expect("written");
+        for name in [FILE_NAME.to_owned(), format!("{FILE_NAME}.new")] {
+            std::os::unix::fs::symlink(&target, state.join(name)).expect("a link");
+        }
+        Overrides::default().write(&state).expect("written");
+        assert_eq!(fs::read(&target).expect("there"), b"not ours");
+        let written = fs::symlink_metadata(state.join(FILE_NAME));
+        assert!(written.expect("there").is_file());
     }
 }

@@ -131,7 +131,9 @@ impl History {
             .mode(0o700)
             .create(state)?;
         let mut options = fs::OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let options = options.write(true).create_new(true).mode(0o600);
+        // What an earlier process left there, or a link, which would be followed.
+        let _ = fs::remove_file(&fresh);
         let mut new = options.open(&fresh)?;
         new.write_all(&serde_json::to_vec(self)?)?;
         fs::rename(&fresh, &file)
@@ -282,5 +284,21 @@ mod tests {
         assert_eq!(History::read(&state, 600.0).day.len(), 2, "of the future");
         fs::write(state.join(FILE_NAME), "{\"hour\":").expect("written");
         assert_eq!(History::read(&state, 1200.0), History::default());
+    }
+
+    /// Another user of the machine may have put it there.
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (state, target) = (folder.path().join("state"), folder.path().join("target"));
+        fs::create_dir(&state).expect("made");
+        fs::write(&target, "not ours").expect("written");
+        for name in [FILE_NAME.to_owned(), format!("{FILE_NAME}.new")] {
+            std::os::unix::fs::symlink(&target, state.join(name)).expect("a link");
+        }
+        History::default().write(&state).expect("written");
+        assert_eq!(fs::read(&target).expect("there"), b"not ours");
+        let written = fs::symlink_metadata(state.join(FILE_NAME));
+        assert!(written.expect("there").is_file());
     }
 }

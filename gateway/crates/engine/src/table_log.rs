@@ -7,7 +7,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::mem;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
+use tidegate_cache::private_files;
 use tidegate_telemetry::locks::Recover as _;
 
 pub mod rows;
@@ -300,7 +300,7 @@ impl FileState {
 /// # Errors
 /// Those of the system.
 pub fn open(directory: &Path, name: &str) -> io::Result<File> {
-    options().read(true).open(directory.join(name))
+    private_files::open(options().create(true).read(true), &directory.join(name))
 }
 
 /// Puts a new file in the place of another one, and returns it to be appended to.
@@ -310,7 +310,7 @@ pub fn open(directory: &Path, name: &str) -> io::Result<File> {
 pub fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
     let new = directory.join(format!("{name}.new"));
     let _ = fs::remove_file(&new);
-    let mut file = options().open(&new)?;
+    let mut file = private_files::open(options().create_new(true), &new)?;
     // A name that is durable before the bytes would leave an empty file.
     let written = file.write_all(bytes).and_then(|()| file.sync_data());
     if written.is_err() {
@@ -323,8 +323,8 @@ pub fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
 }
 
 fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o600);
+    let mut options = private_files::file_options();
+    options.append(true);
     options
 }
 

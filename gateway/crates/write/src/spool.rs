@@ -14,9 +14,9 @@
 //! All drafts together take at most the spool's size (`space`). A writer that needs more waits
 //! until something has left it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,6 +43,7 @@ use file::SpoolFile;
 use journal::{Begin, JournalContents};
 use slots::Slots;
 use space::Space;
+use tidegate_cache::private_files::{self, file_options};
 
 /// The reasons why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +96,7 @@ pub(crate) fn left_in(directory: &Path, counts: impl Fn(&str) -> bool) -> io::Re
     if left == 0 {
         return Ok(0);
     }
-    let lock = File::open(directory.join("lock"))?;
+    let lock = private_files::open(file_options().read(true), &directory.join("lock"))?;
     match flock(&lock, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
         tried => tried.map(|()| left).map_err(io::Error::from),
@@ -116,7 +117,7 @@ fn is(path: &Path, kind: &str) -> bool {
 
 /// Returns whether a file has no journal in it; the process that has the spool may remove it.
 fn is_blank(path: &Path) -> io::Result<bool> {
-    let start = match File::open(path) {
+    let start = match private_files::open(file_options().read(true), path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         start => start?,
     };
@@ -157,11 +158,10 @@ impl Spool {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(0o700);
         make.create(directory).map_err(failed("make"))?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options
-            .open(directory.join("lock"))
-            .map_err(failed("lock"))?;
+        let mut options = file_options();
+        options.write(true).create(true).truncate(false);
+        let lock = private_files::open(&options, &directory.join("lock"));
+        let lock = lock.map_err(failed("lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -215,6 +215,43 @@ mod tests {
 
     fn is_zero(bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| *byte == 0)
+    }
+
+    /// Another user of the machine may have put it there: what it points at is no file of the spool.
+    #[test]
+    fn no_link_is_followed() {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let target = elsewhere.path().join("target");
+        // It would count as a journal that was begun, and be blanked.
+        let bytes = [journal::head(4), vec![9; 30]].concat();
+        fs::write(&target, &bytes).expect("written");
+        let memory = || Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
+        let open = |directory: &Path| Spool::open(directory, 1 << 20, memory());
+        let is_told = |error: &dyn std::fmt::Display| {
+            let text = error.to_string();
+            assert!(text.contains("is a symbolic link"), "{text}");
+            assert_eq!(fs::read(&target).expect("there"), bytes);
+        };
+        for name in ["lock", "0000000000000001.journal", "0000000000000002.bytes"] {
+            let directory = tempfile::tempdir().expect("a folder");
+            let link = directory.path().join(name);
+            std::os::unix::fs::symlink(&target, &link).expect("a link");
+            match name {
+                "lock" => is_told(&open(directory.path()).expect_err("a link")),
+                "0000000000000001.journal" => {
+                    let spool = open(directory.path()).expect("a spool");
+                    let found = spool.recover(&SpoolReading::default(), Timestamp::default());
+                    assert_eq!(found.expect("it can be read").len(), 0);
+                    assert_eq!(spool.left_alone.load(Ordering::Relaxed), 1);
+                    is_told(&spool.slots.found(&link).expect_err("a link"));
+                    is_told(&left_in(directory.path(), |_| false).expect_err("a link"));
+                }
+                _ => {
+                    let data = data::Data::new(&link, memory());
+                    is_told(&data.file().expect_err("a link"));
+                }
+            }
+        }
     }
 
     #[test]

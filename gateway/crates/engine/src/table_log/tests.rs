@@ -131,3 +131,28 @@ async fn a_full_disk_is_tried_with_growing_pauses_until_it_has_room() {
     tokio::time::sleep(2 * MAX_PAUSE).await;
     assert!(file.taken().is_empty(), "it has all rows");
 }
+
+/// Another user of the machine may have put it there.
+#[test]
+fn no_link_is_followed() {
+    let (folder, elsewhere) = (tempfile::tempdir(), tempfile::tempdir());
+    let (folder, elsewhere) = (folder.expect("a folder"), elsewhere.expect("a folder"));
+    let target = elsewhere.path().join("target");
+    fs::write(&target, "not ours").expect("written");
+    let link = |name: &str| {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(&target, link).expect("a link");
+    };
+    link("table");
+    let opened = open(folder.path(), "table").expect_err("a link");
+    assert!(
+        opened.to_string().contains("is a symbolic link"),
+        "{opened}"
+    );
+    // A new file takes the place of links.
+    link("table.new");
+    replace(folder.path(), "table", b"rows").expect("replaced");
+    let found = fs::symlink_metadata(folder.path().join("table")).expect("there");
+    assert!(found.is_file());
+    assert_eq!(fs::read(&target).expect("there"), b"not ours");
+}

@@ -1,6 +1,6 @@
 //! The rows of the table on disk, in the present format and in the one before.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use super::packed::{PACKED_BYTES, PackedAttributes, take};
 use super::{Address, MAX_GENERATION, TimeEntry, Times};
 use crate::table_log::TableFile as _;
 use crate::table_log::rows::{self, Row, RowFile};
+use tidegate_cache::private_files;
 use tidegate_plan::Timestamp;
 
 /// The file of the format before, without attributes. It is read once, and then removed.
@@ -66,7 +67,7 @@ fn take_over(
     path: &Path,
     mut found: impl FnMut(TimeRow),
 ) -> io::Result<()> {
-    let old = match File::open(path) {
+    let old = match private_files::open(private_files::file_options().read(true), path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         old => old?,
     };

@@ -289,6 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("target");
+        let bytes = [&frames(&[record("a", Some(1))])[..], b"torn"].concat();
+        fs::write(&target, &bytes).expect("written");
+        let link = folder.path().join(FILE_NAME);
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        let opened = AttributeLog::open(folder.path()).map(drop);
+        for done in [opened, in_place::replace(&link, &[], true)] {
+            let text = done.expect_err("a link").to_string();
+            assert!(text.contains("is a symbolic link"), "{text}");
+            assert_eq!(fs::read(&target).expect("there"), bytes);
+        }
+    }
+
+    #[test]
     fn it_is_written_anew_before_it_grows_without_end() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut log, _) = AttributeLog::open(folder.path()).expect("opened");

@@ -13,9 +13,8 @@
 //! drops the cached pages of its range. So all waiting blocks are written before any other write or
 //! sync.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
@@ -28,6 +27,7 @@ use super::journal;
 use super::slots::check_name;
 use super::tail::Tail;
 use tidegate_cache::direct::{self, PAGE_SIZE};
+use tidegate_cache::private_files::{self, file_options};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 use tidegate_telemetry::locks::Recover as _;
@@ -157,9 +157,9 @@ impl Data {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let mut options = OpenOptions::new();
+        let mut options = file_options();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.mode(0o600).open(&self.path)?;
+        let file = private_files::open(&options, &self.path)?;
         Ok(self.file.get_or_init(|| file))
     }
 
@@ -169,7 +169,7 @@ impl Data {
             return Ok(direct);
         }
         self.file()?;
-        let direct = direct::open(OpenOptions::new().read(true).write(true), &self.path)?;
+        let direct = direct::open(file_options().read(true).write(true), &self.path)?;
         Ok(self.direct.get_or_init(|| direct))
     }
 

@@ -13,6 +13,7 @@ use super::journal::{self, Begin, JournalContents, OtherData, Record};
 use super::reading::SpoolReading;
 use super::replay::{self, Replayed};
 use super::{DATA_EXTENSION, JOURNAL_EXTENSION, Spool, is, slots};
+use tidegate_cache::private_files;
 use tidegate_plan::Timestamp;
 use tidegate_telemetry::progress::ProgressLines;
 
@@ -208,7 +209,7 @@ impl Spool {
 
     /// Reads a journal file. Blanks it if it has no records.
     fn journal_at(&self, path: &Path) -> io::Result<ReadFile> {
-        match journal::read(&fs::read(path)?) {
+        match journal::read(&private_files::read(path)?) {
             JournalContents::Journal { id, records, sound } if !records.is_empty() => {
                 Ok(ReadFile::Journal(ReadJournal {
                     path: path.to_owned(),

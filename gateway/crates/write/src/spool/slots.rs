@@ -8,14 +8,15 @@
 //! After the end of a journal there may be remains of an earlier one. They do not count: each
 //! journal has an identity of its own, which seeds its hashes (`journal`).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::JOURNAL_EXTENSION;
 use super::journal::BLANK_HEAD;
+use tidegate_cache::private_files;
 use tidegate_telemetry::locks::Recover as _;
 
 /// Files created at once, with one sync of their names.
@@ -117,12 +118,24 @@ impl Slots {
     /// Opens a file that was found at a path. Blocks.
     pub(super) fn found(self: &Arc<Self>, path: &Path) -> io::Result<Slot> {
         let path = path.to_owned();
-        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let mut options = private_files::file_options();
+        let file = private_files::open(options.read(true).write(true), &path)?;
         Ok(Slot {
             slots: self.clone(),
             held: Arc::new(NamedFile { path, file }),
             state: SlotState::Used,
         })
+    }
+
+    /// Returns a file on a full disk, under a name of its own, because it may be removed.
+    #[cfg(test)]
+    pub(super) fn full_disk(self: &Arc<Self>, path: &Path) -> Slot {
+        use std::os::fd::IntoRawFd as _;
+        let disk = File::options().read(true).write(true).open("/dev/full");
+        let disk = disk.expect("it is there");
+        let target = format!("/proc/self/fd/{}", disk.into_raw_fd());
+        std::os::unix::fs::symlink(target, path).expect("a name");
+        self.found(path).expect("there is one")
     }
 
     /// Creates a batch; returns one, and keeps the others as spare.
@@ -144,10 +157,9 @@ impl Slots {
     fn make_one(&self) -> io::Result<Arc<NamedFile>> {
         let name = format!("{:016x}.{JOURNAL_EXTENSION}", crate::random());
         let path = self.directory.join(name);
-        let mut options = OpenOptions::new();
+        let mut options = private_files::file_options();
         options.read(true).write(true).create_new(true);
-        // Other users must not read the written bytes.
-        let file = options.mode(0o600).open(&path)?;
+        let file = private_files::open(&options, &path)?;
         let filled = file.write_all_at(&[0; NEW_FILE_BYTES], 0);
         if filled.is_err() {
             remove_file(&path);
@@ -332,9 +344,8 @@ mod tests {
         let elsewhere = tempfile::tempdir().expect("a folder");
         let (names, away) = (directory.path(), elsewhere.path().join("away"));
         let full = elsewhere.path().join("full");
-        std::os::unix::fs::symlink("/dev/full", &full).expect("a name");
         let slots = Slots::new(names, None);
-        let mut slot = slots.found(&full).expect("there is one");
+        let mut slot = slots.full_disk(&full);
         fs::rename(names, &away).expect("moved");
         for _ in 0..2 {
             assert!(slot.blank().is_err(), "its folder cannot be synced");

@@ -4,13 +4,14 @@
 //! frame leaves one with a wrong hash: it counts for nothing, and the others stay.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{AttributeRecord, HEAD_BYTES, body, hash, places};
+use tidegate_cache::private_files;
 
 /// Bytes of a frame before its hash.
 const LENGTH_BYTES: usize = HEAD_BYTES - 8;
@@ -20,14 +21,14 @@ type RecordKey<'a> = (u64, &'a str);
 /// Puts records in the place of those of the same keys. A file's that has no room there is left out, and the old one does
 /// not count any more either. With `are_all`, records of other keys do not count any more. Blocks.
 pub(super) fn replace(path: &Path, records: &[AttributeRecord], are_all: bool) -> io::Result<()> {
-    let bytes = fs::read(path)?;
+    let bytes = private_files::read(path)?;
     let wanted: HashMap<RecordKey<'_>, _> = records.iter().map(|it| (key(it), it)).collect();
     let found = places(&bytes);
     let mut by_key: HashMap<RecordKey<'_>, Vec<_>> = HashMap::new();
     for (place, record) in &found {
         by_key.entry(key(record)).or_default().push((place, record));
     }
-    let file = File::options().write(true).open(path)?;
+    let file = private_files::open(private_files::file_options().write(true), path)?;
     for (key, mut of_key) in by_key {
         let wanted = wanted.get(&key).copied();
         if wanted.is_none() && !are_all {

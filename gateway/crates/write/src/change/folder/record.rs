@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::WriteError;
 use crate::attributes::log;
 use serde::{Deserialize, Serialize};
+use tidegate_cache::private_files;
 use tidegate_engine::{Core, ReadContext, RenamedFolder, RenamedObject, table_log};
 use tidegate_origin::Listed;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
@@ -220,7 +221,7 @@ pub(super) fn left_in(directory: &Path, core: &Arc<Core>) -> io::Result<Vec<Reco
             fs::remove_file(directory.join(&name))?;
             continue;
         }
-        let bytes = fs::read(directory.join(&name))?;
+        let bytes = private_files::read(&directory.join(&name))?;
         match log::read(&bytes, bytes.len()) {
             Some((record, _)) => left.push(RecordedRename::found(directory, name, record, core)),
             None => {

@@ -1,5 +1,6 @@
 //! Bytes read as they were written, whichever way they went.
 
+use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::*;

@@ -2,7 +2,6 @@ use std::fs;
 
 use super::super::journal::{self, JournalContents};
 use super::super::replay::replay;
-use super::super::slots::Slot;
 use super::*;
 use tidegate_engine::Budget;
 
@@ -23,13 +22,6 @@ fn draft(slots: &Arc<Slots>, id: u64) -> Arc<SpoolFile> {
         Begin::of("key"),
         memory(),
     ))
-}
-
-/// Returns a file on a full disk, under a name of its own, because it may be removed.
-fn full_disk(slots: &Arc<Slots>) -> Slot {
-    let path = slots.directory().join("full");
-    std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
-    slots.found(&path).expect("there is one")
 }
 
 fn wrote(size: u64) -> Record {
@@ -60,7 +52,7 @@ fn what_could_not_be_told_is_told_with_the_next() {
     let (directory, slots) = folder();
     let file = draft(&slots, 3);
     file.write(0, vec![7; 5000].into()).expect("written");
-    let full = full_disk(&slots);
+    let full = slots.full_disk(&slots.directory().join("full"));
     file.journal().log.write_to(full);
     assert!(file.sync(&[wrote(5000)]).is_err());
     // Nor could it be truncated to its earlier length.
@@ -108,7 +100,7 @@ fn begins_anew_in_another_file_where_its_own_is_lost() {
     let file = draft(&slots, 3);
     file.write(0, vec![7; 5000].into()).expect("written");
     file.sync(&[wrote(5000)]).expect("synced");
-    let full = full_disk(&slots);
+    let full = slots.full_disk(&slots.directory().join("full"));
     file.journal().log.write_on_to(full);
     assert!(file.note_durably(&[Record::Closed]).is_err());
     file.restart(&Begin::of("another"), true)
