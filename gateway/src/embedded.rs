@@ -63,10 +63,16 @@ pub struct Credentials {
 pub enum EmbeddedError {
     /// The folder or the loopback port cannot be used.
     #[error("the embedded origin has no folder or port: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The object was refused.
     #[error("the embedded origin refused an object: {0}")]
     Refused(String),
+}
+
+impl From<io::Error> for EmbeddedError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl Embedded {

@@ -339,3 +339,17 @@ fn check_reads_the_key_sets_of_jwts() {
         }
     }
 }
+
+/// An error's text has its cause. A chain of errors would say it again.
+#[test]
+fn a_cause_is_told_once() {
+    let config = "[http]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+                  [state]\npath = \"state\"\n[[origin]]\nname = \"a\"\nbucket = \"b\"\n\
+                  [[cache.disk]]\npath = \"tidegate.toml/disk\"\ncapacity = \"1GiB\"\n";
+    let output = tidegate(&["serve"], Some(config));
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    let cause = "cannot create tidegate.toml/disk: Not a directory";
+    assert!(said.contains(cause), "{said}");
+    assert_eq!(said.matches("Not a directory").count(), 1, "{said}");
+}

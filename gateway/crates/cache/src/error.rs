@@ -32,14 +32,14 @@ pub enum StoreError {
         holder: Option<u32>,
     },
     /// The directory cannot be created or written.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {error}", path.display())]
     Io {
         /// The failed operation.
         action: &'static str,
         /// The path of the operation.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// The file system can never hold the capacity.
     #[error("capacity of {capacity} bytes and {min_free} bytes to be left free do not fit on the file system of {}, which has {total} in all", path.display())]
@@ -79,20 +79,20 @@ pub enum StoreError {
 impl StoreError {
     /// Returns whether the disk has failed, and not the configuration: the store goes on without it.
     pub(crate) fn is_of_disk(&self) -> bool {
-        let Self::Io { source, .. } = self else {
+        let Self::Io { error, .. } = self else {
             return false;
         };
-        let errno = Errno::from_io_error(source);
+        let errno = Errno::from_io_error(error);
         errno.is_some_and(|errno| DISK_ERRNOS.contains(&errno))
     }
 
     /// Wraps an I/O error with the operation and its path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
-        move |source| Self::Io {
+        move |error| Self::Io {
             action,
             path,
-            source,
+            error,
         }
     }
 }

@@ -55,7 +55,13 @@ pub enum SnsError {
     Signature,
     /// A document could not be fetched. The message may be sent again.
     #[error("cannot fetch from SNS: {0}")]
-    Fetch(#[from] FetchError),
+    Fetch(FetchError),
+}
+
+impl From<FetchError> for SnsError {
+    fn from(error: FetchError) -> Self {
+        Self::Fetch(error)
+    }
 }
 
 /// The content of a message that counts.

@@ -55,7 +55,7 @@ pub enum DeliverError {
     Unreadable(#[from] RecordError),
     /// The changes may not hold. The message may be sent again.
     #[error("the changes could not be applied: {0}")]
-    NotApplied(#[from] ApplyError),
+    NotApplied(ApplyError),
 }
 
 /// One subscription.
@@ -148,7 +148,8 @@ impl Subscription {
         }
         let sorted = self.sort(events);
         if !sorted.changes.is_empty() {
-            self.apply(sorted.changes).await?;
+            let applied = self.apply(sorted.changes).await;
+            applied.map_err(DeliverError::NotApplied)?;
         }
         for heartbeat in sorted.heartbeats {
             let own = self.is_own(&heartbeat.key).then(|| heartbeat.etag.clone());

@@ -35,7 +35,8 @@ impl Connector {
     pub(crate) fn new(settings: &ClientSettings) -> Result<Self, ClientError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(ClientError::Tls)?
             .with_root_certificates(settings.roots.read()?)
             .with_no_client_auth();
         let mut tcp = HttpConnector::new_with_resolver(Resolver(settings.addresses));

@@ -22,7 +22,7 @@ pub enum ClientError {
     Empty(PathBuf),
     /// The TLS library does not start.
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(rustls::Error),
 }
 
 /// The reason why there is no answer.

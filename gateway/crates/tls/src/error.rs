@@ -28,7 +28,13 @@ pub enum TlsError {
     ClientCa(PathBuf),
     /// A part of the TLS library does not start.
     #[error("TLS cannot start: {0}")]
-    Library(#[from] rustls::Error),
+    Library(rustls::Error),
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Library(error)
+    }
 }
 
 impl TlsError {

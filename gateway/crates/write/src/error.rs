@@ -18,7 +18,7 @@ pub enum WriteError {
     Changed,
     /// Needed bytes have left the spool: the spool is too small to change earlier bytes of this
     /// object.
-    #[error("{0}")]
+    #[error(transparent)]
     Gone(#[from] GonePart),
     /// Nothing left the spool in bounded time.
     #[error("the spool is full")]

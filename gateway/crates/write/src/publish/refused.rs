@@ -45,12 +45,18 @@ pub enum ResolveError {
     NotRefused,
     /// The draft is unchanged.
     #[error("the draft stays as it is: {0}")]
-    Failed(#[from] WriteError),
+    Failed(WriteError),
     /// The draft was saved under the other key, and stays, as a program has written to it since.
     #[error(
         "a program wrote to the draft while it was saved: it stays, and what was saved lacks that"
     )]
     WrittenMeanwhile,
+}
+
+impl From<WriteError> for ResolveError {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Writers {
