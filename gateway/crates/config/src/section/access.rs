@@ -92,7 +92,8 @@ impl Default for Signed {
 pub struct Jwt {
     /// The JWK set with the keys: a path, or an `http://` or `https://` URL.
     ///
-    /// A file is read again when it changes. A URL is fetched at the start, every `refresh`, and for an unknown `kid`.
+    /// A file is read again when it changes. A URL is fetched at the start, every `refresh`, and for an unknown `kid`,
+    /// 10 s after the last time at the earliest.
     #[schemars(extend("examples" = ["/etc/tidegate/jwks.json"]))]
     pub jwks: Option<String>,
     /// A shared secret for HS256, of at least 32 characters; in place of `jwks`, or beside it.
