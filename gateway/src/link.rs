@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use tidegate_access::SigningKey;
 use tidegate_config::{Access, Config, Environment, Route};
 use tidegate_plan::Timestamp;
+use tidegate_plan::key::encode_path;
 use tidegate_plan::route::{RouteRule, RouteTable};
 
 /// The beginning of a link.
@@ -128,18 +129,40 @@ pub(crate) fn to_path(
     let found = LinkRoute::find(config, host.unwrap_or_default(), path);
     let found = found.with_context(|| format!("no route has the path `{path}`"))?;
     let base = base.map_or_else(String::new, |base| found.origin(&base));
+    let shown = encoded(path);
     if found.route.access.is_none() {
         return Ok(PathLink {
-            url: format!("{base}{path}"),
+            url: format!("{base}{shown}"),
             key: None,
         });
     }
     let signing = found.signing_key(config, key, env)?;
     let (_, text) = sign_path(&signing, path, (now, life))?;
     Ok(PathLink {
-        url: format!("{base}{path}?{text}"),
+        url: format!("{base}{shown}?{text}"),
         key: Some(signing.id().to_owned()),
     })
+}
+
+/// Returns a path as a URL has it: everything but its escapes and plain characters is percent-encoded.
+pub(crate) fn encoded(path: &str) -> String {
+    let is_escape = |text: &str| {
+        let digits = text.as_bytes().get(1..3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let (mut url, mut rest) = (String::new(), path);
+    while let Some(at) = rest.find('%') {
+        let (before, from) = rest.split_at(at);
+        let (escape, behind) = match is_escape(from) {
+            true => from.split_at(3),
+            false => ("%25", &from[1..]),
+        };
+        url.extend(encode_path(before));
+        url.push_str(escape);
+        rest = behind;
+    }
+    url.extend(encode_path(rest));
+    url
 }
 
 /// Signs a path, percent-encoded, and with one that ends in `/` all below it; returns the path decoded and the signature.

@@ -223,6 +223,45 @@ async fn credentials_reach_neither_the_log_nor_the_bucket() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_any_name_is_a_url_and_opens_it() {
+    let (endpoint, seen) = bucket().await;
+    let config = configuration(&endpoint, &auth_server().await);
+    let mut serving = Serving::configured(&config);
+    serving.start().await;
+    let url = format!("http://{}", serving.http);
+    // The path as it is given, the same in the link, and in the bucket.
+    for (given, linked, asked) in [
+        ("b\u{fc} c", "b%C3%BC%20c", "b%C3%BC%20c"),
+        (
+            "it's \"a\" <b>",
+            "it%27s%20%22a%22%20%3Cb%3E",
+            "it%27s%20%22a%22%20%3Cb%3E",
+        ),
+        ("100% [x]", "100%25%20%5Bx%5D", "100%25%20%5Bx%5D"),
+        ("a%3Fb%23c%25d", "a%3Fb%23c%25d", "a%3Fb%23c%25d"),
+        ("b%c3%bc&c", "b%c3%bc%26c", "b%C3%BC%26c"),
+    ] {
+        let path = format!("/private/{given}/2");
+        let single = sign(&config, &["--url", &url, &path]).remove(0);
+        let presigned = sign(&config, &["--presigned", "--url", &url, &path]).remove(0);
+        let folder = format!("/private/{given}/");
+        let folder = sign(&config, &["--prefix", "--url", &url, &folder]).remove(0);
+        for link in [single, presigned, format!("{folder}2")] {
+            let target = link.strip_prefix(&url).expect("our host");
+            let bare = target.split('?').next().expect("a path");
+            assert!(bare.ends_with(&format!("/{linked}/2")), "{link}");
+            let got = ask(serving.http, Method::GET, target, &[]).await;
+            assert_eq!(got.status, 404, "{link}: it is admitted");
+        }
+        // That it is missing is known from then on.
+        let asked = format!(" /b/{asked}/2?");
+        let seen = std::mem::take(&mut *seen.lock().expect("whole"));
+        assert!(seen.contains(&asked), "{asked}\n{seen}");
+    }
+    serving.end().await;
+}
+
 /// Checks that the bucket was asked for what admitted requests mean, and for nothing else.
 fn only_admitted_requests_ask(asked: &str) {
     for number in 1..=8 {

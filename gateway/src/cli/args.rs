@@ -200,7 +200,7 @@ pub struct WarmArgs {
 /// The arguments of `sign`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct SignArgs {
-    /// The path as it stands in the URL, percent-encoded, from the first `/`
+    /// The path as it stands in the URL, from the first `/`; what is no escape (%20) and no plain character is percent-encoded
     #[arg(value_name = "PATH")]
     pub path: String,
 

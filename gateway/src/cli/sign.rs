@@ -7,7 +7,7 @@ use http::Method;
 
 use super::SignArgs;
 use super::client::check_path;
-use crate::link::{LinkBase, LinkRoute, sign_path};
+use crate::link::{LinkBase, LinkRoute, encoded, sign_path};
 use tidegate_access::MAX_PRESIGNED;
 use tidegate_config::{Config, Environment};
 use tidegate_plan::Timestamp;
@@ -24,10 +24,11 @@ fn sign_at(
     now: Timestamp,
 ) -> anyhow::Result<String> {
     check_path(&args.path)?;
+    let path = encoded(&args.path);
     let url = args.url.as_deref().or(config.http.public_url.as_deref());
     let base = url.map(LinkBase::read).transpose()?;
     let host = base.as_ref().map_or("", |base| &base.host);
-    let found = route_of(config, host, &args.path)?;
+    let found = route_of(config, host, &path)?;
     let key = found.signing_key(config, args.key.as_deref(), env)?;
     let life = Duration::from(args.expires);
     ensure!(
@@ -45,20 +46,19 @@ fn sign_at(
             "a presigned URL lives for 7 days at most"
         );
         let method = if args.head { Method::HEAD } else { Method::GET };
-        let query = key.presign(&method, (host, &args.path), now, life);
-        return Ok(format!("{origin}{}?{query}\n", args.path));
+        let query = key.presign(&method, (host, &path), now, life);
+        return Ok(format!("{origin}{path}?{query}\n"));
     }
-    let (decoded, text) = sign_path(&key, &args.path, (now, life))?;
+    let (decoded, text) = sign_path(&key, &path, (now, life))?;
     if !args.prefix {
-        return Ok(format!("{origin}{}?{text}\n", args.path));
+        return Ok(format!("{origin}{path}?{text}\n"));
     }
     ensure!(
         decoded.ends_with('/'),
-        "a prefix ends in `/`: `{}/` is all below that folder",
-        args.path
+        "a prefix ends in `/`: `{path}/` is all below that folder"
     );
     let below = found.below;
-    let route = args.path.strip_suffix(below).unwrap_or_default();
+    let route = path.strip_suffix(below).unwrap_or_default();
     let route = route.trim_end_matches('/');
     Ok(format!("{origin}{route}/{text}/{below}\ntidegate={text}\n"))
 }

@@ -20,6 +20,21 @@ fn beginning(public_url: &str, host: Option<&str>, path: &str) -> Result<String,
 }
 
 #[test]
+fn a_path_is_encoded_once() {
+    for (path, expected) in [
+        ("/a/b-._~!(),:@", "/a/b-._~!(),:@"),
+        ("/b\u{fc} c/\"'", "/b%C3%BC%20c/%22%27"),
+        ("/%c3%BC%2F%25", "/%c3%BC%2F%25"),
+        ("/%", "/%25"),
+        ("/%4", "/%254"),
+        ("/%%41%zz\u{fc}", "/%25%41%25zz%C3%BC"),
+    ] {
+        assert_eq!(encoded(path), expected);
+        assert_eq!(encoded(expected), expected, "and never twice");
+    }
+}
+
+#[test]
 fn a_link_has_its_route_s_host_and_the_public_port() {
     let films = Some("films.example.org");
     for (public_url, host, path, expected) in [
