@@ -349,6 +349,9 @@ async fn an_origin_that_fails_is_told_and_nothing_is_half_written() {
     let too_large = Fault::Refuse(OriginError::HeadersTooLarge);
     gateway.origin.set_faults([too_large]);
     assert_eq!(status(&put(&gateway, "/k", &[], "x").await), 400);
+    let too_large = Fault::Refuse(OriginError::ObjectTooLarge);
+    gateway.origin.set_faults([too_large]);
+    assert_eq!(status(&put(&gateway, "/k", &[], "x").await), 413);
     gateway.origin.set_faults([]);
     assert_eq!(status(&gateway.get("/k", &[]).await), 404);
     gateway.end().await;

@@ -56,6 +56,9 @@ impl From<OriginError> for Error {
             OriginError::HeadersTooLarge => {
                 Self::BadOrigin("it takes no headers as large as these")
             }
+            OriginError::ObjectTooLarge => {
+                Self::BadOrigin("it takes no object as large as this one")
+            }
             OriginError::StorageFull => Self::BadOrigin("its storage is full"),
             OriginError::Damaged => Self::BadOrigin("the bytes were damaged on their way"),
         }

@@ -241,6 +241,9 @@ pub enum OriginError {
     /// The store refuses to keep an object's headers, which are too large (400 `MetadataTooLarge`).
     #[error("the origin takes no headers as large as the object's")]
     HeadersTooLarge,
+    /// The store takes no object, or no part, of this size (`EntityTooLarge`).
+    #[error("the origin takes no object as large as this one")]
+    ObjectTooLarge,
     /// The store has no room for the object (507; an exhausted quota). It is not down: its objects can be read.
     #[error("the origin's storage is full")]
     StorageFull,

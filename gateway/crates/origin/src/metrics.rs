@@ -347,6 +347,7 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::Unsupported => "unsupported",
         OriginError::KeyRefused => "key_refused",
         OriginError::HeadersTooLarge => "headers_too_large",
+        OriginError::ObjectTooLarge => "object_too_large",
         OriginError::StorageFull => "storage_full",
         OriginError::Refused(_) => "refused",
         OriginError::Damaged => "damaged",

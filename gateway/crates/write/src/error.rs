@@ -23,7 +23,7 @@ pub enum WriteError {
     /// Nothing left the spool in bounded time.
     #[error("the spool is full")]
     Full,
-    /// More than 5 TiB.
+    /// More than 5 TiB, or more than the bucket takes.
     #[error("the object would be too large")]
     TooLarge,
     /// The local disk failed.
@@ -73,6 +73,7 @@ impl From<OriginError> for WriteError {
             OriginError::Unsupported => Self::Unsupported,
             OriginError::KeyRefused => Self::KeyRefused,
             OriginError::HeadersTooLarge => Self::HeadersTooLarge,
+            OriginError::ObjectTooLarge => Self::TooLarge,
             OriginError::StorageFull => Self::StorageFull,
             error => Self::Origin(error.into()),
         }

@@ -121,8 +121,8 @@ impl FailureReader {
     }
 }
 
-/// Returns the error of a failed write: that of a failed read, a refused key, headers that are too large, or a full store. The
-/// codes for the last are MinIO's for a drive and for a quota, and Ceph's for a quota; no other store's are known.
+/// Returns the error of a failed write: that of a failed read, a refused key, headers or an object that are too large, or a full
+/// store. The codes for the last are MinIO's for a drive and for a quota, and Ceph's for a quota; no other store's are known.
 pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     error: &SdkError<E, HttpResponse>,
 ) -> OriginError {
@@ -138,6 +138,8 @@ pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
         Some(code) if STORAGE_FULL_CODES.contains(&code) => OriginError::StorageFull,
         Some(code) if REFUSED_KEY_CODES.contains(&code) => OriginError::KeyRefused,
         Some(code) if TOO_LARGE_HEADERS_CODES.contains(&code) => OriginError::HeadersTooLarge,
+        // A 413 without it may be the limit of a proxy, which its operator can raise.
+        Some("EntityTooLarge") => OriginError::ObjectTooLarge,
         _ => FailureReader::default().read(error),
     }
 }

@@ -140,6 +140,49 @@ async fn headers_that_are_too_large_are_sent_once() {
     }
 }
 
+/// What the operator can mend is tried again: the limit of a proxy, the rights of a key, a clock.
+#[tokio::test]
+async fn a_refused_size_is_told_from_what_may_be_mended() {
+    use OriginError::{BadAnswer, Forbidden, ObjectTooLarge, Refused, Unsupported};
+    let server = FakeS3::start().await;
+    let origin = bare(&server).await;
+    let writing = (&origin as &dyn Origin).writing();
+    let may_pass = BadAnswer("unexpected status");
+    for (head, code, expected) in [
+        ("400 Bad Request", "EntityTooLarge", ObjectTooLarge),
+        ("413 Payload Too Large", "EntityTooLarge", ObjectTooLarge),
+        ("413 Payload Too Large", "", may_pass.clone()),
+        (
+            "405 Method Not Allowed",
+            "MethodNotAllowed",
+            may_pass.clone(),
+        ),
+        (
+            "411 Length Required",
+            "MissingContentLength",
+            may_pass.clone(),
+        ),
+        ("451 Unavailable For Legal Reasons", "", may_pass.clone()),
+        ("400 Bad Request", "IncompleteBody", may_pass.clone()),
+        ("400 Bad Request", "InvalidDigest", may_pass),
+        (
+            "400 Bad Request",
+            "RequestTimeout",
+            Refused("request timed out"),
+        ),
+        ("400 Bad Request", "ExpiredToken", Forbidden),
+        ("403 Forbidden", "RequestTimeTooSkewed", Forbidden),
+        ("400 Bad Request", "InvalidArgument", Unsupported),
+    ] {
+        server.answer_next(raw(head, &xml(code)));
+        let payload = Payload::from(Bytes::from_static(b"bytes"));
+        let put = writing
+            .put(&key("k"), Vec::new(), payload, Guard::None)
+            .await;
+        assert_eq!(put.expect_err(head), expected, "{head} {code}");
+    }
+}
+
 #[tokio::test]
 async fn a_store_without_room_is_told_from_one_in_trouble() {
     use OriginError::{Forbidden, StorageFull, Unavailable};

@@ -85,18 +85,32 @@ async fn a_store_that_wants_equal_parts_gets_them() {
     until(|| desk.bucket().uploads_under_way().is_empty()).await;
 }
 
-/// A request that the store does not support is refused for good, with advice for the operator.
+/// A request that the store does not support is refused for good, with advice for the operator. So is an object of a key,
+/// headers or a size that it does not take. What may be mended elsewhere is tried again.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_does_not_know_is_not_tried_for_ever() {
-    let desk = Desk::new(Terms::background());
-    desk.bucket()
-        .set_faults([Fault::Refuse(OriginError::Unsupported)]);
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &"bytes".into()).await;
-    writer.commit(Commit::Background).await.expect("durable");
-    until(|| desk.writers.pending()[0].stage == Stage::Refused).await;
-    let trouble = desk.writers.pending()[0].trouble.clone();
-    assert_eq!(trouble, Some(WriteError::Unsupported));
+    use OriginError::{
+        BadAnswer, Forbidden, HeadersTooLarge, KeyRefused, ObjectTooLarge, StorageFull, Unsupported,
+    };
+    for (error, expected) in [
+        (Unsupported, Stage::Refused),
+        (KeyRefused, Stage::Refused),
+        (HeadersTooLarge, Stage::Refused),
+        (ObjectTooLarge, Stage::Refused),
+        (BadAnswer("unexpected status"), Stage::Waiting),
+        (Forbidden, Stage::Waiting),
+        (StorageFull, Stage::Waiting),
+    ] {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().set_faults([Fault::Refuse(error.clone())]);
+        let writer = desk.create(KEY).await;
+        put(&writer, 0, &"bytes".into()).await;
+        writer.commit(Commit::Background).await.expect("durable");
+        until(|| desk.writers.pending()[0].trouble.is_some()).await;
+        let pending = &desk.writers.pending()[0];
+        assert_eq!(pending.trouble, Some(WriteError::from(error)));
+        assert_eq!(pending.stage, expected, "{:?}", pending.trouble);
+    }
 }
 
 /// A store that refuses the condition of a new object (501) gets what `>>` and `touch` make without it, if it has no object
