@@ -150,7 +150,8 @@ impl Engine {
         headers: bool,
     ) -> Result<Answer, Error> {
         let Ok(key) = ObjectKey::new(path) else {
-            return Ok(self.answer(source, NameKind::Missing));
+            let fresh = source.profile.load().negative_ttl;
+            return Ok(answer_for(NameKind::Missing, fresh));
         };
         if self.core.is_hidden(source.origin.id(), path) {
             return Ok(answer_for(NameKind::Missing, Duration::ZERO));
@@ -257,10 +258,12 @@ impl Engine {
             !seen.meaning.is_missing() || self.opened_since(source, path, seen.since).is_none()
         });
         match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
-            Some((Meaning::Folder, fresh)) => return Ok(answer_for(NameKind::Folder, fresh)),
+            Some((Meaning::Folder, fresh)) => {
+                return Ok(self.since_asked(asked, NameKind::Folder, fresh));
+            }
             Some((Meaning::Missing, fresh)) => {
                 let fresh = fresh.min(asked.negative_ttl);
-                return Ok(answer_for(NameKind::Missing, fresh));
+                return Ok(self.since_asked(asked, NameKind::Missing, fresh));
             }
             _ => {}
         }
@@ -292,7 +295,7 @@ impl Engine {
         match seen.map(|seen| (seen.meaning, seen.left)) {
             // A reader that opened it since may have found that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
-                Ok(answer_for(NameKind::File(facts), fresh))
+                Ok(self.since_asked(asked, NameKind::File(facts), fresh))
             }
             seen => Err(Doubts {
                 listed: seen.is_some(),
@@ -336,10 +339,10 @@ impl Engine {
     }
 
     /// Records a name as missing.
-    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &NameRequest) -> Answer {
+    fn is_missing(&self, key: &ObjectKey, asked: &NameRequest) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
-        self.answer(source, NameKind::Missing)
+        self.since_asked(asked, NameKind::Missing, asked.negative_ttl)
     }
 
     fn name_request(&self, source: &ReadContext) -> NameRequest {
@@ -355,13 +358,10 @@ impl Engine {
         }
     }
 
-    fn answer(&self, source: &ReadContext, entry: NameKind) -> Answer {
-        let profile = source.profile.load();
-        let fresh = match entry {
-            NameKind::Missing => profile.negative_ttl,
-            _ => profile.ttl,
-        };
-        Answer { entry, fresh }
+    /// Returns an answer that was fresh for `fresh` when the name was asked for, with what is left of that time.
+    fn since_asked(&self, asked: &NameRequest, entry: NameKind, fresh: Duration) -> Answer {
+        let took = self.core.now().since(asked.at);
+        answer_for(entry, fresh.saturating_sub(took))
     }
 }
 

@@ -27,7 +27,7 @@ impl Engine {
         if doubts.was_folder {
             // It most likely still is a folder: then no other question is needed.
             match as_folder.await {
-                Ok(true) => return Ok(self.answer(source, NameKind::Folder)),
+                Ok(true) => return Ok(self.since_asked(asked, NameKind::Folder, asked.ttl)),
                 Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
                 Err(error) => return Err(error),
             }
@@ -43,14 +43,16 @@ impl Engine {
             }
         });
         let (found, proven) = match select(as_folder, as_file).await {
-            Either::Left((Ok(true), _)) => return Ok(self.answer(source, NameKind::Folder)),
+            Either::Left((Ok(true), _)) => {
+                return Ok(self.since_asked(asked, NameKind::Folder, asked.ttl));
+            }
             Either::Left((proven, as_file)) => (as_file.await, proven),
             Either::Right((found, as_folder)) => (found, as_folder.await),
         };
         match (found, proven) {
-            (_, Ok(true)) => Ok(self.answer(source, NameKind::Folder)),
+            (_, Ok(true)) => Ok(self.since_asked(asked, NameKind::Folder, asked.ttl)),
             (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
-            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
+            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(key, asked)),
             (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),
         }
     }
@@ -64,12 +66,12 @@ impl Engine {
         missing: bool,
     ) -> Result<Answer, Error> {
         if missing {
-            return Ok(self.is_missing(source, key, asked));
+            return Ok(self.is_missing(key, asked));
         }
         self.core.metrics.asked_for_names(NameRequestCause::Name);
         match self.open(source, key, version_only()).await {
             Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
-            Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
+            Err(Error::NotFound) => Ok(self.is_missing(key, asked)),
             Err(error) => Err(error),
         }
     }

@@ -329,6 +329,30 @@ async fn an_answer_that_a_purge_overtakes_holds_for_no_reader() {
     );
 }
 
+/// The kernel keeps an answer for as long as it is told: a late answer must not make a name older than its time.
+#[tokio::test(start_paused = true)]
+async fn an_answer_holds_from_its_request_on() {
+    let world = World::plain();
+    let profile = world.source.profile.load();
+    world.bucket.set_faults([Fault::Latency(secs(1))]);
+    for (kind, time) in [
+        ("file", profile.ttl),
+        ("folder", profile.ttl),
+        ("none", profile.negative_ttl),
+    ] {
+        world.bucket.put("f/file", "12345");
+        world.bucket.put("f/folder/inner", "x");
+        // The second name of a folder is found by a listing.
+        for path in [kind.to_owned(), format!("f/{kind}"), format!("f/{kind}")] {
+            let begun = tokio::time::Instant::now();
+            let answer = world.look(&path).await.expect("an answer");
+            let age = begun.elapsed();
+            assert!(answer.fresh + age <= time, "{path}: {answer:?}");
+        }
+        world.purge_prefix("").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listing_of_empty_pages_without_end_is_an_error_of_the_store() {
     let world = Setup::bucket(FakeOrigin::new().with_empty_pages(20)).build();
