@@ -22,17 +22,15 @@ fn check(file: &Path) -> Result<String> {
     Ok(String::from_utf8(said)?)
 }
 
-/// Returns what `tidegate mount` logs at its start.
+/// Returns what `tidegate mount` logs. Its log is whole once it has ended: lines are written behind the work.
 fn mounting(file: &Path, folder: &Path) -> Result<String> {
     let mut command = Command::new(PROGRAM);
     command.arg("mount").arg("--config").arg(file).arg(folder);
     let log = file.with_file_name("mount.log");
     let above = fs::metadata(folder.join(".."))?.dev();
     let ready = || fs::metadata(folder).is_ok_and(|it| it.dev() != above);
-    let server = Server::start_when(command, &log, ready)?;
-    let said = server.log_tail();
-    must(Command::new("umount").arg("--lazy").arg(folder))?;
-    Ok(said)
+    drop(Server::start_when(command, &log, ready)?);
+    Ok(fs::read_to_string(log)?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,8 +44,13 @@ async fn files_beneath_the_mount_point_are_told_by_check_serve_and_mount() -> Re
     fs::write(&file, &toml)?;
     let folder = places.uploads();
     let start = || {
-        let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, Some(folder.clone()))?;
-        anyhow::Ok(gateway.log_tail())
+        drop(Gateway::start(
+            Path::new(PROGRAM),
+            &home,
+            &toml,
+            Some(folder.clone()),
+        )?);
+        anyhow::Ok(fs::read_to_string(home.dir.join("tidegate.log"))?)
     };
     let shown = folder.display();
     let warnings = [
