@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use bucket::Bucket;
-use desk::Desk;
+use desk::{Desk, LASTING};
 use mount::run_in;
 
 /// Files of the tree that is copied.
@@ -41,7 +41,7 @@ const DESCRIBE: &str = "find . ! -path '*/.git/*' -printf '%p %y %m %U %G %T@ %l
 impl Desk {
     /// Starts a mount that other users may use.
     async fn shared() -> Self {
-        Self::start("allow_other = true\n").await
+        Self::with("allow_other = true\n", LASTING).await
     }
 
     async fn shell(&self, script: &str) -> String {

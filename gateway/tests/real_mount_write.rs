@@ -33,7 +33,7 @@ mod mount;
 #[path = "support/ports.rs"]
 mod ports;
 
-use desk::{Desk, MIB, PART, sample, until};
+use desk::{Desk, LASTING, MIB, PART, sample, until};
 use mount::{blocking, run_in};
 
 fn read_all(file: &mut File) -> Vec<u8> {
@@ -317,9 +317,7 @@ async fn a_reader_goes_on_after_a_rename_and_a_removal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_files_in_a_new_folder_cost_a_request_each() {
     const FILES: u64 = 100;
-    // However slow the machine is: what is known of the folder's names holds to the end.
-    let lasting = "[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n";
-    let desk = Desk::with("", lasting).await;
+    let desk = Desk::with("", LASTING).await;
     let folder = desk.path("new");
     let made = folder.clone();
     blocking(move || std::fs::create_dir(made).expect("made")).await;

@@ -20,6 +20,10 @@ pub(crate) const PART: usize = 16 * MIB;
 /// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(300);
 
+/// The section of a profile whose facts hold to a test's end, however slow the machine is: its count of requests does
+/// not depend on the time.
+pub(crate) const LASTING: &str = "[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n";
+
 /// Returns bytes that differ for each seed.
 pub(crate) fn sample(seed: usize, size: usize) -> Vec<u8> {
     let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ (seed * 7)) as u8;
