@@ -151,17 +151,6 @@ impl Ordered {
         }
     }
 
-    /// Waits for a line of the log with all of these words.
-    async fn logged(&self, words: &[&str]) {
-        let has = |line: &str| words.iter().all(|word| line.contains(word));
-        let begun = Instant::now();
-        while !self.serving.log().lines().any(has) {
-            let log = self.serving.log();
-            assert!(begun.elapsed() < LONG, "no line has {words:?}\n{log}");
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     async fn orders(&self, result: &str) -> u64 {
         let result = format!("\"{result}\"");
         self.serving
@@ -267,6 +256,7 @@ async fn a_certificate_is_issued_and_stays_while_the_authority_is_away() {
     );
     assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
     ordered
+        .serving
         .logged(&["certificate issued and shown", NAME])
         .await;
     assert_eq!(ordered.orders("issued").await, 1);
@@ -292,6 +282,7 @@ async fn a_certificate_is_issued_and_stays_while_the_authority_is_away() {
     ordered.configure(&[NAME, "photos.example"], "a@example.org");
     ordered.reload().await;
     ordered
+        .serving
         .logged(&["no certificate that holds", "photos.example"])
         .await;
     assert_eq!(ordered.shown(NAME, "").await, first);
@@ -324,6 +315,7 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
     ordered.serving.start().await;
     ordered.shown(NAME, "").await;
     ordered
+        .serving
         .logged(&[
             "no certificate that holds",
             REFUSED,
@@ -339,6 +331,7 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
     ordered.configure(&["b.example"], "a@example.org");
     ordered.reload().await;
     ordered
+        .serving
         .logged(&["no certificate that holds", "b.example", "badNonce"])
         .await;
     drop(pebble);
@@ -355,6 +348,7 @@ async fn what_the_authority_refuses_is_said_and_not_asked_again() {
     ordered.configure(&["c.example"], "a@example.org");
     ordered.reload().await;
     ordered
+        .serving
         .logged(&["no certificate that holds", "c.example", "port 443"])
         .await;
     assert_eq!(ordered.orders("issued").await, 1);
@@ -377,7 +371,10 @@ async fn an_account_is_bound_to_the_one_that_the_authority_has_made() {
     let _pebble = Pebble::start(&settings, free_addr());
     ordered.serving.start().await;
     let said = "set `tls.acme.external_account`";
-    ordered.logged(&["no certificate that holds", said]).await;
+    ordered
+        .serving
+        .logged(&["no certificate that holds", said])
+        .await;
 
     let file = ordered.folder().join("acme-key");
     let more = format!(
@@ -392,6 +389,7 @@ async fn an_account_is_bound_to_the_one_that_the_authority_has_made() {
     std::fs::write(&file, OTHER).expect("written");
     ordered.reload().await;
     ordered
+        .serving
         .logged(&["does not take `tls.acme.external_account`"])
         .await;
     assert_eq!(ordered.orders("issued").await, 0);

@@ -177,7 +177,7 @@ impl House {
         })
         .await;
         let told = "the state disk does not take what is written";
-        assert!(self.serving.log().contains(told));
+        self.serving.logged(&[told]).await;
     }
 
     async fn is_of_the_second_edition(&self) {
@@ -208,11 +208,9 @@ impl House {
         .await;
         assert_eq!(self.serving.metric(&["meta_reads_up"]).await, 0);
         assert!(self.serving.metric(&["meta_hung_reads"]).await > 0);
-        assert!(
-            self.serving
-                .log()
-                .contains("the metadata store does not answer in time")
-        );
+        self.serving
+            .logged(&["the metadata store does not answer in time"])
+            .await;
     }
 
     /// Checks that new requests do not wait for the disk: nothing further is sent to it.
@@ -252,11 +250,9 @@ impl House {
         .await;
         assert_eq!(self.serving.metric(&["meta_reads_up"]).await, 1);
         assert_eq!(self.serving.metric(&["meta_hung_reads"]).await, 0);
-        assert!(
-            self.serving
-                .log()
-                .contains("the metadata store is read again")
-        );
+        self.serving
+            .logged(&["the metadata store is read again"])
+            .await;
         self.is_of_the_second_edition().await;
         assert_eq!(self.serving.post("/purge?path=/memory/1").await.status, 200);
         self.serving.end().await;

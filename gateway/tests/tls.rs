@@ -321,9 +321,9 @@ async fn certificates_change_under_open_connections() {
     std::fs::write(&key, "no key").expect("written");
     serving.signal(Signal::HUP);
     let refused = async {
-        while !serving.log().contains("the configuration was not reloaded") {
-            sleep(Duration::from_millis(10)).await;
-        }
+        serving
+            .logged(&["the configuration was not reloaded"])
+            .await;
         while serving
             .metric(&["tidegate_tls_reloads_total", "failed"])
             .await

@@ -138,12 +138,13 @@ async fn lives(chattr: &str) -> Result<()> {
         drop_in.run("ExecStartPre=")?;
         let mut gateway = Gateway::start(&program, &home, &toml, None)?;
         until(async || is_mounted(&uploads)).await?;
-        let log = fs::read_to_string(home.dir.join("tidegate.log"))?;
-        ensure!(!log.contains("could write beneath"), "{log}");
         match kill {
             true => gateway.kill()?,
             false => gateway.stop(),
         }
+        // Once it has ended in order, its log is whole.
+        let log = fs::read_to_string(home.dir.join("tidegate.log"))?;
+        ensure!(!log.contains("could write beneath"), "{log}");
         drop_in.run("ExecStopPost=")?;
         ensure!(!is_mounted(&uploads), "its mount is left");
         ensure!(is_closed() || chattr == "/bin/false", "root writes beneath");

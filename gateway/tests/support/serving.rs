@@ -88,6 +88,17 @@ impl Serving {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
+    /// Waits for a line of the log with all of these words: lines are written behind the work that they tell of.
+    pub(crate) async fn logged(&self, words: &[&str]) {
+        let has = |line: &str| words.iter().all(|word| line.contains(word));
+        let begun = Instant::now();
+        while !self.log().lines().any(has) {
+            let log = self.log();
+            assert!(begun.elapsed() < LONG, "no line has {words:?}\n{log}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Starts the program and waits until it is ready.
     pub(crate) async fn start(&mut self) {
         self.launch(&[]);
