@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::client::Connection;
 use crate::context::{Context, progress};
@@ -54,17 +55,11 @@ pub(super) async fn connections(context: &Context, report: &mut Report, count: u
 async fn one(peer: &Peer, count: u64) -> Result<f64> {
     let pid = peer.pid().context("a process of its own")?;
     let (process, path) = (ProcessTree::new(pid), peer.path(KEY));
-    let mut open = vec![];
     // What the first ones cost once is not theirs.
-    for _ in 0..FIRST {
-        open.push(ask(peer, &path).await?);
-    }
-    let before = process.resident_of_all()?;
-    for _ in 0..count {
-        open.push(ask(peer, &path).await?);
-    }
-    tokio::time::sleep(IDLE).await;
-    let after = process.resident_of_all()?;
+    let mut open = opened(peer, &path, count / 10).await?;
+    let before = resident(process, &mut open, &path).await?;
+    open.extend(opened(peer, &path, count).await?);
+    let after = resident(process, &mut open, &path).await?;
     for connection in open.iter_mut().step_by(97) {
         ensure!(connection.is_open(), "{} closed an idle one", peer.name());
         connection.verify(&path, PICTURE).await?;
@@ -72,14 +67,38 @@ async fn one(peer: &Peer, count: u64) -> Result<f64> {
     Ok((after as f64 - before as f64) / count as f64)
 }
 
-/// Connections before the first look.
-const FIRST: u64 = 64;
+/// Returns the memory of a server once its connections are idle, but for a few clients that go on: an allocator gives
+/// pages back while it is used.
+async fn resident(process: ProcessTree, open: &mut [Connection], path: &str) -> Result<u64> {
+    tokio::time::sleep(IDLE).await;
+    for _ in 0..ROUNDS {
+        tokio::time::sleep(PAUSE).await;
+        for connection in open.iter_mut().take(BUSY) {
+            connection.get(path, &[]).await?;
+        }
+    }
+    process.resident_of_all()
+}
 
 /// The time after which a connection counts as idle: shorter than any peer's timeout.
 const IDLE: Duration = Duration::from_secs(15);
 
-async fn ask(peer: &Peer, path: &str) -> Result<Connection> {
-    let mut connection = Connection::open(peer.addr()).await?;
-    connection.verify(path, PICTURE).await?;
-    Ok(connection)
+/// Opens connections, and asks once over each.
+async fn opened(peer: &Peer, path: &str, count: u64) -> Result<Vec<Connection>> {
+    let one = async |_| {
+        let mut connection = Connection::open(peer.addr()).await?;
+        let (answer, _) = connection.get(path, &[]).await?;
+        ensure!(answer.body.len() as u64 == PICTURE.len, "too short");
+        Ok(connection)
+    };
+    let all = stream::iter(0..count).map(one).buffer_unordered(AT_ONCE);
+    all.try_collect().await
 }
+
+/// The clients that go on, their rounds, and the pause before each.
+const BUSY: usize = 64;
+const ROUNDS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Connections that are opened at once.
+const AT_ONCE: usize = 64;
