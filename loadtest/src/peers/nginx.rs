@@ -124,7 +124,7 @@ fn config(addr: SocketAddr, socket: &Path, home: &Path, http: &str, server: &str
         "{user}daemon off;\nworker_processes auto;\nworker_rlimit_nofile 20000;\n\
          pid {home}/nginx.pid;\nerror_log stderr error;\n\
          events {{ worker_connections 16384; }}\nhttp {{\n  access_log off;\n  \
-         keepalive_requests 1000000;\n  default_type application/octet-stream;\n{temporary}{http}  \
+         keepalive_requests 1000000;\n  keepalive_timeout 600;\n  default_type application/octet-stream;\n{temporary}{http}  \
          server {{\n    listen {addr} reuseport backlog=4096;\n    \
          listen unix:{socket} backlog=4096;\n{server}  }}\n}}\n",
         home = home.display(),

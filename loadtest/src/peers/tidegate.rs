@@ -112,6 +112,7 @@ fn config(
         r#"[http]
 listen = ["{public}", "unix:{socket}"]
 max_connections = 16384
+idle_timeout = "10m"
 
 [admin]
 listen = "{admin}"

@@ -31,7 +31,11 @@ pub(super) async fn connections(context: &Context, report: &mut Report, count: u
     let mut rows = vec![];
     for name in context.peers(&["tidegate", "nginx", "bare"]) {
         let origin = context.origin();
-        let settings = Settings::WEB;
+        // As many connections as `cache.budget` allows, and their first tenth.
+        let settings = Settings {
+            budget_mib: 512,
+            ..Settings::WEB
+        };
         let Some(peer) = context
             .start_if_there(name, &origin, settings, report)
             .await?
