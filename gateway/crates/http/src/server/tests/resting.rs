@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
@@ -14,8 +14,8 @@ use tidegate_socket::Connection;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// The server's end of a connection in memory.
-struct Pipe(DuplexStream);
+/// The server's end of a connection in memory. As one with TLS does, it takes all bytes, and hands them on at a flush.
+struct Pipe(DuplexStream, Vec<u8>);
 
 impl Connection for Pipe {}
 
@@ -32,14 +32,20 @@ impl AsyncRead for Pipe {
 impl AsyncWrite for Pipe {
     fn poll_write(
         mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
+        _: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        self.1.extend_from_slice(buf);
+        Poll::Ready(Ok(buf.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        let Self(inner, held) = &mut *self;
+        while !held.is_empty() {
+            let sent = ready!(Pin::new(&mut *inner).poll_write(cx, held))?;
+            held.drain(..sent);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -61,9 +67,14 @@ macro_rules! connected {
                     .answer(request, activity.clone(), Peer::default())
             })
         };
-        let (mut $client, server) = duplex(1 << 20);
+        let (mut $client, server) = duplex(64 << 10);
         let in_force = LiveSettings::from(patient()).load_full();
-        let mut $served = Protocol::new(Pipe(server), $activity.clone(), in_force, service);
+        let mut $served = Protocol::new(
+            Pipe(server, Vec::new()),
+            $activity.clone(),
+            in_force,
+            service,
+        );
     };
 }
 
@@ -160,4 +171,42 @@ async fn the_protocol_is_known_however_its_first_bytes_come() {
     // Its settings begin with their length, and their type.
     let frame = serve!(served, body(&mut client, 4));
     assert_eq!(frame[3], 4);
+}
+
+/// A slow client has not had all of its answer when hyper has handed it over to TLS. Only then does hyper rest.
+#[tokio::test]
+async fn what_the_socket_holds_is_sent_before_the_connection_rests() {
+    for polls in [1, 20] {
+        connected!(served, client, activity);
+        serve!(served, client.write_all(REQUEST)).expect("written");
+        let head = serve!(served, head(&mut client));
+        assert!(head.starts_with("http/1.1 200 ok\r\n"), "{head}");
+        serve!(served, async {
+            while !activity.is_idle_for(Duration::ZERO) {
+                tokio::task::yield_now().await;
+            }
+        });
+        for _ in 0..polls {
+            assert!(
+                poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                    .await
+                    .is_pending()
+            );
+        }
+        served.rest();
+        assert!(
+            poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                .await
+                .is_pending()
+        );
+        assert!(!served.is_resting(), "{polls}");
+        serve!(served, body(&mut client, 700_000));
+        assert!(
+            poll_fn(|cx| Poll::Ready(served.poll(cx)))
+                .await
+                .is_pending()
+        );
+        assert!(served.is_resting(), "{polls}");
+        serve!(served, answered(&mut client, REQUEST));
+    }
 }
