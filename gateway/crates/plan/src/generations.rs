@@ -42,6 +42,12 @@ impl<K: Eq + Hash, V> Generations<K, V> {
         forgotten
     }
 
+    /// Removes a key.
+    pub fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
     /// Returns each key with its last value, those of the old generation first.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let old = self.old.iter();
@@ -80,6 +86,11 @@ mod tests {
             [map.get(&0), map.get(&2), map.get(&4)],
             [None, Some(&20), Some(&4)]
         );
+        for key in [2, 4] {
+            map.remove(&key);
+            assert_eq!(map.get(&key), None);
+        }
+        assert_eq!(map.len(), 1);
     }
 
     proptest! {

@@ -107,6 +107,11 @@ impl FolderMarkers {
         known.filter(|known| known.at.elapsed() < ttl)
     }
 
+    /// Forgets the marker of a key that is changed in another way than by [`put_marker`].
+    pub(crate) fn forget(&self, id: &ObjectId) {
+        self.known.lock().recover().remove(id);
+    }
+
     fn new_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
         let new = self.new_folders();
         let new = new.iter().filter(|id| is_in(id, origin, prefix));

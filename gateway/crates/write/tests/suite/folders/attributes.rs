@@ -148,12 +148,25 @@ async fn a_change_that_comes_too_late_fails_no_rename() {
     assert_eq!(desk.object("new/file"), Some("of another program".into()));
 }
 
+/// Metadata of another program.
+const OTHERS: [(&str, &str); 2] = [("x-amz-meta-mood", "calm"), ("cache-control", "no-store")];
+
+/// Checks that a folder has our mode, and the metadata of another program.
+fn has_both(desk: &Desk, key: &str) {
+    let (marker, _) = desk.bucket().object(key).expect("there");
+    assert_eq!(Attributes::of(&marker.headers).mode, Some(MODE));
+    for (name, value) in OTHERS {
+        let found = marker.headers.iter().find(|(it, _)| it.as_str() == name);
+        let found = found.map(|(_, value)| value.as_bytes());
+        assert_eq!(found, Some(value.as_bytes()), "{name}");
+    }
+}
+
 /// A folder that another program has made has metadata of that program.
 #[tokio::test(start_paused = true)]
 async fn another_programs_marker_keeps_its_other_metadata() {
     let desk = Desk::plain();
-    let others = [("x-amz-meta-mood", "calm"), ("cache-control", "no-store")];
-    desk.bucket().put_with("folder/", "", &others);
+    desk.bucket().put_with("folder/", "", &OTHERS);
     // A HEAD before the first.
     for requests in [2, 1] {
         let before = desk.bucket().heads() as usize + desk.bucket().count("put");
@@ -161,15 +174,21 @@ async fn another_programs_marker_keeps_its_other_metadata() {
         desk.writers.settled().await;
         let after = desk.bucket().heads() as usize + desk.bucket().count("put");
         assert_eq!(after - before, requests);
-        let (marker, _) = desk.bucket().object("folder/").expect("there");
-        assert_eq!(Attributes::of(&marker.headers).mode, Some(MODE));
-        for (name, value) in others {
-            let found = marker.headers.iter().find(|(it, _)| it.as_str() == name);
-            assert_eq!(
-                found.map(|(_, value)| value.as_bytes()),
-                Some(value.as_bytes()),
-                "{name}"
-            );
-        }
+        has_both(&desk, "folder/");
     }
+}
+
+/// What was known of an earlier folder of the name is not true of the one that was renamed to it.
+#[tokio::test(start_paused = true)]
+async fn a_renamed_folder_keeps_the_other_metadata_of_its_marker() {
+    let desk = Desk::plain();
+    desk.bucket().put("new/", "");
+    change(&desk, "new/").await;
+    desk.writers.settled().await;
+    desk.bucket().put_with("old/", "", &OTHERS);
+    desk.bucket().put("old/file", "bytes");
+    rename(&desk).await;
+    change(&desk, "new/").await;
+    has_moved(&desk).await;
+    has_both(&desk, "new/");
 }
