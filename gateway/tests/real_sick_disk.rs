@@ -375,7 +375,7 @@ async fn a_disk_that_is_read_only_at_the_start_stops_nothing() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             let told = "the cache disk can be written again";
-            assert!(serving.log().contains(told));
+            serving.logged(&[told]).await;
         }
         serving.end().await;
         serving.start().await;

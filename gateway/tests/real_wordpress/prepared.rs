@@ -158,7 +158,7 @@ fn checked(change: impl FnOnce(String) -> String) -> Result<Output> {
     Ok(Command::new(program).arg(&file).output()?)
 }
 
-/// What is taken out of the file, what stands in its place, and what the checker says of it.
+/// Mistakes in the file: the text that a mistake replaces, its own text, and the words by which the checker tells of it.
 const MISTAKES: [(&str, &str, &str); 10] = [
     (
         "    restart: unless-stopped\n\nvolumes:",

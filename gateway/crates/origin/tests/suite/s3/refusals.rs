@@ -140,7 +140,7 @@ async fn headers_that_are_too_large_are_sent_once() {
     }
 }
 
-/// What the operator can mend is tried again: the limit of a proxy, the rights of a key, a clock.
+/// The process tries again where the operator can mend the cause: the limit of a proxy, the rights of a key, a clock.
 #[tokio::test]
 async fn a_refused_size_is_told_from_what_may_be_mended() {
     use OriginError::{BadAnswer, Forbidden, ObjectTooLarge, Refused, Unsupported};
