@@ -74,18 +74,22 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     if leads_to_own_handle(path) {
         return options.clone().custom_flags(0).open(path);
     }
-    options
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(code) if Errno::from_raw_os_error(code) == Errno::LOOP => {
-                let text = format!(
-                    "{} is a symbolic link, which is not followed",
-                    path.display()
-                );
-                io::Error::new(error.kind(), text)
-            }
-            _ => error,
-        })
+    options.open(path).map_err(|error| {
+        if Errno::from_io_error(&error) != Some(Errno::LOOP) {
+            return error;
+        }
+        let path = path.display();
+        let text = format!("{path} is a symbolic link, which is not followed");
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// Opens a file to read it. A link is an error that says so. Blocks.
+///
+/// # Errors
+/// Those of the system.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    open(file_options().read(true), path)
 }
 
 /// Reads a file whole. A link is an error that says so. Blocks.
@@ -94,7 +98,7 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// Those of the system.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(file_options().read(true), path)?.read_to_end(&mut bytes)?;
+    open_to_read(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn left_in(directory: &Path, counts: impl Fn(&str) -> bool) -> io::Re
     if left == 0 {
         return Ok(0);
     }
-    let lock = private_files::open(file_options().read(true), &directory.join("lock"))?;
+    let lock = private_files::open_to_read(&directory.join("lock"))?;
     match flock(&lock, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
         tried => tried.map(|()| left).map_err(io::Error::from),
@@ -117,7 +117,7 @@ fn is(path: &Path, kind: &str) -> bool {
 
 /// Returns whether a file has no journal in it; the process that has the spool may remove it.
 fn is_blank(path: &Path) -> io::Result<bool> {
-    let start = match private_files::open(file_options().read(true), path) {
+    let start = match private_files::open_to_read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         start => start?,
     };

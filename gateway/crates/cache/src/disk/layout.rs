@@ -94,11 +94,9 @@ impl Layout {
         let dir = path.join(&name);
         let mut lock = DirectoryLock::Missing;
         let fault = match take_directory(path, &dir, files, &mut lock) {
+            Ok(()) => None,
             Err(error) if error.is_of_disk() => Some(error),
-            taken => {
-                taken?;
-                None
-            }
+            Err(error) => return Err(error),
         };
         report_other_layouts(path, &name);
         check_space(settings, &dir, files)?;
@@ -202,9 +200,7 @@ fn lock_directory(path: &Path, held: &mut DirectoryLock) -> Result<(), StoreErro
         Ok(lock) => (lock, None),
         Err(error) => {
             let is_read_only = Errno::from_io_error(&error) == Some(Errno::ROFS);
-            let readable =
-                is_read_only.then(|| private_files::file_options().read(true).open(&file));
-            match readable {
+            match is_read_only.then(|| private_files::open_to_read(&file)) {
                 Some(Ok(lock)) => (lock, Some(error)),
                 _ => return Err(StoreError::io("open", &file)(error)),
             }

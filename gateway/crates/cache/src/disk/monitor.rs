@@ -114,9 +114,10 @@ impl DiskMonitor {
         }
         self.probe = Some((now + pause, (pause * 2).min(MAX_PROBE_PAUSE)));
         let log = Arc::clone(&self.log);
-        let locked = log.layout.relock();
-        let written = probe_writing(&*log.files, &log.dir, &mut self.buffer);
-        if log.health.writes_off() && locked.is_ok() && written.is_ok() && !hangs {
+        // Without the lock, the directory may be another process's.
+        let is_written = log.layout.relock().is_ok()
+            && probe_writing(&*log.files, &log.dir, &mut self.buffer).is_ok();
+        if log.health.writes_off() && is_written && !hangs {
             log.health.resume_writes();
             log.queue.wake_writer();
         }

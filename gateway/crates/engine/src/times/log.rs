@@ -67,7 +67,7 @@ fn take_over(
     path: &Path,
     mut found: impl FnMut(TimeRow),
 ) -> io::Result<()> {
-    let old = match private_files::open(private_files::file_options().read(true), path) {
+    let old = match private_files::open_to_read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         old => old?,
     };

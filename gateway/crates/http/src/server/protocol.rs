@@ -6,12 +6,12 @@
 
 use std::error::Error;
 use std::future::poll_fn;
+use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -33,7 +33,7 @@ const FIRST_READ: usize = 2048;
 
 type Io<S> = TokioIo<WatchedSocket<S>>;
 
-/// What hyper gives back.
+/// The parts of a connection that hyper gives back: its socket, and the bytes that were read of the next request.
 type Left<S, V> = hyper::Result<http1::Parts<Io<S>, V>>;
 
 /// The error that ends a connection.
@@ -124,7 +124,11 @@ where
                     ready!(Pin::new(socket).poll_shutdown(cx))?;
                     self.state = State::Ended;
                 }
-                State::Resting(..) => ready!(self.poll_first_bytes(cx))?,
+                State::Resting(socket, first) => {
+                    let may_be_http2 = !self.is_http1;
+                    let kind = ready!(poll_first_bytes(socket, first, may_be_http2, cx))?;
+                    self.begin(kind);
+                }
                 State::Http1(connection) => {
                     return Pin::new(connection).poll(cx).map_err(Into::into);
                 }
@@ -168,43 +172,50 @@ where
         matches!(self.state, State::Resting(..))
     }
 
-    /// Reads until the protocol is known, and begins it.
-    fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let State::Resting(socket, first) = &mut self.state else {
-            return Poll::Ready(Ok(()));
+    /// Begins the protocol that the first bytes have told; ends if there are none.
+    fn begin(&mut self, kind: Option<Kind>) {
+        let before = mem::replace(&mut self.state, State::Ended);
+        let (State::Resting(socket, first), Some(kind)) = (before, kind) else {
+            return;
         };
-        let mut buffer = [0; FIRST_READ];
-        let has_begun = loop {
-            let mut read = ReadBuf::new(&mut buffer);
-            ready!(Pin::new(&mut *socket).poll_read(cx, &mut read))?;
-            first.extend_from_slice(read.filled());
-            if read.filled().is_empty() {
-                break !first.is_empty();
-            }
-            let may_be_http2 = !self.is_http1 && may_begin(first);
-            if !may_be_http2 || first.len() >= PREFACE.len() {
-                break true;
-            }
+        let io = TokioIo::new(socket.behind(first.into()));
+        let (service, protocols) = ((self.service)(), &self.in_force.protocols);
+        self.is_http1 = kind == Kind::Http1;
+        self.state = match kind {
+            Kind::Http1 => State::Http1(Box::new(protocols.http1.serve_connection(io, service))),
+            Kind::Http2 => State::Http2(Box::pin(protocols.http2.serve_connection(io, service))),
         };
-        let is_http2 = !self.is_http1 && first.starts_with(PREFACE);
-        let first = Bytes::from(mem::take(first));
-        let State::Resting(socket, _) = mem::replace(&mut self.state, State::Ended) else {
-            return Poll::Ready(Ok(()));
-        };
-        if has_begun {
-            let io = TokioIo::new(socket.behind(first));
-            let (service, protocols) = ((self.service)(), &self.in_force.protocols);
-            self.is_http1 = !is_http2;
-            self.state = match is_http2 {
-                true => State::Http2(Box::pin(protocols.http2.serve_connection(io, service))),
-                false => State::Http1(Box::new(protocols.http1.serve_connection(io, service))),
-            };
-        }
-        Poll::Ready(Ok(()))
     }
 }
 
-/// Returns whether these bytes may be the first ones of HTTP/2.
-fn may_begin(first: &[u8]) -> bool {
-    first.starts_with(PREFACE) || PREFACE.starts_with(first)
+/// The protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http1,
+    Http2,
+}
+
+/// Reads until the first bytes tell the protocol; `None`: the client has left without any.
+fn poll_first_bytes<S: Connection>(
+    socket: &mut WatchedSocket<S>,
+    first: &mut Vec<u8>,
+    may_be_http2: bool,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Option<Kind>>> {
+    let mut buffer = [0; FIRST_READ];
+    loop {
+        let mut read = ReadBuf::new(&mut buffer);
+        ready!(Pin::new(&mut *socket).poll_read(cx, &mut read))?;
+        first.extend_from_slice(read.filled());
+        if may_be_http2 && first.starts_with(PREFACE) {
+            return Poll::Ready(Ok(Some(Kind::Http2)));
+        }
+        let has_ended = read.filled().is_empty();
+        if has_ended && first.is_empty() {
+            return Poll::Ready(Ok(None));
+        }
+        if has_ended || !may_be_http2 || !PREFACE.starts_with(first) {
+            return Poll::Ready(Ok(Some(Kind::Http1)));
+        }
+    }
 }

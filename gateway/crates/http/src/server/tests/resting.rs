@@ -90,6 +90,14 @@ macro_rules! serve {
     }};
 }
 
+/// Polls a connection once, which waits then.
+macro_rules! waits {
+    ($served:ident) => {
+        let polled = poll_fn(|cx| Poll::Ready($served.poll(cx))).await;
+        assert!(polled.is_pending(), "{polled:?}");
+    };
+}
+
 /// Sends bytes and reads an answer.
 async fn answered(client: &mut DuplexStream, bytes: &[u8]) {
     client.write_all(bytes).await.expect("written");
@@ -111,8 +119,7 @@ async fn a_connection_that_rests_goes_on_where_it_was() {
             if activity.is_idle_for(Duration::ZERO) {
                 served.rest();
             }
-            let ended = poll_fn(|cx| Poll::Ready(served.poll(cx))).await;
-            assert!(ended.is_pending());
+            waits!(served);
         }
         assert_eq!(served.is_resting(), begun == 0);
         serve!(served, answered(&mut client, rest_of(rest)));
@@ -130,11 +137,7 @@ async fn a_connection_that_rests_ends_when_it_is_told_or_its_client_has_left() {
         connected!(served, client, activity);
         serve!(served, answered(&mut client, REQUEST));
         served.rest();
-        assert!(
-            poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                .await
-                .is_pending()
-        );
+        waits!(served);
         match is_told {
             true => served.end(),
             false => client.shutdown().await.expect("left"),
@@ -151,22 +154,14 @@ async fn the_protocol_is_known_however_its_first_bytes_come() {
     // As those of HTTP/2, up to the second.
     for byte in b"PUT / HTTP/1.1\r\nHost: h\r\n\r" {
         serve!(served, client.write_u8(*byte)).expect("written");
-        assert!(
-            poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                .await
-                .is_pending()
-        );
+        waits!(served);
     }
     serve!(served, answered(&mut client, b"\n"));
 
     connected!(served, client, activity);
     for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0" {
         serve!(served, client.write_u8(*byte)).expect("written");
-        assert!(
-            poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                .await
-                .is_pending()
-        );
+        waits!(served);
     }
     // Its settings begin with their length, and their type.
     let frame = serve!(served, body(&mut client, 4));
@@ -187,25 +182,13 @@ async fn what_the_socket_holds_is_sent_before_the_connection_rests() {
             }
         });
         for _ in 0..polls {
-            assert!(
-                poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                    .await
-                    .is_pending()
-            );
+            waits!(served);
         }
         served.rest();
-        assert!(
-            poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                .await
-                .is_pending()
-        );
+        waits!(served);
         assert!(!served.is_resting(), "{polls}");
         serve!(served, body(&mut client, 700_000));
-        assert!(
-            poll_fn(|cx| Poll::Ready(served.poll(cx)))
-                .await
-                .is_pending()
-        );
+        waits!(served);
         assert!(served.is_resting(), "{polls}");
         serve!(served, answered(&mut client, REQUEST));
     }
