@@ -1,5 +1,6 @@
 //! The program over its sick disk, and the check after a cut.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -218,7 +219,8 @@ impl House {
         let read = blocking(move || std::fs::read(path)).await;
         let read = match read {
             Ok(bytes) => edition_of(&bytes).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::IsADirectory => self.remnant(key).await,
             Err(error) => Err(error.to_string()),
         };
         let read = read.unwrap_or_else(fail("on the mount"));
@@ -228,6 +230,39 @@ impl House {
             self.wrong(cut, key, "compared", &wrong);
         }
         stored
+    }
+
+    /// Removes the folder of an object's name that MinIO shows after a PUT whose client was killed: it keeps a part's
+    /// file without its object, and lists a prefix below which is no key. Returns what the name is then.
+    async fn remnant(&self, key: &str) -> Result<Edition, String> {
+        let Bucket::S3 { client, name } = &self.scene.bucket else {
+            panic!("a real one");
+        };
+        let prefix = format!("{key}/");
+        let list = client.list_objects_v2().bucket(name).prefix(&prefix);
+        let below = list.send().await.expect("a listing").key_count;
+        let list = client.list_objects_v2().bucket(name).prefix(key);
+        let listed = list.delimiter("/").send().await.expect("a listing");
+        let shown: Vec<_> = listed
+            .common_prefixes()
+            .iter()
+            .filter_map(|it| it.prefix())
+            .collect();
+        if below != Some(0) || shown != [prefix.as_str()] {
+            return Err(format!(
+                "a directory; below are {below:?} keys, listed is {shown:?}"
+            ));
+        }
+        println!("{key}: MinIO lists a prefix without keys");
+        let path = self.scene.folder.join(key);
+        let removed = blocking(move || {
+            std::fs::remove_dir(&path)?;
+            std::fs::read(path)
+        });
+        match removed.await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            other => Err(format!("not removed: {:?}", other.map(|bytes| bytes.len()))),
+        }
     }
 
     /// Waits until the spool's remains are in the bucket.
