@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, Clock, EncodingTimes, Engine, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, Clock, Core, EncodingTimes, Engine, Parts, ReadContext};
 use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Routes, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
@@ -37,6 +37,7 @@ pub(crate) const CHUNK: u64 = 4096;
 /// A running gateway.
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
+    pub(crate) core: Arc<Core>,
     pub(crate) write_path: Arc<WritePath>,
     pub(crate) source: Arc<ReadContext>,
     counted: Registry,
@@ -140,7 +141,7 @@ impl Gateway {
         metrics.register(&mut counted);
         let routes = Arc::new(Routes::new(routes.into_iter().map(route).collect()));
         let pinned = Arc::new(ClientMemory::new(16 << 20));
-        let write_path = WritePath::new(&engine);
+        let (core, write_path) = (engine.core().clone(), WritePath::new(&engine));
         let frontend = Frontend::new(
             (engine, write_path.clone()),
             routes,
@@ -156,6 +157,7 @@ impl Gateway {
         let stop = CancellationToken::new();
         Self {
             origin: fake,
+            core,
             write_path,
             source,
             counted,

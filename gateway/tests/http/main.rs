@@ -16,5 +16,6 @@ mod publish;
 mod purge;
 mod random_ranges;
 mod ranges_and_conditions;
+mod renamed;
 mod variants;
 mod write;

@@ -121,6 +121,9 @@ impl Frontend {
                 && self.settings.load().settings.server_timing,
             client,
         };
+        if self.engine.is_object_hidden(&route.source, &request.key) {
+            return Err(Error::NotFound.into());
+        }
         if let Some(draft) = self.write_path.closed_draft(&route.source, &request.key)
             && let Some(reply) = Box::pin(self.answer_draft(request, draft)).await
         {

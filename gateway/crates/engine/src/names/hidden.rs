@@ -1,7 +1,7 @@
 //! Folders that are not shown: those of which a rename has made, or left, only a part.
 //!
 //! A rename copies object by object, and removes object by object. Its new folder is hidden until it is whole, and its
-//! old one from then on. So readers of names see one of both, whole.
+//! old one from then on. So readers see one of both, whole.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::{NameKind, NamePage};
 use crate::{Core, Engine, ReadContext};
-use tidegate_plan::OriginId;
+use tidegate_plan::{ObjectKey, OriginId};
 
 /// The folders that are not shown.
 #[derive(Debug, Default)]
@@ -51,6 +51,12 @@ impl Engine {
     #[must_use]
     pub fn is_hidden(&self, source: &ReadContext, path: &str) -> bool {
         self.core.is_hidden(source.origin.id(), path)
+    }
+
+    /// Returns whether an object is hidden by a rename of a folder that it is in.
+    #[must_use]
+    pub fn is_object_hidden(&self, source: &ReadContext, key: &ObjectKey) -> bool {
+        self.core.hides(source.origin.id(), key.as_str(), true)
     }
 }
 
