@@ -362,7 +362,7 @@ pub(crate) async fn delete_object(
 ) -> Result<(), WriteError> {
     inner.check_journals(id).await?;
     inner.detach_copies_of(id).await;
-    inner.markers.forget(id);
+    inner.forget_marker(id);
     let delete = source.origin.writing().delete(&id.key, guard);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {

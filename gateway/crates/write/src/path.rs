@@ -117,6 +117,7 @@ impl WritePath {
                     drafts.detach_copies_of(id).await;
                     let (held, lock) = drafts.hold_and_lock(id).await;
                     drafts.check_journals(id).await?;
+                    drafts.forget_marker(id);
                     check_held(held.as_ref()).await?;
                     Ok((held, lock))
                 }

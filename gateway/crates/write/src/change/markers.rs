@@ -107,11 +107,6 @@ impl FolderMarkers {
         known.filter(|known| known.at.elapsed() < ttl)
     }
 
-    /// Forgets the marker of a key that is changed in another way than by [`put_marker`].
-    pub(crate) fn forget(&self, id: &ObjectId) {
-        self.known.lock().recover().remove(id);
-    }
-
     fn new_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
         let new = self.new_folders();
         let new = new.iter().filter(|id| is_in(id, origin, prefix));
@@ -304,6 +299,16 @@ pub(crate) async fn find_marker(
         Ok(found) => Ok(Some(KnownMarker::new(found.etag, found.headers))),
         Err(OriginError::NotFound) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+impl Drafts {
+    /// Forgets the marker of a key that is changed in another way than by [`put_marker`].
+    pub(crate) fn forget_marker(&self, id: &ObjectId) {
+        let mut known = self.markers.known.lock().recover();
+        for id in self.core.everywhere(id) {
+            known.remove(&id);
+        }
     }
 }
 

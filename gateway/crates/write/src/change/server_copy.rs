@@ -28,7 +28,7 @@ pub(crate) async fn copy(
     moved: &(dyn Fn() + Sync),
 ) -> Result<Written, WriteError> {
     inner.check_journals(new).await?;
-    inner.markers.forget(new);
+    inner.forget_marker(new);
     let (origin, to) = (source.origin.writing(), &new.key);
     let whole = CopySource {
         key: from.clone(),

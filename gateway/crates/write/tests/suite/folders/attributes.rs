@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderName, HeaderValue};
 use tidegate_engine::names::NameKind;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::Attributes;
+use tidegate_plan::digest::Digests;
 use tidegate_write::FolderRename;
+use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
 
 use crate::support::engine::{pass, secs, valid};
 use crate::support::spool::{Desk, source};
@@ -176,6 +181,33 @@ async fn another_programs_marker_keeps_its_other_metadata() {
         assert_eq!(after - before, requests);
         has_both(&desk, "folder/");
     }
+}
+
+/// What was known of a marker is not true of the one that a client puts over HTTP.
+#[tokio::test(start_paused = true)]
+async fn a_marker_put_over_http_keeps_its_other_metadata() {
+    let desk = Desk::plain();
+    change(&desk, "folder/").await;
+    desk.writers.settled().await;
+    let header = |(name, value)| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    };
+    let incoming = IncomingObject {
+        headers: OTHERS.map(header).to_vec(),
+        wanted: WriteCondition::Anything,
+        length: Some(0),
+        digests: Digests::default(),
+    };
+    let (path, key) = (desk.writers.write_path(), valid("folder/"));
+    let body = stream::empty::<Result<Bytes, ClientLeft>>();
+    let put = path.receive(source(&desk), &key, incoming, body).await;
+    put.expect("put");
+    change(&desk, "folder/").await;
+    desk.writers.settled().await;
+    has_both(&desk, "folder/");
 }
 
 /// What was known of an earlier folder of the name is not true of the one that was renamed to it.
