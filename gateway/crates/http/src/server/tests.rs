@@ -27,6 +27,7 @@ use tidegate_socket::Peer;
 mod broken;
 mod control;
 mod crowded;
+mod one_write;
 mod resting;
 mod slow_client;
 
@@ -88,9 +89,17 @@ impl Handler for FakeHandler {
         }
         let all = fake.all();
         let memory = self.memory.clone();
-        let delivery = Delivery::new(fake.clone(), fake.read_at(all), all, memory);
+        let content = match parts.uri.path() {
+            "/at-hand" => {
+                let read = Delivery::single(&fake, all, &memory).await;
+                read.expect("no fault")
+            }
+            _ => {
+                let delivery = Delivery::new(fake.clone(), fake.read_at(all), all, memory);
+                Content::Delivery(Box::new(delivery))
+            }
+        };
         record.begin_answer(StatusCode::OK, CacheResult::None);
-        let content = Content::Delivery(Box::new(delivery));
         Ok(Response::new(Body::new(content, record)))
     }
 }
