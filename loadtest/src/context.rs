@@ -168,7 +168,8 @@ impl Context {
         match name {
             "tidegate" => tidegate::start(&dir, origin, settings).await,
             "nginx" => nginx::static_files(&dir, &self.files()?),
-            "bare" => bare::start(&dir, &self.files()?),
+            "bare" => bare::start("bare", &dir, &self.files()?),
+            bare::PER_CORE => bare::start(bare::PER_CORE, &dir, &self.files()?),
             "nginx-slice" => nginx::slice(&dir, origin, "1m"),
             "nginx-slice-2m" => Ok(nginx::slice(&dir, origin, "2m")?.called("nginx-slice-2m")),
             "nginx-slice-4m" => Ok(nginx::slice(&dir, origin, "4m")?.called("nginx-slice-4m")),
@@ -181,7 +182,7 @@ impl Context {
             "varnish" => varnish::start(&dir, origin),
             "direct" => Ok(Peer::direct(origin)),
             other => bail!(
-                "no peer `{other}`; there are tidegate, nginx, bare, nginx-cache, nginx-slice, \
+                "no peer `{other}`; there are tidegate, nginx, bare, bare-per-core, nginx-cache, nginx-slice, \
                  nginx-slice-2m, -4m, -8m, nginx-tidegate, -tidegate-unix, -nginx, -nginx-unix, rclone, \
                  rclone-full, rclone-8, rclone-16, varnish, direct"
             ),

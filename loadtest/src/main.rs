@@ -32,12 +32,18 @@ enum Task {
     Setup,
     /// Serve files out of memory: the peer `bare`.
     #[command(hide = true)]
-    Bare {
-        /// The address to listen on.
-        addr: SocketAddr,
-        /// The folder of the files.
-        root: PathBuf,
-    },
+    Bare(Bare),
+    /// Serve files out of memory with a runtime for each processor: the peer `bare-per-core`.
+    #[command(hide = true)]
+    BarePerCore(Bare),
+}
+
+#[derive(Debug, Args)]
+struct Bare {
+    /// The address to listen on.
+    addr: SocketAddr,
+    /// The folder of the files.
+    root: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -75,8 +81,12 @@ async fn main() -> Result<ExitCode> {
         }
         Task::Run(run) => run_all(run).await,
         Task::Setup => setup(),
-        Task::Bare { addr, root } => {
+        Task::Bare(Bare { addr, root }) => {
             bare::serve(addr, &root).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::BarePerCore(Bare { addr, root }) => {
+            bare::serve_per_core(addr, &root)?;
             Ok(ExitCode::SUCCESS)
         }
     }

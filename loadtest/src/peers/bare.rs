@@ -8,15 +8,18 @@ use anyhow::Result;
 use super::Peer;
 use crate::child::{Server, free_addr};
 
-/// Serves the files of the folder `root`, as they are now, out of memory.
+/// The name of the peer that has a runtime and a socket for each processor.
+pub const PER_CORE: &str = "bare-per-core";
+
+/// Serves the files of the folder `root`, as they are now, out of memory. `name` is `bare` or [`PER_CORE`].
 ///
 /// # Errors
 /// If it does not start.
-pub fn start(dir: &Path, root: &Path) -> Result<Peer> {
+pub fn start(name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
     let addr = free_addr();
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("bare").arg(addr.to_string()).arg(root);
-    let server = Server::start(command, &dir.join("bare.log"), addr)?;
-    let config = format!("loadtest bare {addr} {}", root.display());
-    Ok(Peer::new("bare", addr, config, server))
+    command.arg(name).arg(addr.to_string()).arg(root);
+    let server = Server::start(command, &dir.join(format!("{name}.log")), addr)?;
+    let config = format!("loadtest {name} {addr} {}", root.display());
+    Ok(Peer::new(name, addr, config, server))
 }
