@@ -77,6 +77,10 @@ async fn restic_backs_up_and_restores() -> Result<()> {
         restic restore -q latest --target \"$back\"
         rm \"$back/data/more\"
         diff -r data \"$back/data\"
+        cd - > /dev/null
+        umask 027; restic restore -q latest --target restored; rm restored/data/more
+        diff -r \"$given/data\" restored/data
+        find restored -type f -printf '%m %Ts %P\\n' | sort; rm -r restored
         restic snapshots -q --json | grep -o '\"paths\"' | wc -l
         rm -r \"$back\" \"$RESTIC_CACHE_DIR\"";
     both(&mut shelf, "restic", script).await?;
@@ -110,18 +114,21 @@ async fn a_project_is_cloned_built_and_committed() -> Result<()> {
     let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
     project(&shelf.given.join("project"))?;
     let script = "
-        umask 022
+        umask 027
         export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
         export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
-        git -c core.fileMode=false clone -q \"$given/project\" work
+        git clone -q \"$given/project\" work
         cd work
-        git config user.name A; git config user.email a@example.org; git config core.fileMode false
-        make -s; install -m 755 program \"$given/built\"; \"$given/built\"; make -q; rm program
+        git config user.name A; git config user.email a@example.org; git config core.fileMode
+        seen() { find . -name .git -prune -o -printf '%y %m %l %P\\n' | sort; git status --short; }
+        seen; ./script; readlink link
+        make -s; ./program; make -q; seen; rm program
+        chmod -x script; git status --short; git commit -qam 'no program'; git checkout -q HEAD~1; seen; git checkout -q -
         echo '// more' >> main.c; git commit -qam more
         git mv part.c other.c; sed -i s/part.c/other.c/ Makefile; git commit -qam renamed
-        make -s; install -m 755 program \"$given/built\"; \"$given/built\"; make clean
+        make -s; ./program; make clean
         git log --format=%s; git status --short; git fsck --strict; git gc -q; git fsck
-        git stash list; git checkout -q -b side HEAD~1; cat Makefile; git checkout -q -; cat Makefile";
+        git stash list; git checkout -q -b side HEAD~1; cat Makefile; git checkout -q -; cat Makefile; seen";
     both(&mut shelf, "git and make", script).await?;
     shelf.finish_alone().await
 }
@@ -139,11 +146,13 @@ fn project(folder: &Path) -> Result<()> {
         "int part(void);\nint main(void) { return part(); }\n",
     )?;
     write("part.c", "int part(void) { return 0; }\n")?;
+    write("script", "#!/bin/sh\necho it runs\n")?;
     for n in 0..60 {
         write(&format!("text {n}.txt"), &format!("{n}\n").repeat(200))?;
     }
     let script = "
         export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+        chmod +x script; ln -s main.c link; echo program > .gitignore
         git init -q; git add .
         git -c user.name=A -c user.email=a@example.org commit -qm first";
     must(Command::new("sh").args(["-ec", script]).current_dir(folder)).map(drop)
@@ -155,12 +164,15 @@ async fn archives_and_edits() -> Result<()> {
     let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
     data(&shelf.given, 8)?;
     let script = "
-        cd \"$given\"; tar cf data.tar data; rm -f data.zip; zip -qr data.zip data";
+        cd \"$given\"; mkdir data/closed; echo a > data/closed/a; chmod 640 data/closed/a; ln -s closed/a data/link
+        echo b > data/run; chmod 755 data/run; touch -d 2019-03-04T05:06:07 data/run data/closed/a; chmod 750 data/closed
+        tar cf data.tar data; rm -f data.zip; zip -qr data.zip data";
     ensure!(shelf.run(&shelf.local, script)?.status.success());
     for (name, script) in [
-        ("tar x", "umask 022; tar xf \"$given/data.tar\" --touch; mv data tree; ls tree"),
+        ("tar x", "tar xf \"$given/data.tar\"; mv data tree; ls tree"),
+        ("tar x, umask", "umask 027; tar xf \"$given/data.tar\" --no-same-permissions; rm -r data"),
         ("tar c", "tar cf all.tar tree; tar tf all.tar | sort | cksum; rm all.tar"),
-        ("unzip", "umask 022; unzip -q -DD \"$given/data.zip\" -d unzipped; ls unzipped/data"),
+        ("unzip", "umask 027; unzip -q \"$given/data.zip\" -d unzipped; ls unzipped/data"),
         (
             "zip -u",
             "cp \"$given/data.zip\" a.zip; touch a.zip; (cd unzipped; echo more > data/more; zip -qu ../a.zip data/more)
@@ -168,7 +180,7 @@ async fn archives_and_edits() -> Result<()> {
         ),
         (
             "sed -i",
-            "umask 022; printf 'a\\nb\\n' > text; sed -i s/a/c/ text; sed -i.bak s/b/d/ text; cat text text.bak",
+            "umask 027; printf 'a\\nb\\n' > text; sed -i s/a/c/ text; sed -i.bak s/b/d/ text; cat text text.bak",
         ),
         (
             "flock",
@@ -199,15 +211,15 @@ async fn rsync_mirrors_twice() -> Result<()> {
     for (name, script) in [
         (
             "rsync",
-            "umask 022; rsync -rt --delete \"$given/data\" .; ls data",
+            "umask 027; rsync -a --delete \"$given/data\" .; ls data",
         ),
         (
             "rsync again",
-            "rsync -rt --delete \"$given/data\" .; ls data",
+            "rsync -a --delete --itemize-changes \"$given/data\" .; ls data",
         ),
         (
             "rsync of changes",
-            "rm -rf \"$given/data/3\"; echo new > \"$given/data/0/new\"; rsync -rtc --delete \"$given/data\" .; ls data data/0",
+            "rm -rf \"$given/data/3\"; echo new > \"$given/data/0/new\"; rsync -ac --delete \"$given/data\" .; ls data data/0",
         ),
     ] {
         shelf.step(name, script).await?;
