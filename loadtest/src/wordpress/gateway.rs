@@ -162,8 +162,11 @@ impl Drop for Gateway {
 
 /// Tells whether a FUSE file system is mounted there (proc_pid_mountinfo(5)) and its process lives.
 fn answers(path: &Path) -> bool {
+    let lives = rustix::fs::statvfs(path).is_ok();
+    // The table is read after that: before it, the mount of a killed process may be in the table while the folder below
+    // answers.
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let shown = path.display().to_string();
     let is_fuse = |line: &str| line.split(' ').nth(4) == Some(&*shown) && line.contains(" - fuse");
-    table.lines().any(is_fuse) && rustix::fs::statvfs(path).is_ok()
+    lives && table.lines().any(is_fuse)
 }
