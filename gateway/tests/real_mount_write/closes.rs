@@ -9,7 +9,7 @@ use tidegate_origin::Settings;
 use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
-use crate::desk::{Desk, LONG, MIB, PART, behind_a_door, sample, stored, until};
+use crate::desk::{Desk, LASTING, LONG, MIB, PART, behind_a_door, sample, stored, until};
 use crate::minio::Minio;
 use crate::mount::{Folder, Mounted, blocking, origin};
 
@@ -103,7 +103,7 @@ async fn in_the_background_a_close_waits_for_no_origin() {
     let (_minio, bucket, door, settings) = behind_a_door().await;
     let spool = tempfile::tempdir().expect("a folder");
     let lines = format!(
-        "writable = true\ncommit = \"background\"\n[spool]\npath = \"{}\"\n",
+        "writable = true\ncommit = \"background\"\n[spool]\npath = \"{}\"\n{LASTING}",
         spool.path().display()
     );
     let mounted = Mounted::start(&settings, &lines).await;
@@ -138,11 +138,16 @@ async fn a_close_fails_in_time_when_the_origin_is_dead() {
     let (_minio, bucket, door, settings) = behind_a_door().await;
     let spool = tempfile::tempdir().expect("a folder");
     let lines = format!(
-        "writable = true\ndeadline = \"3s\"\n[spool]\npath = \"{}\"\n",
+        "writable = true\ndeadline = \"3s\"\n[spool]\npath = \"{}\"\n{LASTING}",
         spool.path().join("spool").display()
     );
     let mounted = Mounted::start(&settings, &lines).await;
-    mounted.says(&["mkdir", "f"]).await;
+    // The deadline is short, and a store on a slow machine may be slower.
+    until("a folder", async || {
+        let made = mounted.run(&["mkdir", "-p", "f"]).await;
+        made.status.success()
+    })
+    .await;
     let (local, bytes) = (spool.path().join("local"), sample(1, PART + MIB));
     std::fs::write(&local, &bytes).expect("written");
     door.shut();
