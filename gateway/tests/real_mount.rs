@@ -15,6 +15,8 @@ use tidegate_origin::fake::Fault;
 mod bucket;
 #[path = "support/collector.rs"]
 mod collector;
+#[path = "real_mount/extended.rs"]
+mod extended;
 #[path = "../crates/origin/tests/support/fake_s3.rs"]
 #[expect(dead_code, reason = "its raw answers are for the suite of the crate")]
 mod fake_s3;
@@ -380,32 +382,6 @@ async fn numbers_stay_over_a_restart() {
     let first = number().await;
     assert_ne!(first.0, first.1);
     assert_eq!(number().await, first);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn extended_attributes() {
-    let store = FakeS3::start().await;
-    let headers = [("content-type", "audio/mpeg")];
-    let version = store.bucket.put_with("song", "la la", &headers);
-    let mounted = Mounted::start(&store.settings(), "").await;
-    let get = async |name: &str| {
-        let name = format!("user.tidegate.{name}");
-        let line = ["getfattr", "--only-values", "-n", &name, "song"];
-        mounted.says(&line).await
-    };
-    assert_eq!(get("etag").await, version.etag.as_str());
-    assert_eq!(get("content_type").await, "audio/mpeg");
-    assert_eq!(get("cached").await, "none");
-    mounted.says(&["cat", "song"]).await;
-    assert_eq!(get("cached").await, "memory");
-    let heads = asked(&store);
-    assert_eq!(mounted.says(&["getfattr", "-d", "song"]).await, "");
-    assert_eq!(
-        asked(&store),
-        heads,
-        "what copies all that is listed asks for nothing"
-    );
-    mounted.gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,8 +8,7 @@ use loadtest::webdriver::WebDriver;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// Timeout of a test's waits; only a failure waits so long.
-const LONG: Duration = Duration::from_secs(300);
+use super::LONG;
 
 /// A name that leads to this machine in this browser.
 pub(crate) const REBOUND: &str = "rebound.example";
