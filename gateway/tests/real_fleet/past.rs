@@ -2,6 +2,7 @@
 
 use aws_sdk_s3::primitives::ByteStream;
 use http::Method;
+use tokio::time::Instant;
 
 use crate::bucket::Bucket;
 use crate::{BUCKETS, LONG, World};
@@ -45,6 +46,23 @@ impl World {
             .send()
             .await
             .expect("written");
+    }
+
+    /// Writes an object past the gateways that only a purge brings: the last of them has it as missing. A gateway that a
+    /// busy machine silences makes the others confirm what they know; then another object is tried. Returns its path.
+    pub(super) async fn written_past(&self, body: &str) -> String {
+        let since = Instant::now();
+        let mut number = 0;
+        loop {
+            let path = format!("/{}/missing-{number}", BUCKETS[1]);
+            self.warm(&path).await;
+            self.change_past(&path, body).await;
+            if self.gateways[2].get(&path, &[]).await.status == 404 {
+                return path;
+            }
+            assert!(since.elapsed() < LONG, "it is confirmed each time");
+            number += 1;
+        }
     }
 
     /// Purges an object through one gateway.
