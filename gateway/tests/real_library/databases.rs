@@ -25,7 +25,7 @@ const TWO_WRITERS: &str = "
     cd config
     for writer in 1 2; do
         for n in 1 2 3 4 5; do
-            sqlite3 wal.sqlite \".timeout 20000\" \"insert into books values ($writer$n, 'both');\"
+            sqlite3 wal.sqlite \".timeout 300000\" \"insert into books values ($writer$n, 'both');\"
         done &
     done
     wait
