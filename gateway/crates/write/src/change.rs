@@ -242,7 +242,7 @@ impl Drafts {
     ) {
         let mut writings = self.writings();
         let mut state = writing.state();
-        if !state.phase.is_dirty() {
+        if !state.phase().is_dirty() {
             // A failed write created the file. The old name is in it.
             remove(writing.take_file(&mut state));
             state.draft = state.draft.successor(version.size);
@@ -345,7 +345,7 @@ async fn check_free(
     key: &ObjectKey,
     held: Option<&PublishHold>,
 ) -> Result<(), WriteError> {
-    let is_written = held.is_some_and(|held| held.writing.state().phase.is_unpublished());
+    let is_written = held.is_some_and(|held| held.writing.state().phase().is_unpublished());
     match is_written || source.origin.peek(key).await?.is_some() {
         true => Err(WriteError::Exists),
         false => Ok(()),

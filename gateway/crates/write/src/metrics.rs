@@ -70,7 +70,7 @@ impl Drafts {
             let state = draft.state();
             let stage = state.stage();
             stages[stage as usize] += 1;
-            if stage != Stage::Open && state.phase.is_unpublished() {
+            if stage != Stage::Open && state.phase().is_unpublished() {
                 oldest = oldest.max(now.since(state.unsent_since));
             }
         }

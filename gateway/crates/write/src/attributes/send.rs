@@ -12,6 +12,7 @@ use super::{Change, QUIET_TIME};
 use crate::change::markers::{FOLDER_TYPE, find_marker, put_marker};
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::task::run_to_completion;
 use crate::{Drafts, RETRY_PAUSE, WriteError, Writer};
@@ -178,13 +179,13 @@ impl Drafts {
             {
                 let mut state = writing.state();
                 let is_same = state.id == id && inner.attributes.is_current(&id, &change);
-                if state.phase.is_dirty() || !is_same {
+                if state.phase().is_dirty() || !is_same {
                     return Ok(Sent::Postponed);
                 }
                 change.attributes.store(&mut state.headers);
                 state.attributes_of = Some(change.revision);
                 state.send_headers();
-                state.phase.close();
+                state.step(Step::Close);
             }
             let published = writing.commit_locked().await;
             if published.is_err() {
@@ -235,7 +236,7 @@ impl Drafts {
         let mut writings = self.writings();
         let mut state = writing.state();
         if state.handles == 1 && state.draft.local().bytes() == 0 && !state.is_promised() {
-            state.phase.discard();
+            state.step(Step::Discard);
             let id = state.id.clone();
             drop(state);
             writing.unlist(&mut writings, &id);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::temporary::is_temporary;
 use crate::change::{delete_object, note_deleted};
+use crate::draft::phase::Step;
 use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
@@ -31,11 +32,11 @@ pub struct RenamedDraft {
 impl DraftState {
     /// Returns whether it is a new object of one part for which no request was sent yet.
     pub(crate) fn is_unsent(&self) -> bool {
-        let is_whole = self.phase.is_unpublished() && !self.phase.is_lost();
+        let is_whole = self.phase().is_unpublished() && !self.phase().is_lost();
         let is_new = self.base.is_none() && self.replaced_edition.is_none();
         let is_untried = self.uncertain.is_empty() && self.completing.is_none() && !self.staged;
         let is_alone = self.upload.is_none() && self.sending == 0 && self.draft.is_one_part();
-        let is_first = self.phase.trouble().is_none() && !self.phase.is_publishing();
+        let is_first = self.phase().trouble().is_none() && !self.phase().is_publishing();
         is_whole && is_new && is_untried && is_alone && is_first
     }
 
@@ -82,7 +83,7 @@ impl Writers {
         };
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
-            let is_written = |over: &PublishHold| over.writing.state().phase.is_unpublished();
+            let is_written = |over: &PublishHold| over.writing.state().phase().is_unpublished();
             if keep && over.as_ref().is_some_and(is_written) {
                 return Err(WriteError::Exists);
             }
@@ -112,7 +113,7 @@ async fn publish_under(
     let (guard, taken) = {
         let mut state = writing.state();
         // Before it has another key: no sync writes the journal anew.
-        state.phase.begin_attempt();
+        state.step(Step::BeginAttempt);
         state.id = new.clone();
         state.note_name(inner.core.next_time(new));
         // A rename replaces what is there, with the attributes that wait for it.
@@ -127,7 +128,7 @@ async fn publish_under(
         let is_there = keeps && error == WriteError::Changed;
         if is_there {
             // Under its old key the draft was not refused.
-            state.phase.end_attempt(None);
+            state.step(Step::EndAttempt(None));
         }
         drop(state);
         // It may have been carried out.

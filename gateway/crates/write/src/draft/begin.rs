@@ -113,7 +113,7 @@ async fn discard_if_clean(writer: &Writer, id: &ObjectId) -> Result<bool, WriteE
             return Ok(true);
         };
         // No write comes in between: writes share the gate.
-        if writing.state().phase.is_dirty() {
+        if writing.state().phase().is_dirty() {
             return Ok(false);
         }
         hold.discard().await.map(|()| true)
@@ -139,10 +139,10 @@ async fn begin(
         OpenMode::CreateMissing => Guard::Absent,
         OpenMode::Change => return change(inner, source, id).await,
     };
-    let mut state = DraftState::new(inner, id.clone(), None, headers, guard);
+    let state = DraftState::new(inner, id.clone(), None, headers, guard);
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
-    state.phase = Phase::created();
+    let mut state = state.in_phase(Phase::created());
     state.may_lack_guard = how == OpenMode::CreateMissing;
     // The caller has the object's attributes among the headers.
     state.attributes_of = inner.attributes.get(id).map(|change| change.revision);

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
+use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
@@ -34,7 +35,8 @@ impl DraftState {
     /// Takes a range of a version as the draft's bytes at the same offsets. Returns the base before, and `None` if the
     /// draft has other bytes in front of them, or has begun to send some.
     fn take_copy(&mut self, source: &Pinned, range: ByteRange) -> Option<Option<Pinned>> {
-        let is_fresh = !self.is_promised() && !self.phase.is_discarded() && !self.phase.is_lost();
+        let is_fresh =
+            !self.is_promised() && !self.phase().is_discarded() && !self.phase().is_lost();
         let is_sent = self.upload.is_some() || self.sending > 0 || self.staged;
         if !is_fresh || is_sent || source.key == self.id.key {
             return None;
@@ -202,7 +204,7 @@ impl SharedDraft {
             Err(WriteError::Changed) => {
                 let mut state = self.state();
                 if state.copied_base().is_some_and(|now| now.is(base)) {
-                    state.phase.lose();
+                    state.step(Step::Lose);
                 }
                 return Err(WriteError::Lost);
             }

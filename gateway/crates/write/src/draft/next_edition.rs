@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::draft::edition::ReplacedEdition;
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
@@ -44,7 +45,7 @@ impl SharedDraft {
         let journal = self.journal.clone().lock_owned().await;
         let before = {
             let state = self.state();
-            let is_other = |id: &ObjectId| *id != state.id || state.phase.is_discarded();
+            let is_other = |id: &ObjectId| *id != state.id || state.phase().is_discarded();
             if anew.as_ref().is_some_and(|(id, _)| is_other(id)) {
                 return None;
             }
@@ -68,7 +69,7 @@ impl SharedDraft {
     fn replace_all(&self, headers: Headers) {
         let mut state = self.state();
         state.guard = Guard::None;
-        state.phase.replace_all();
+        state.step(Step::ReplaceAll);
         state.headers = headers;
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
@@ -85,7 +86,7 @@ impl SharedDraft {
         let freed = state.draft.truncate(0).unwrap_or_default();
         state.records.push(Record::Cut { size: 0 });
         state.note_change(self.inner.core.now());
-        state.phase.replace_all();
+        state.step(Step::ReplaceAll);
         state.restore_if_whole();
         // Without a file no byte is in the spool, and the records go into the file that the first one makes.
         let (file, records) = state.take_records()?;
@@ -99,7 +100,7 @@ impl SharedDraft {
     /// Begins an empty edition if this one was promised and is not empty. The caller holds the gate, the page and the
     /// journal alone.
     fn begin_edition(self: &Arc<Self>) -> Option<DiskWork> {
-        let promised = self.state().phase.is_promised();
+        let promised = self.state().phase().is_promised();
         if promised {
             // The edition before that one is superseded.
             self.discard_replaced_edition();
@@ -111,7 +112,7 @@ impl SharedDraft {
             let closed = state.closed_edition(&file);
             let freed = state.draft.truncate(0).ok()?;
             let room = freed + state.take_room() + FILES_BYTES;
-            let is_lost = state.phase.is_lost();
+            let is_lost = state.phase().is_lost();
             let records = std::mem::take(&mut state.records);
             state.replaced_edition = Some(ReplacedEdition {
                 id: file.id(),

@@ -1,31 +1,31 @@
 //! The phases of a draft. SEMANTICS says of each which bytes a reader sees in it, and the meaning of a crash.
 //!
-//! A phase is the product of five enums, each of which changes only here:
+//! A phase is the product of five enums, each of which changes only in its own `after`:
 //!
-//! | transition | content | promise | since close | queue | attempt |
+//! | step | content | promise | since close | queue | attempt |
 //! | --- | --- | --- | --- | --- | --- |
-//! | [`Phase::change`] | published: unpublished | current: behind | unchanged: changed | | |
-//! | [`Phase::begin_change`] | | | unchanged: changed | | |
-//! | [`Phase::replace_all`] | | | replaced | | |
-//! | [`Phase::close`], [`Phase::close_for_queue`] | | | unchanged | | |
-//! | [`Phase::begin_sync`] | | current | | | |
-//! | [`Phase::fail_sync`] | | current: behind | | | |
-//! | [`Phase::drop_promise`] | | none | | | |
-//! | [`Phase::request`] | | | | requested | |
-//! | [`Phase::begin_try`] | | | | requested: trying | |
-//! | [`Phase::leave_queue`] | | | | idle | |
-//! | [`Phase::begin_attempt`] | | | | | running |
-//! | [`Phase::begin_edition`] | lost: unpublished | none | replaced | | not failed |
-//! | [`Phase::end_attempt`], [`Phase::end_reading_back`] | | | | | idle or failed |
-//! | [`Phase::lose`] | lost | | | | failed, if none runs |
-//! | [`Phase::restore`] | lost: unpublished | | | | not failed |
-//! | [`Phase::publish`] | published, unless discarded | | | | |
-//! | [`Phase::discard`] | discarded | none | | | |
+//! | [`Step::Change`] | published: unpublished | current: behind | unchanged: changed | | |
+//! | [`Step::BeginChange`] | | | unchanged: changed | | |
+//! | [`Step::ReplaceAll`] | | | replaced | | |
+//! | [`Step::Close`] | | | unchanged | | |
+//! | [`Step::BeginSync`] | | current, unless discarded | | | |
+//! | [`Step::FailSync`] | | current: behind | | | |
+//! | [`Step::DropPromise`] | | none | | | |
+//! | [`Step::Request`] | | | | requested | |
+//! | [`Step::BeginTry`] | | | | requested: trying | |
+//! | [`Step::LeaveQueue`] | | | | idle | |
+//! | [`Step::BeginAttempt`] | | | | | running |
+//! | [`Step::BeginEdition`] | lost: unpublished | none | replaced | | not failed |
+//! | [`Step::EndAttempt`], [`Step::EndReadingBack`] | | | | | idle or failed |
+//! | [`Step::Lose`] | lost | | | | failed, if none runs |
+//! | [`Step::Restore`] | lost: unpublished | | | | not failed |
+//! | [`Step::Publish`] | published, unless discarded | | | | |
+//! | [`Step::Discard`] | discarded | none | | | |
 //!
-//! A boolean question is a function of these; no field repeats an answer.
+//! A boolean question is a function of these; no field repeats an answer. Only `DraftState` takes steps, and queues the
+//! journal records of a step with it.
 
 use crate::WriteError;
-use crate::spool::journal::Record;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
@@ -95,6 +95,46 @@ enum Attempt {
     Failed(WriteError),
     /// One is under way; no part is sent ahead. The error is that of the one before.
     Running(Option<WriteError>),
+}
+
+/// A step from one phase to the next: a row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A write begins, before a byte changes.
+    BeginChange,
+    /// It was written to, or a header was set.
+    Change,
+    /// It was truncated to nothing.
+    ReplaceAll,
+    /// A writer closed it, or the last one has gone.
+    Close,
+    /// All of it is being synced; from here on a crash may find it.
+    BeginSync,
+    /// The journal lacks something of it.
+    FailSync,
+    /// Its files go.
+    DropPromise,
+    /// A publish in the background is requested.
+    Request,
+    /// The queue begins a try.
+    BeginTry,
+    LeaveQueue,
+    /// An attempt to publish it, or to make it readable, begins.
+    BeginAttempt,
+    /// The attempt to publish it has ended, with this error.
+    EndAttempt(Option<WriteError>),
+    /// The attempt to make it readable has ended.
+    EndReadingBack,
+    /// Bytes of it exist nowhere any more.
+    Lose,
+    /// The lost bytes are truncated, and the rest is sent anew.
+    Restore,
+    /// Another edition begins, of which nothing is promised, closed, lost or refused.
+    BeginEdition,
+    /// It is in the bucket.
+    Publish,
+    /// It was deleted, replaced or given up.
+    Discard,
 }
 
 impl Phase {
@@ -182,11 +222,7 @@ impl Phase {
 
     /// Returns the error of the last attempt.
     pub(crate) fn trouble(&self) -> Option<&WriteError> {
-        match &self.attempt {
-            Attempt::Idle => None,
-            Attempt::Failed(error) => Some(error),
-            Attempt::Running(before) => before.as_ref(),
-        }
+        self.attempt.trouble()
     }
 
     /// Returns whether it was refused for good.
@@ -194,142 +230,104 @@ impl Phase {
         self.trouble().is_some_and(|error| !error.is_passing())
     }
 
-    /// A write begins, before a byte changes.
-    pub(crate) fn begin_change(&mut self) {
-        if self.since_close == SinceClose::Unchanged {
-            self.since_close = SinceClose::Changed;
-        }
-    }
-
-    /// It was written to, or a header was set.
-    pub(crate) fn change(&mut self) {
-        self.begin_change();
-        self.fail_sync();
-        if self.content == Content::Published {
-            self.content = Content::Unpublished;
-        }
-    }
-
-    /// It was truncated to nothing.
-    pub(crate) fn replace_all(&mut self) {
-        self.since_close = SinceClose::Replaced;
-    }
-
-    /// The last writer closed it or has gone.
-    pub(crate) fn close(&mut self) {
-        self.since_close = SinceClose::Unchanged;
-    }
-
-    /// A writer closed it, and it is to be published in the background.
-    pub(crate) fn close_for_queue(&mut self) -> Record {
-        self.close();
-        Record::Closed
-    }
-
-    /// All of it is being synced; from here on a crash may find it.
-    pub(crate) fn begin_sync(&mut self) {
-        self.promise = Promise::Current;
-    }
-
-    /// The journal lacks something of it.
-    pub(crate) fn fail_sync(&mut self) {
-        if self.promise == Promise::Current {
-            self.promise = Promise::Behind;
-        }
-    }
-
-    /// Its files go, or another edition begins.
-    pub(crate) fn drop_promise(&mut self) {
-        self.promise = Promise::None;
-    }
-
-    /// Requests a publish in the background; returns whether the queue has to take it up.
-    pub(crate) fn request(&mut self) -> bool {
-        let is_new = !self.is_queued();
-        self.queue = QueueState::Requested;
-        is_new
-    }
-
-    /// The queue begins a try.
-    pub(crate) fn begin_try(&mut self) {
-        if self.is_queued() {
-            self.queue = QueueState::Trying;
-        }
-    }
-
-    pub(crate) fn leave_queue(&mut self) {
-        self.queue = QueueState::Idle;
-    }
-
-    /// An attempt to publish it, or to make it readable, begins.
-    pub(crate) fn begin_attempt(&mut self) {
-        self.attempt = Attempt::Running(self.trouble().cloned());
-    }
-
-    /// The attempt to publish it has ended.
-    pub(crate) fn end_attempt(&mut self, error: Option<WriteError>) {
-        self.attempt = error.map_or(Attempt::Idle, Attempt::Failed);
-    }
-
-    /// The attempt to make it readable has ended.
-    pub(crate) fn end_reading_back(&mut self) {
-        self.end_attempt(self.trouble().cloned());
-    }
-
-    /// Bytes of it exist nowhere any more.
-    pub(crate) fn lose(&mut self) {
-        match &mut self.content {
-            Content::Discarded { lost } => *lost = true,
-            content => *content = Content::Lost,
-        }
-        self.set_trouble(Some(WriteError::Lost));
-    }
-
-    /// The lost bytes are truncated, and the rest is sent anew; returns what a journal must know.
-    pub(crate) fn restore(&mut self) -> Option<Record> {
-        if !self.is_lost() {
-            return None;
-        }
-        self.forget_lost();
-        self.set_trouble(None);
-        Some(Record::Unsent)
-    }
-
-    /// Another edition begins, of which nothing is promised, closed, lost or refused.
-    pub(crate) fn begin_edition(&mut self) {
-        self.forget_lost();
-        self.set_trouble(None);
-        self.drop_promise();
-        self.replace_all();
-    }
-
-    /// It is in the bucket.
-    pub(crate) fn publish(&mut self) {
-        if !self.is_discarded() {
-            self.content = Content::Published;
-        }
-    }
-
-    /// It was deleted, replaced or given up.
-    pub(crate) fn discard(&mut self) {
-        self.content = Content::Discarded {
-            lost: self.is_lost(),
+    /// Returns the phase after a step. A discarded draft is never promised again, and never returns.
+    pub(crate) fn after(&self, step: &Step) -> Self {
+        let content = self.content.after(step);
+        let promise = match content {
+            Content::Discarded { .. } => Promise::None,
+            _ => self.promise.after(step),
         };
-        self.drop_promise();
+        Self {
+            content,
+            promise,
+            since_close: self.since_close.after(step),
+            queue: self.queue.after(step),
+            attempt: self.attempt.after(step),
+        }
     }
+}
 
-    fn forget_lost(&mut self) {
-        match &mut self.content {
-            Content::Discarded { lost } => *lost = false,
-            Content::Lost => self.content = Content::Unpublished,
-            Content::Published | Content::Unpublished => {}
+impl Content {
+    fn after(self, step: &Step) -> Self {
+        match (step, self) {
+            (Step::Change, Self::Published) => Self::Unpublished,
+            (Step::Lose, Self::Discarded { .. }) => Self::Discarded { lost: true },
+            (Step::Lose, _) => Self::Lost,
+            (Step::Restore | Step::BeginEdition, Self::Discarded { .. }) => {
+                Self::Discarded { lost: false }
+            }
+            (Step::Restore | Step::BeginEdition, Self::Lost) => Self::Unpublished,
+            (Step::Publish, Self::Unpublished | Self::Lost) => Self::Published,
+            (Step::Discard, Self::Lost) => Self::Discarded { lost: true },
+            (Step::Discard, Self::Published | Self::Unpublished) => Self::Discarded { lost: false },
+            (_, now) => now,
+        }
+    }
+}
+
+impl Promise {
+    fn after(self, step: &Step) -> Self {
+        match (step, self) {
+            (Step::BeginSync, _) => Self::Current,
+            (Step::Change | Step::FailSync, Self::Current) => Self::Behind,
+            (Step::DropPromise | Step::BeginEdition, _) => Self::None,
+            (_, now) => now,
+        }
+    }
+}
+
+impl SinceClose {
+    fn after(self, step: &Step) -> Self {
+        match (step, self) {
+            (Step::BeginChange | Step::Change, Self::Unchanged) => Self::Changed,
+            (Step::ReplaceAll | Step::BeginEdition, _) => Self::Replaced,
+            (Step::Close, _) => Self::Unchanged,
+            (_, now) => now,
+        }
+    }
+}
+
+impl QueueState {
+    fn after(self, step: &Step) -> Self {
+        match (step, self) {
+            (Step::Request, _) => Self::Requested,
+            (Step::BeginTry, Self::Requested) => Self::Trying,
+            (Step::LeaveQueue, _) => Self::Idle,
+            (_, now) => now,
+        }
+    }
+}
+
+impl Attempt {
+    fn after(&self, step: &Step) -> Self {
+        match step {
+            Step::BeginAttempt => Self::Running(self.trouble().cloned()),
+            Step::EndAttempt(trouble) => Self::ended(trouble.clone()),
+            Step::EndReadingBack => Self::ended(self.trouble().cloned()),
+            Step::Lose => self.with(Some(WriteError::Lost)),
+            Step::Restore | Step::BeginEdition => self.with(None),
+            _ => self.clone(),
         }
     }
 
-    fn set_trouble(&mut self, error: Option<WriteError>) {
-        match &mut self.attempt {
-            Attempt::Running(before) => *before = error,
-            attempt => *attempt = error.map_or(Attempt::Idle, Attempt::Failed),
+    fn ended(trouble: Option<WriteError>) -> Self {
+        trouble.map_or(Self::Idle, Self::Failed)
+    }
+
+    /// Returns the same with another error.
+    fn with(&self, trouble: Option<WriteError>) -> Self {
+        match self {
+            Self::Running(_) => Self::Running(trouble),
+            Self::Idle | Self::Failed(_) => Self::ended(trouble),
+        }
+    }
+
+    /// Returns the error of the last one that has ended.
+    fn trouble(&self) -> Option<&WriteError> {
+        match self {
+            Self::Idle => None,
+            Self::Failed(error) => Some(error),
+            Self::Running(before) => before.as_ref(),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
 
+use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
@@ -153,7 +154,7 @@ impl SharedDraft {
             let journal = self.journal.clone().lock_owned().await;
             {
                 let mut state = self.state();
-                if state.phase.is_discarded() {
+                if state.phase().is_discarded() {
                     return Ok(true);
                 }
                 if !is_wanted(&state) {
@@ -162,12 +163,12 @@ impl SharedDraft {
                 if state.copied_base().is_none() {
                     let file = self.file_of(&mut state);
                     state.note_written();
-                    state.phase.begin_sync();
+                    state.step(Step::BeginSync);
                     times.keep_draft(&state.id, state.times);
                     let records = std::mem::take(&mut state.records);
                     // Later writes are not durable, and records of them must not claim it.
                     // During a publish under another key the journal keeps the old one.
-                    let is_long = file.grown() > longest && !state.phase.is_publishing();
+                    let is_long = file.grown() > longest && !state.phase().is_publishing();
                     let anew = is_long.then(|| state.journal_snapshot());
                     break (journal, file, records, anew);
                 }
@@ -186,7 +187,7 @@ impl SharedDraft {
         let synced = synced.await;
         times.write_out().await;
         if let Err(error) = synced {
-            self.state().phase.fail_sync();
+            self.state().step(Step::FailSync);
             return Err(error.into());
         }
         self.discard_replaced_edition();
@@ -204,7 +205,7 @@ impl SharedDraft {
                 base: Some(base.journal_base()),
                 ..state.beginning()
             };
-            (state.file.clone(), begin, state.phase.is_promised())
+            (state.file.clone(), begin, state.phase().is_promised())
         };
         match file {
             Some(file) => {
@@ -226,7 +227,7 @@ impl SharedDraft {
     pub(crate) fn take_file(&self, state: &mut DraftState) -> Option<Arc<SpoolFile>> {
         state.records.clear();
         state.unnoted = Extents::default();
-        state.phase.drop_promise();
+        state.step(Step::DropPromise);
         self.inner.spool.space.give(state.take_room());
         let file = state.file.take()?;
         self.inner.spool.space.give(FILES_BYTES);

@@ -35,7 +35,7 @@ impl DraftSnapshot {
             size: state.draft.size(),
             modified: state.times.modified,
             changed: state.times.changed,
-            dirty: state.phase.is_unpublished(),
+            dirty: state.phase().is_unpublished(),
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,
             attributes: Attributes::of(&state.headers),
@@ -51,7 +51,7 @@ impl Writers {
         let writing = self.0.writings().get(&id).cloned()?;
         let state = writing.state();
         state
-            .phase
+            .phase()
             .is_unpublished()
             .then(|| DraftSnapshot::of(&state))
     }
@@ -63,7 +63,7 @@ impl Writers {
         let writings = self.0.writings();
         let mut all = writings.iter();
         all.any(|(id, writing)| {
-            id.is_below(origin, prefix) && writing.state().phase.is_unpublished()
+            id.is_below(origin, prefix) && writing.state().phase().is_unpublished()
         })
     }
 
@@ -88,7 +88,7 @@ impl Writers {
             .into_iter()
             .filter_map(|(key, writing)| {
                 let state = writing.state();
-                let dirty = state.phase.is_unpublished();
+                let dirty = state.phase().is_unpublished();
                 dirty.then(|| (key, DraftSnapshot::of(&state)))
             })
             .collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::draft::edition::{ClosedEdition, ReplacedEdition};
-use crate::draft::phase::Phase;
+use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
 use crate::draft::uncertain::UncertainCommits;
@@ -67,7 +67,7 @@ pub(crate) struct DraftState {
     pub(crate) unsent_since: Timestamp,
     /// Changes with every write and every changed header.
     pub(crate) revision: u64,
-    pub(crate) phase: Phase,
+    phase: Phase,
     pub(crate) handles: usize,
     /// Parts being sent.
     pub(crate) sending: usize,
@@ -135,11 +135,31 @@ impl DraftState {
         }
     }
 
+    /// Returns the same in another phase, which it begins with.
+    pub(crate) fn in_phase(self, phase: Phase) -> Self {
+        Self { phase, ..self }
+    }
+
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Takes a step of its phase. The methods below do that too, where a step goes with other changes.
+    pub(crate) fn step(&mut self, step: Step) {
+        self.phase = self.phase.after(&step);
+    }
+
+    /// Notes that a writer closed it, and that it is to be published in the background.
+    pub(crate) fn close_for_queue(&mut self) {
+        self.step(Step::Close);
+        self.records.push(Record::Closed);
+    }
+
     /// Announces a write: readers of the closed draft notice it before a byte changes.
     pub(crate) fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
         self.draft.begin_write(range)?;
         self.revision += 1;
-        self.phase.begin_change();
+        self.step(Step::BeginChange);
         Ok(())
     }
 
@@ -161,7 +181,7 @@ impl DraftState {
             self.unsent_since = now;
         }
         self.revision += 1;
-        self.phase.change();
+        self.step(Step::Change);
         self.completing = None;
     }
 
@@ -173,7 +193,7 @@ impl DraftState {
     /// Has the headers sent, which were changed before: no time moves.
     pub(crate) fn send_headers(&mut self) {
         self.revision += 1;
-        self.phase.change();
+        self.step(Step::Change);
         self.completing = None;
     }
 
@@ -316,11 +336,10 @@ impl DraftState {
 
     /// Has the rest sent anew if the lost bytes are truncated, and the rest is here.
     pub(crate) fn restore_if_whole(&mut self) {
-        if !self.draft.has_gone_bytes()
-            && let Some(unsent) = self.phase.restore()
-        {
+        if self.phase.is_lost() && !self.draft.has_gone_bytes() {
+            self.step(Step::Restore);
             self.draft.forget_sent();
-            self.records.push(unsent);
+            self.records.push(Record::Unsent);
             self.upload = None;
         }
     }
@@ -337,7 +356,7 @@ impl DraftState {
         self.sums.clear();
         self.before = None;
         self.staged = false;
-        self.phase.begin_edition();
+        self.step(Step::BeginEdition);
     }
 }
 

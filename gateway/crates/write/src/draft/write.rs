@@ -167,7 +167,7 @@ impl SharedDraft {
         let space = &self.inner.spool.space;
         let (file, room) = {
             let mut state = self.state();
-            let goes_on = range.start == state.draft.size() && !state.phase.is_lost();
+            let goes_on = range.start == state.draft.size() && !state.phase().is_lost();
             let file = state.file.clone().filter(|_| goes_on);
             let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
                 return false;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::write::{GateGuard, Resize, WritePlace};
 use crate::spool::journal::Record;
@@ -53,15 +54,15 @@ impl Writer {
     /// Returns whether it differs from the bucket's version.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
-        self.writing.state().phase.is_dirty()
+        self.writing.state().phase().is_dirty()
     }
 
     /// Returns whether it is as it was closed, and the publish of that close failed.
     #[must_use]
     pub fn is_left_by_close(&self) -> bool {
         let state = self.writing.state();
-        let is_closed = state.phase.is_unpublished() && !state.phase.is_unclosed();
-        is_closed && state.phase.trouble().is_some()
+        let is_closed = state.phase().is_unpublished() && !state.phase().is_unclosed();
+        is_closed && state.phase().trouble().is_some()
     }
 
     /// Counts a change of its bytes that the caller is about to make, for [`Writer::changes`].
@@ -234,7 +235,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::commit`].
     pub async fn publish(&self) -> Result<(), WriteError> {
-        self.writing.state().phase.close();
+        self.writing.state().step(Step::Close);
         self.writing.commit().await
     }
 
@@ -243,8 +244,8 @@ impl Writer {
     pub fn publish_behind(&self) {
         let due = {
             let mut state = self.writing.state();
-            state.phase.close();
-            state.phase.is_unpublished() && !state.phase.is_refused()
+            state.step(Step::Close);
+            state.phase().is_unpublished() && !state.phase().is_refused()
         };
         if due {
             self.writing.enqueue();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockWriteGuard;
 
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
@@ -88,7 +89,7 @@ impl PublishHold {
             writing.unlist(&mut writings, &self.id);
             let mut state = writing.state();
             let promised = state.is_promised();
-            state.phase.discard();
+            state.step(Step::Discard);
             (state.handles > 0, promised)
         };
         let file = match is_read {

@@ -44,9 +44,9 @@ impl SharedDraft {
             state.records.push(completing);
             state.before = before;
             state.completing = Some(parts.clone());
-            let is_journaled = !state.phase.is_behind();
+            let is_journaled = !state.phase().is_behind();
             (
-                state.phase.is_promised(),
+                state.phase().is_promised(),
                 is_journaled && !state.draft.has_gone_bytes(),
             )
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::WriteError;
 use crate::change::supersede::{ChangedKey, supersede};
+use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::UncertainCommits;
@@ -71,10 +72,10 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         {
             let mut state = self.state();
-            if !state.phase.is_unpublished() {
+            if !state.phase().is_unpublished() {
                 return Ok(());
             }
-            state.phase.begin_attempt();
+            state.step(Step::BeginAttempt);
         }
         let result = catch_panic(self.try_to_publish(over, locks)).await;
         self.inner.metrics.committed(match &result {
@@ -90,7 +91,7 @@ impl SharedDraft {
         }
         {
             let mut state = self.state();
-            state.phase.end_attempt(result.as_ref().err().cloned());
+            state.step(Step::EndAttempt(result.as_ref().err().cloned()));
         }
         result
     }
@@ -137,7 +138,7 @@ impl SharedDraft {
         match published {
             Ok(published) => self.settle(published, over).await,
             // Nothing was published: the store forgot each upload, and may keep the next.
-            Err(WriteError::Lost) if !self.state().phase.is_lost() && self.can_send_anew() => {
+            Err(WriteError::Lost) if !self.state().phase().is_lost() && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
             }
             Err(error) => Err(error),
@@ -147,7 +148,7 @@ impl SharedDraft {
     /// Returns whether the lost bytes are still here, or other bytes replace them.
     fn can_send_anew(&self) -> bool {
         let state = self.state();
-        if state.phase.is_lost() && state.copied_base().is_some() {
+        if state.phase().is_lost() && state.copied_base().is_some() {
             // They were the source's.
             return false;
         }
@@ -340,7 +341,7 @@ impl SharedDraft {
             state.completing = None;
             state.unverified.clear();
             state.uncertain = UncertainCommits::default();
-            state.phase.publish();
+            state.step(Step::Publish);
             state.committed = Some(version.clone());
             let base = Pinned {
                 key: id.key,

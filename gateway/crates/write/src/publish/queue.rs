@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::file::SpoolFile;
@@ -106,13 +107,13 @@ impl Writers {
                 .0
                 .writings()
                 .values()
-                .find(|it| it.state().phase.is_queued())
+                .find(|it| it.state().phase().is_queued())
                 .cloned();
             let Some(writing) = waiting else {
                 return;
             };
             let mut progress = writing.progress.subscribe();
-            if writing.state().phase.is_queued() {
+            if writing.state().phase().is_queued() {
                 let _ = progress.changed().await;
             }
         }
@@ -123,13 +124,13 @@ impl DraftState {
     /// Returns whether it is a new, empty object that was not promised.
     pub(crate) fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
-        is_new && !self.phase.is_promised() && !self.is_half_way()
+        is_new && !self.phase().is_promised() && !self.is_half_way()
     }
 
     /// Returns the step that it waits for.
     pub(crate) fn stage(&self) -> Stage {
-        match (self.phase.trouble(), self.phase.is_queued()) {
-            _ if self.phase.is_publishing() => Stage::Sending,
+        match (self.phase().trouble(), self.phase().is_queued()) {
+            _ if self.phase().is_publishing() => Stage::Sending,
             (Some(error), _) if !error.is_passing() => Stage::Refused,
             (Some(_), true) => Stage::Waiting,
             (None, true) => Stage::Sending,
@@ -158,7 +159,7 @@ impl SharedDraft {
             size: state.draft.size(),
             spooled: state.draft.local().bytes(),
             stage,
-            trouble: state.phase.trouble().cloned(),
+            trouble: state.phase().trouble().cloned(),
             sent: state.draft.sent_parts().map(|(_, part)| part.length).sum(),
             next_try: state
                 .next_try
@@ -173,11 +174,10 @@ impl SharedDraft {
         {
             let mut state = self.state();
             state.check_not_lost()?;
-            if state.phase.is_discarded() {
+            if state.phase().is_discarded() {
                 return Ok(());
             }
-            let closed = state.phase.close_for_queue();
-            state.records.push(closed);
+            state.close_for_queue();
         }
         self.sync().await?;
         self.enqueue();
@@ -186,8 +186,13 @@ impl SharedDraft {
 
     /// Queues it for publishing, unless it is queued already.
     pub(crate) fn enqueue(self: &Arc<Self>) {
-        if !self.state().phase.request() {
-            return;
+        {
+            let mut state = self.state();
+            let is_queued = state.phase().is_queued();
+            state.step(Step::Request);
+            if is_queued {
+                return;
+            }
         }
         let writing = self.clone();
         self.inner
@@ -208,7 +213,7 @@ impl SharedDraft {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
-                self.state().phase.begin_try();
+                self.state().step(Step::BeginTry);
                 match due {
                     PublishDue::Closed => self.commit_closed().await,
                     _ => self.commit().await.map(|()| true),
@@ -218,14 +223,14 @@ impl SharedDraft {
             match outcome {
                 // Another writer has begun the next version since the check.
                 Ok(false) => {
-                    self.state().phase.request();
+                    self.state().step(Step::Request);
                 }
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.phase.is_unpublished() && state.handles == 0;
-                    if !state.phase.is_requested() && !left_with_more {
-                        state.phase.leave_queue();
+                    let left_with_more = state.phase().is_unpublished() && state.handles == 0;
+                    if !state.phase().is_requested() && !left_with_more {
+                        state.step(Step::LeaveQueue);
                         break;
                     }
                 }
@@ -256,7 +261,8 @@ impl SharedDraft {
     /// Syncs a closed draft that could not be published, so that it survives a restart before the
     /// bucket is back or has room. Excludes a draft that a writer is half way through.
     async fn sync_closed(self: &Arc<Self>) {
-        let is_due = |state: &DraftState| !state.phase.is_promised() && !state.phase.is_unclosed();
+        let is_due =
+            |state: &DraftState| !state.phase().is_promised() && !state.phase().is_unclosed();
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
@@ -287,8 +293,8 @@ impl SharedDraft {
     async fn wait_for_close(&self) -> PublishDue {
         let look = |state: &mut DraftState| match state.is_half_way() {
             false => Some(PublishDue::Closed),
-            true if state.phase.is_replaced() => {
-                state.phase.leave_queue();
+            true if state.phase().is_replaced() => {
+                state.step(Step::LeaveQueue);
                 Some(PublishDue::Left)
             }
             true => None,
@@ -329,10 +335,10 @@ impl SharedDraft {
                 return;
             }
             // A queued draft that was not written to since is requested already.
-            let wants =
-                state.phase.is_dirty() && (!state.phase.is_queued() || state.phase.is_unclosed());
-            let abandoned =
-                state.phase.is_discarded() || (state.phase.is_refused() && !state.is_promised());
+            let wants = state.phase().is_dirty()
+                && (!state.phase().is_queued() || state.phase().is_unclosed());
+            let abandoned = state.phase().is_discarded()
+                || (state.phase().is_refused() && !state.is_promised());
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }
@@ -352,7 +358,7 @@ impl SharedDraft {
     pub(crate) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
         let (base, file) = {
             let mut state = self.state();
-            state.phase.discard();
+            state.step(Step::Discard);
             let file = self.take_file(&mut state);
             state.draft = state.draft.successor(0);
             (state.base.take(), file)
@@ -402,7 +408,7 @@ impl SharedDraft {
     pub(crate) fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
-        if state.handles > 0 || state.phase.is_queued() || state.phase.is_unpublished() {
+        if state.handles > 0 || state.phase().is_queued() || state.phase().is_unpublished() {
             return;
         }
         self.unlist(&mut writings, &state.id);

@@ -126,8 +126,7 @@ impl Writers {
         state.before.clone_from(&replayed.before);
         state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
         state.file = Some(file);
-        state.phase = Phase::recovered(replayed.promised);
-        Some(state)
+        Some(state.in_phase(Phase::recovered(replayed.promised)))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
@@ -116,7 +117,7 @@ impl Writers {
         let (is_lost, has_gone) = {
             let state = writing.state();
             let has_gone = state.draft.has_gone_bytes() && !state.staged;
-            (state.phase.is_lost(), has_gone)
+            (state.phase().is_lost(), has_gone)
         };
         let keep_ours = !is_lost && writing.has_its_base().await?;
         Ok(PossibleChoices {
@@ -171,7 +172,7 @@ impl SharedDraft {
             tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
             self.state().hold_no_memory();
         }
-        self.state().phase.leave_queue();
+        self.state().step(Step::LeaveQueue);
     }
 
     /// Discards it, if it has no handles and `is_due` holds; returns whether it did.

@@ -31,7 +31,7 @@ impl Writers {
         let mut left = resumed.left.lock().recover();
         left.retain(|draft| {
             let draft = draft.upgrade();
-            draft.is_some_and(|draft| draft.state().phase.is_queued())
+            draft.is_some_and(|draft| draft.state().phase().is_queued())
         });
         let of = resumed.count.load(Ordering::Relaxed);
         (!left.is_empty()).then(|| Progress {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
+use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::data::FRAME_BYTES;
@@ -45,8 +46,8 @@ impl SharedDraft {
                 let mut state = self.state();
                 let paused = state.not_before.is_some_and(|until| Instant::now() < until);
                 let held_up =
-                    when != SendOccasion::Closing && (paused || state.phase.is_publishing());
-                if state.sending >= MAX_DRAFT_STREAMS || state.phase.is_discarded() || held_up {
+                    when != SendOccasion::Closing && (paused || state.phase().is_publishing());
+                if state.sending >= MAX_DRAFT_STREAMS || state.phase().is_discarded() || held_up {
                     return;
                 }
                 let Some(job) = state.draft.next_job(when) else {
@@ -267,7 +268,7 @@ impl SharedDraft {
             }
             // The draft has another key by now, or was discarded.
             self.abandon_upload(upload);
-            if self.state().phase.is_discarded() {
+            if self.state().phase().is_discarded() {
                 return Err(WriteError::Lost);
             }
         }
@@ -276,7 +277,7 @@ impl SharedDraft {
     /// Takes over a new upload, and returns whether it is still the right one.
     fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
         let mut state = self.state();
-        if state.phase.is_discarded()
+        if state.phase().is_discarded()
             || state.staged != staged
             || (!staged && state.id.key != upload.key)
         {
@@ -302,7 +303,7 @@ impl SharedDraft {
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
-            state.phase.lose();
+            state.step(Step::Lose);
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
@@ -333,7 +334,7 @@ impl SharedDraft {
 
 impl DraftState {
     fn replaces_promised(&self, index: u32) -> bool {
-        self.phase.is_promised() && self.draft.replaces_gone(index)
+        self.phase().is_promised() && self.draft.replaces_gone(index)
     }
 
     /// Returns the checksums that the parts of a new upload carry.

@@ -166,7 +166,7 @@ impl SharedDraft {
             let mut state = self.state();
             let needs_base = state.draft.base() > 0;
             // Otherwise the same object is put once more, and recognized by its tag.
-            if !state.phase.is_promised() || !(needs_base || state.phase.is_behind()) {
+            if !state.phase().is_promised() || !(needs_base || state.phase().is_behind()) {
                 return Ok(());
             }
             state.add_uncertain(tag(pieces), Some(headers.clone()));

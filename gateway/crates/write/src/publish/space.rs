@@ -148,7 +148,7 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         // Before the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
-        let mut done = match self.sync_if(|state| state.phase.is_promised()).await {
+        let mut done = match self.sync_if(|state| state.phase().is_promised()).await {
             Ok(false) => self.flush_durably().await,
             synced => synced.map(drop),
         };
@@ -159,7 +159,7 @@ impl SharedDraft {
             let kept = {
                 let state = self.state();
                 let is_replaced = !state.has_file(file);
-                state.phase.is_discarded()
+                state.phase().is_discarded()
                     || is_replaced
                     || state.draft.local().within(range).next().is_some()
             };

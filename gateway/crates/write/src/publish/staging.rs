@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::WriteError;
+use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::publish::send::is_staging_key;
@@ -68,11 +69,11 @@ impl SharedDraft {
         if !self.state().draft.has_gone_bytes() {
             return Ok(());
         }
-        self.state().phase.begin_attempt();
+        self.state().step(Step::BeginAttempt);
         self.wait_for_parts().await;
         self.state().failure = None;
         let published = catch_panic(self.make_readable()).await;
-        self.state().phase.end_reading_back();
+        self.state().step(Step::EndReadingBack);
         published
     }
 
