@@ -388,3 +388,31 @@ async fn a_disk_that_is_read_only_at_the_start_stops_nothing() {
         serving.end().await;
     }
 }
+
+/// A reload that adds a disk which takes no writes is refused as a whole, and is taken once the disk is mended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_takes_no_disk_that_is_read_only() {
+    let s3 = FakeS3::start().await;
+    let disk_of = Remounted::new();
+    let well = tempfile::tempdir().expect("a folder");
+    let toml = format!("{}{}", mount::origin(&s3.settings()), disk(well.path()));
+    let mut serving = Serving::configured(&toml);
+    serving.start().await;
+    serving.configure(&format!("{toml}{}", disk(&disk_of.path("cache"))));
+    disk_of.become_read_only(true);
+    let refused = serving.post("/reload").await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    let text = refused.text();
+    assert!(
+        text.contains(&disk_of.path("cache").display().to_string()),
+        "{text}"
+    );
+    assert!(text.contains("Read-only file system"), "{text}");
+    let readiness = serving.look("/readyz").await;
+    assert!(!readiness.text().contains("note"), "{}", readiness.text());
+    disk_of.become_read_only(false);
+    let taken = serving.post("/reload").await;
+    assert_eq!(taken.status, 200, "{}", taken.text());
+    assert!(taken.text().contains("cache.disk"), "{}", taken.text());
+    serving.end().await;
+}

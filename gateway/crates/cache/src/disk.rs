@@ -115,6 +115,12 @@ impl Disk {
         })
     }
 
+    /// Returns the fault that kept its directory from being taken when it was opened. A start goes on with such a disk; a
+    /// change of a running gateway is refused.
+    pub(super) fn check_start(&self) -> Result<(), &StoreError> {
+        self.log.layout.fault.as_ref().map_or(Ok(()), Err)
+    }
+
     /// Returns the chunk if it is there, sound and `len` bytes long, and was read within the deadline.
     pub(super) async fn get(
         &self,

@@ -144,7 +144,9 @@ impl DiskSlot {
         }
         let present = self.settings().clone();
         let opened = Disk::open(&present, geometry, self.metrics.clone(), pins);
-        self.disk.store(Some(Arc::new(opened.map_err(not_opened)?)));
+        let opened = opened.map_err(not_opened)?;
+        opened.check_start().map_err(refusal)?;
+        self.disk.store(Some(Arc::new(opened)));
         // They may have changed while the disk was opened.
         self.put_in_force(&self.settings());
         Ok(())

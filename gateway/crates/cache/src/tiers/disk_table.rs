@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk_slot::{DiskSlot, not_opened};
+use super::disk_slot::{DiskSlot, not_opened, refusal};
 use crate::disk::{Disk, same_directory};
 use crate::hash::FoldHasher;
 use crate::metrics::StoreMetrics;
@@ -71,7 +71,7 @@ impl DiskTable {
     /// Changes nothing that is in force. Blocks.
     ///
     /// # Errors
-    /// A disk cannot be opened, or cannot have its capacity.
+    /// A disk cannot be opened, takes no writes, or cannot have its capacity.
     pub(super) fn prepare(
         &self,
         disks: &[DiskSettings],
@@ -122,6 +122,9 @@ impl PreparedTable {
             let Some((slot, share)) = old.find(&disk.path) else {
                 self.table.open_slot(disk, parts).map_err(not_opened)?;
                 self.opened.extend(self.table.slots.last().cloned());
+                for disk in self.new_disks() {
+                    disk.check_start().map_err(refusal)?;
+                }
                 continue;
             };
             if slot.check(disk, parts.geometry)? {
