@@ -17,6 +17,8 @@ mod admin;
 #[path = "tls/authority.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod authority;
+#[path = "reload/changing.rs"]
+mod changing;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
@@ -34,6 +36,8 @@ mod listeners;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod mount;
+#[path = "reload/names.rs"]
+mod names;
 #[path = "reload/often.rs"]
 mod often;
 #[path = "support/ports.rs"]

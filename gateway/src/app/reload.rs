@@ -310,6 +310,7 @@ impl Reloader {
         routes.apply();
         self.locator.replace(config, &routes.routes, &origins);
         self.routes.replace(routes.routes.clone());
+        self.engine.forget_profiles(&config.gone_profiles());
         // After the routes: an access that was taken back must not wait for a disk.
         OptionFuture::from(doubts).await;
         self.hooks.replace(hooks, config, &origins);

@@ -144,6 +144,15 @@ impl Config {
         })
     }
 
+    /// Returns the names of profiles that earlier configurations of this process have had, and this one has not.
+    #[must_use]
+    pub fn gone_profiles(&self) -> Vec<&'static str> {
+        let names = section::profile::kept_names().into_iter();
+        let is_gone =
+            |name: &&str| !self.profile.contains_key(*name) && !Profile::BUILT_IN.contains(name);
+        names.filter(is_gone).collect()
+    }
+
     /// Returns the profile with its read-ahead cut to the budget.
     fn cut_read_ahead(&self, profile: Profile) -> Profile {
         Profile {

@@ -182,6 +182,13 @@ impl Engine {
         self.core.readiness.set(origins);
     }
 
+    /// Removes the metrics of profiles that no configuration has. A reader under way may bring them back.
+    pub fn forget_profiles(&self, profiles: &[&'static str]) {
+        for profile in profiles {
+            self.core.metrics.forget_profile(profile);
+        }
+    }
+
     /// Checks that the origins answer and that the cache index is loaded.
     ///
     /// # Errors

@@ -84,10 +84,17 @@ pub(crate) fn resolve(
     Ok(chain.iter().rev().fold(base, laid))
 }
 
+/// The names of the process's profiles. The set is whole between any two of its changes.
+static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+/// Returns all names that are kept.
+pub(crate) fn kept_names() -> Vec<&'static str> {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.iter().copied().collect()
+}
+
 /// Returns the name for as long as the process runs. Each name is kept once, so that reloads take no more memory.
 pub(crate) fn kept_name(name: &str) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    // A set of names is whole between any two of its changes.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     match names.get(name) {
         Some(kept) => kept,

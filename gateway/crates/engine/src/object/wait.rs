@@ -10,6 +10,7 @@ use super::pinned::Pinned;
 use super::streams::{Stream, is_gap};
 use crate::Core;
 use crate::fetch::options::FetchOptions;
+use crate::metrics::FRONTENDS;
 use tidegate_plan::Client;
 use tidegate_telemetry::trace::{self, Kind, Span};
 
@@ -90,10 +91,11 @@ pub(crate) async fn while_opening<T>(
 
 /// Returns the label of the frontend that reads; `None` if no reader waits.
 fn frontend(options: FetchOptions) -> Option<&'static str> {
+    let [fuse, http] = FRONTENDS;
     match options.client {
         _ if options.quiet => None,
         Client::Warm => None,
-        Client::Own => Some("fuse"),
-        Client::V4(_) | Client::V6(_) | Client::Local => Some("http"),
+        Client::Own => Some(fuse),
+        Client::V4(_) | Client::V6(_) | Client::Local => Some(http),
     }
 }
