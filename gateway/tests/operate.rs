@@ -1,5 +1,7 @@
 //! The work of an operator: the admin listener's reports and changes, on the embedded origin.
 
+use std::io::Write as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use http::Method;
@@ -45,6 +47,16 @@ async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
 
 /// Runs the command beside the gateway; returns its exit code and its output.
 fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, String) {
+    tidegate_reading(world, gateway, line, "")
+}
+
+/// Does the same with this text on the command's standard input.
+fn tidegate_reading(
+    world: &World,
+    gateway: &Whole,
+    line: &[&str],
+    input: &str,
+) -> (i32, String, String) {
     let file = world.folder.path().join("command.toml");
     let text = format!(
         "[admin]\nlisten = \"{}\"\ntoken = \"t0ken-of-the-tests\"\n",
@@ -52,8 +64,15 @@ fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, Stri
     );
     std::fs::write(&file, text).expect("written");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = command.arg("--config").arg(&file).args(line).output();
-    let output = output.expect("it runs");
+    command.arg("--config").arg(&file).args(line);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut stdin = child.stdin.take().expect("piped");
+    // A command that reads nothing has perhaps ended.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("it runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let code = output.status.code().expect("it ended by itself");
     (code, text(output.stdout), text(output.stderr))

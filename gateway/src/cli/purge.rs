@@ -50,10 +50,12 @@ fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow
     };
     let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
     run(async {
-        for part in names.chunks(BATCH_SIZE) {
+        for (nth, part) in names.chunks(BATCH_SIZE).enumerate() {
             let body = json!({ list: part, "host": args.host, "soft": args.soft });
-            let answer = client.send(request(body)).await?;
-            let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+            let answer = client.send(request(body)).await.and_then(|answer| {
+                serde_json::from_str::<Value>(&answer).context("the answer is no JSON")
+            });
+            let answer = answer.with_context(|| unfinished(names, nth * BATCH_SIZE))?;
             purged += answer["purged"].as_u64().unwrap_or(0);
             known += answer["known"].as_u64().unwrap_or(0);
             let missing = answer["no_route"].as_array().into_iter().flatten();
@@ -69,6 +71,12 @@ fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow
         writeln!(text, "no route has {}", path.escape_debug())?;
     }
     Ok(text)
+}
+
+/// Says how many names of a list are purged, and where to begin again.
+fn unfinished(names: &[String], done: usize) -> String {
+    let (all, next) = (names.len(), names[done].escape_debug());
+    format!("{done} of {all} are purged, `{next}` and what follows it may not be")
 }
 
 fn check_tags(tags: &[String]) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::gateway::{Whole, send};
 use crate::world::{World, sample};
-use crate::{AUTH, eventually, read, tidegate};
+use crate::{AUTH, eventually, read, tidegate, tidegate_reading};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
@@ -99,4 +99,53 @@ fn lists_are_purged(world: &World, gateway: &Whole) {
         let bad = purge_list(text, more);
         assert!(bad.0 != 0 && bad.2.contains(why), "{bad:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_any_length_is_purged_or_its_rest_is_named() {
+    const COUNT: usize = 12_000;
+    let world = World::new().await;
+    for n in 0..2 {
+        world.put(&format!("s/{n}"), &sample(1000, n)).await;
+    }
+    let gateway = world.start("ttl = \"1h\"").await;
+    gateway.ready().await;
+    let read_both = async || {
+        for n in 0..2 {
+            let got = gateway.get(&format!("/s/{n}"), &[]).await;
+            assert_eq!(got.body, sample(1000, n));
+        }
+    };
+    let purge = |lines: &[String]| {
+        // Lines may end as on Windows.
+        let input = lines.join("\r\n");
+        let line = ["purge", "--from-list", "-"];
+        tidegate_reading(&world, &gateway, &line, &input)
+    };
+    let right: Vec<_> = (0..COUNT).map(|n| format!("/s/{n}")).collect();
+    read_both().await;
+    let (code, out, err) = purge(&right);
+    assert_eq!((code, &*out), (0, "purged 12000, known 2\n"), "{err}");
+
+    // A line that is no path is found before anything is purged.
+    read_both().await;
+    let mut wrong = right.clone();
+    wrong[11_000] = "s/11000".to_owned();
+    let (code, out, err) = purge(&wrong);
+    assert_eq!((code, &*out), (1, ""));
+    assert!(err.contains("`s/11000` does not begin with `/`"), "{err}");
+    let (_, out, _) = tidegate(&world, &gateway, &["purge", "/s/0"]);
+    assert!(out.contains("\"known\":1"), "{out}");
+
+    // One that only the gateway refuses ends the list there.
+    read_both().await;
+    wrong.clone_from(&right);
+    wrong[11_500] = format!("/s/{}", "x".repeat(2000));
+    let (code, out, err) = purge(&wrong);
+    assert_eq!((code, &*out), (1, ""));
+    let said = "11000 of 12000 are purged, `/s/11000` and what follows it may not be";
+    assert!(err.contains(said), "{err}");
+    let (_, out, _) = tidegate(&world, &gateway, &["purge", "/s/0"]);
+    assert!(out.contains("\"known\":0"), "it is purged: {out}");
+    gateway.stop().await;
 }
