@@ -14,4 +14,4 @@ mod server;
 pub use client::ClientError;
 pub use keys::{FileKeys, JwksLocation, KeyFileError, KeySource, PreparedKeys};
 pub use metrics::Metrics;
-pub use server::{Answer, AuthServer, AuthSettings, Question};
+pub use server::{Answer, AuthServer, AuthSettings, Question, read_answer};

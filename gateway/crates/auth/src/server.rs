@@ -254,9 +254,9 @@ impl AuthServer {
         let answer = self.client.send(request, self.settings.timeout).await;
         let (head, body) = answer.map_err(|error| error.to_string())?.into_parts();
         let _ = timeout(BODY_TIMEOUT, read_body(body, MAX_BODY)).await;
-        match judge(&head) {
-            Answer::Failed => Err(format!("the answer was {}", head.status.as_u16())),
-            answer => Ok((answer, max_age(&head.headers))),
+        match read_answer(&head) {
+            (Answer::Failed, _) => Err(format!("the answer was {}", head.status.as_u16())),
+            answer => Ok(answer),
         }
     }
 
@@ -343,6 +343,15 @@ fn digest(lines: &Lines) -> Digest {
         }
     }
     hash.finalize().into()
+}
+
+/// Reads the head of a server's answer: its decision, and the time for which that may be kept.
+#[must_use]
+pub fn read_answer(head: &Parts) -> (Answer, Option<Duration>) {
+    match judge(head) {
+        Answer::Failed => (Answer::Failed, None),
+        answer => (answer, max_age(&head.headers)),
+    }
 }
 
 fn judge(head: &Parts) -> Answer {

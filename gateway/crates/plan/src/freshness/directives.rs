@@ -69,10 +69,11 @@ fn split_list(value: &str) -> impl Iterator<Item = &str> {
 #[must_use]
 pub fn delta_seconds(argument: &str) -> Duration {
     let text = argument.trim().trim_matches('"');
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let secs = match text.parse::<u64>() {
+        _ if !is_number => 0,
         Ok(secs) => secs.min(1 << 31),
-        Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => 1 << 31,
-        Err(_) => 0,
+        Err(_) => 1 << 31,
     };
     Duration::from_secs(secs)
 }

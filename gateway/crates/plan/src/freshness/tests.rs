@@ -53,6 +53,7 @@ fn the_shorter_of_object_and_profile() {
         ("max-age=10, s-maxage=20", 20),
         ("MAX-AGE=\"7\"", 7),
         ("max-age=oops", 0),
+        ("max-age=+10", 0),
         ("max-age=99999999999999999999", 60),
         ("max-age=5, max-age=9", 5),
         ("no-cache", 0),
