@@ -72,6 +72,7 @@ pub use control::EngineControl;
 pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
 pub use listen::hosts;
 pub use purge::{Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
+pub use warm::WarmRequest;
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
 /// an answer.

@@ -68,13 +68,32 @@ pub enum PinError {
     NotDurable(String),
 }
 
-#[derive(Deserialize)]
+/// The body of `PUT /pins`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PinRequest {
-    path: String,
-    host: Option<String>,
+pub struct PinRequest {
+    /// The path of the folder.
+    pub path: String,
+    /// The host whose route has the path.
+    pub host: Option<String>,
+    /// The bytes that it may keep on disk.
     #[serde(deserialize_with = "size")]
-    limit: u64,
+    pub limit: u64,
+}
+
+impl PinRequest {
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// It is no request for a pin.
+    pub fn from_json(body: &[u8]) -> Result<Self, String> {
+        let wanted: Self = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        place::checked(&wanted.path)?;
+        if wanted.limit == 0 {
+            return Err("limit must be more than nothing; DELETE unpins".to_owned());
+        }
+        Ok(wanted)
+    }
 }
 
 /// Answers `GET /pins`.
@@ -152,17 +171,8 @@ pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery)
 }
 
 async fn read(request: Request) -> Result<PinRequest, Refusal> {
-    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let body = ask::body(request).await?;
-    let wanted: PinRequest =
-        serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
-    place::checked(&wanted.path).map_err(bad)?;
-    if wanted.limit == 0 {
-        return Err(bad(
-            "limit must be more than nothing; DELETE unpins".to_owned()
-        ));
-    }
-    Ok(wanted)
+    PinRequest::from_json(&body).map_err(|why| (StatusCode::BAD_REQUEST, why))
 }
 
 impl IntoResponse for PinError {

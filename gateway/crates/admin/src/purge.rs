@@ -15,6 +15,7 @@
 //!
 //! `"soft": true` makes stale what is otherwise removed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
@@ -22,6 +23,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::task::consume_budget;
 
@@ -105,8 +107,11 @@ pub enum PurgeError {
 }
 
 /// The purges of one request.
-enum PurgeRequests {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PurgeRequests {
+    /// A single one.
     One(Purge),
+    /// A batch.
     Many(Vec<Purge>),
 }
 
@@ -282,17 +287,19 @@ async fn read(query: &str, request: Request) -> Result<PurgeRequests, Refusal> {
 }
 
 /// Reads one purge, or a batch if the object has a list.
-fn from_json(body: &[u8]) -> Result<PurgeRequests, String> {
+///
+/// # Errors
+/// It is no purge, or names a field twice.
+pub fn from_json(body: &[u8]) -> Result<PurgeRequests, String> {
     let wrong = |error: serde_json::Error| error.to_string();
-    let value: serde_json::Value = serde_json::from_slice(body).map_err(wrong)?;
-    if ["paths", "prefixes", "tags"]
-        .iter()
-        .any(|list| value.get(list).is_some())
-    {
-        let batch: Batch = serde_json::from_value(value).map_err(wrong)?;
+    let fields: HashMap<String, IgnoredAny> = serde_json::from_slice(body).map_err(wrong)?;
+    let has = |list: &&str| fields.contains_key(*list);
+    // Each is read from the text, in which a field that is named twice is seen.
+    if ["paths", "prefixes", "tags"].iter().any(has) {
+        let batch: Batch = serde_json::from_slice(body).map_err(wrong)?;
         return batch.purges().map(PurgeRequests::Many);
     }
-    let one: One = serde_json::from_value(value).map_err(wrong)?;
+    let one: One = serde_json::from_slice(body).map_err(wrong)?;
     one.purge().map(PurgeRequests::One)
 }
 
@@ -357,6 +364,8 @@ mod tests {
             r#"{"tags": ["a\u0000"]}"#,
             r#"{"tags": ["ä"]}"#,
             r#"{"tag": "a"}"#,
+            r#"{"path": "/a", "path": "/b"}"#,
+            r#"{"paths": ["/a"], "paths": ["/b"]}"#,
             "[]",
         ] {
             assert!(read(bad).is_err(), "{bad}");
@@ -370,7 +379,7 @@ mod tests {
             (tags(MAX_PURGES + 1, "a"), "10001 paths, prefixes and tags"),
             (tags(1, &"x".repeat(MAX_TAG + 1)), "longer than 1024 bytes"),
         ] {
-            let error = read(&bad).err().expect("refused");
+            let error = read(&bad).expect_err("refused");
             assert!(error.contains(why), "{error}");
         }
     }

@@ -52,14 +52,42 @@ const MAX_QUEUED_LINES: usize = 64;
 /// Objects on one page: the default, and the maximum.
 const MAX_PAGE: u16 = 1000;
 
-#[derive(Deserialize)]
+/// The body of `POST /warm`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WarmRequest {
-    paths: Vec<String>,
-    host: Option<String>,
+pub struct WarmRequest {
+    /// The paths of the objects.
+    pub paths: Vec<String>,
+    /// The host whose objects are meant.
+    pub host: Option<String>,
+    /// The most bytes a second.
     #[serde(default, deserialize_with = "some_size")]
-    rate: Option<u64>,
-    concurrency: Option<usize>,
+    pub rate: Option<u64>,
+    /// Objects at a time.
+    pub concurrency: Option<usize>,
+}
+
+impl WarmRequest {
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// It is no request to warm objects.
+    pub fn from_json(body: &[u8]) -> Result<Self, String> {
+        let wanted: Self = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        for path in &wanted.paths {
+            place::checked(path)?;
+            if path.len() > MAX_PATH {
+                return Err(format!("no path has more than {MAX_PATH} bytes"));
+            }
+        }
+        match (wanted.rate, wanted.concurrency) {
+            (Some(0), _) => Err("rate must be more than nothing".to_owned()),
+            (_, Some(n)) if n == 0 || n > MAX_CONCURRENCY => Err(format!(
+                "concurrency is a number from 1 to {MAX_CONCURRENCY}"
+            )),
+            _ => Ok(wanted),
+        }
+    }
 }
 
 /// Answers `GET /list`.
@@ -141,23 +169,8 @@ pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Respon
 }
 
 async fn read(request: Request) -> Result<WarmRequest, Refusal> {
-    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let body = ask::body(request).await?;
-    let wanted: WarmRequest =
-        serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
-    for path in &wanted.paths {
-        place::checked(path).map_err(bad)?;
-        if path.len() > MAX_PATH {
-            return Err(bad(format!("no path has more than {MAX_PATH} bytes")));
-        }
-    }
-    match (wanted.rate, wanted.concurrency) {
-        (Some(0), _) => Err(bad("rate must be more than nothing".to_owned())),
-        (_, Some(n)) if n == 0 || n > MAX_CONCURRENCY => Err(bad(format!(
-            "concurrency is a number from 1 to {MAX_CONCURRENCY}"
-        ))),
-        _ => Ok(wanted),
-    }
+    WarmRequest::from_json(&body).map_err(|why| (StatusCode::BAD_REQUEST, why))
 }
 
 type Tell = mpsc::Sender<Bytes>;

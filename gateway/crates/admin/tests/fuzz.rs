@@ -1,12 +1,16 @@
-//! A fuzz target of what decides whether a page of another site asks: `Host` and `Origin`.
+//! Fuzz targets of the operator's listener: what decides whether a page of another site asks, `Host` and `Origin`, and the
+//! bodies of requests.
 //!
-//! It holds a property for any input. It runs as a test, [`RUNS`] inputs; `just fuzz` gives it time.
+//! Each holds a property for any input. They run as tests, [`RUNS`] inputs each; `just fuzz` gives them time.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use bolero::check;
 use tidegate_admin::hosts::Hosts;
+
+#[path = "fuzz/bodies.rs"]
+mod bodies;
 
 /// The inputs of a target in a plain test run.
 const RUNS: usize = 5_000;
