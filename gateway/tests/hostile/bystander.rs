@@ -1,5 +1,6 @@
 //! A polite client, and its latencies.
 
+use std::hint::black_box;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::target::LONG;
@@ -24,8 +25,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// machine does not.
 const PARTS: usize = 5;
 
+/// Rounds of the plain server's work: some milliseconds of a processor.
+const WORK: u64 = 1_000_000;
+
 /// A client that requests a cached object and `/healthz` again and again until it is told to stop. Beside them it asks a
-/// plain server of this process: what that takes is the machine's own time.
+/// plain server of this process, which does a fixed work for each answer: what that takes is the machine's own time.
 pub(crate) struct Bystander {
     stop: Arc<AtomicBool>,
     task: JoinHandle<Latencies>,
@@ -105,7 +109,18 @@ impl Connected {
     }
 }
 
-/// Starts a server that answers any request with a few bytes; returns its address.
+/// Computes for as long as the requests take that are ahead of a polite one, on a thread that shares the processors with
+/// attacker and program.
+fn work() -> u64 {
+    let (mut state, mut round) = (1_u64, 0);
+    while round < WORK {
+        state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round;
+        round += 1;
+    }
+    state
+}
+
+/// Starts a server that works for a while, and answers any request with a few bytes; returns its address.
 async fn plain_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -114,6 +129,8 @@ async fn plain_server() -> SocketAddr {
             tokio::spawn(async move {
                 let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
                 while let Ok(1..) = stream.read(&mut [0; 4096]).await {
+                    let worked = spawn_blocking(|| black_box(work())).await;
+                    worked.expect("no panic");
                     let _ = stream.write_all(answer).await;
                 }
             });

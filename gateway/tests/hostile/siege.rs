@@ -17,7 +17,7 @@ const PLAIN_FACTOR: u32 = 5;
 const FLOOR: Duration = Duration::from_millis(250);
 
 /// The time that a plain server takes on the machine for which that is set. On a slower one it is as much longer.
-const PLAIN: Duration = Duration::from_millis(1);
+const PLAIN: Duration = Duration::from_millis(10);
 
 /// Duration of the polite client's measurement before the attack.
 const BEFORE: Duration = Duration::from_secs(1);
