@@ -155,10 +155,12 @@ where
         }
     }
 
-    /// Gives back the memory that a connection does not need while it is idle.
+    /// Gives back the memory that a connection does not need while it is idle. One that must close keeps its protocol, which
+    /// closes it: the rest of a body that hyper has given up would be taken for the next request.
     pub(super) fn rest(&mut self) {
+        let rests = !self.ends && self.activity.goes_on();
         self.state = match mem::replace(&mut self.state, State::Ended) {
-            State::Http1(mut connection) if !self.ends => {
+            State::Http1(mut connection) if rests => {
                 Pin::new(&mut *connection).graceful_shutdown();
                 State::Leaving(Box::pin(connection.without_shutdown()))
             }

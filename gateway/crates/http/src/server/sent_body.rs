@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
-use http::header::EXPECT;
+use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -41,8 +41,13 @@ impl SentBody {
         incoming: Incoming,
         activity: &Arc<ConnectionActivity>,
     ) -> Self {
+        activity.set_kept(keeps_connection(parts));
+        let has_some = !incoming.is_end_stream();
+        if has_some {
+            activity.begin_body();
+        }
         Self {
-            incoming: (!incoming.is_end_stream()).then(|| (incoming, activity.clone())),
+            incoming: has_some.then(|| (incoming, activity.clone())),
             awaits_continue: parts.version < Version::HTTP_2 && parts.headers.contains_key(EXPECT),
             has_ended: false,
         }
@@ -57,12 +62,17 @@ impl Body for SentBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.awaits_continue = false;
-        let Some((incoming, _)) = &mut self.incoming else {
+        let this = &mut *self;
+        this.awaits_continue = false;
+        let Some((incoming, activity)) = &mut this.incoming else {
             return Poll::Ready(None);
         };
-        let frame = ready!(Pin::new(incoming).poll_frame(cx));
-        self.has_ended |= !matches!(frame, Some(Ok(_)));
+        let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
+        let has_end = frame.is_none() || incoming.is_end_stream();
+        if has_end && !this.has_ended {
+            activity.end_body();
+        }
+        this.has_ended |= has_end || !matches!(frame, Some(Ok(_)));
         Poll::Ready(frame)
     }
 
@@ -97,9 +107,25 @@ async fn discard(mut rest: Incoming, activity: Arc<ConnectionActivity>) {
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx));
         let next = timeout_at(end, timeout(NEXT_BYTES_TIMEOUT, frame)).await;
-        if !matches!(next, Ok(Ok(Some(Ok(_))))) {
-            return;
+        let has_end = match next {
+            Ok(Ok(None)) => true,
+            Ok(Ok(Some(Ok(_)))) => {
+                activity.record_body_read();
+                rest.is_end_stream()
+            }
+            _ => return,
+        };
+        if has_end {
+            return activity.end_body();
         }
-        activity.record_body_read();
     }
+}
+
+/// Returns whether the client keeps the connection for other requests (RFC 9112, 9.3). With an older version of the protocol
+/// it counts as one that does not.
+fn keeps_connection(parts: &Parts) -> bool {
+    let options = parts.headers.get_all(CONNECTION).into_iter();
+    let mut options = options.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let closes = |option: &[u8]| option.trim_ascii().eq_ignore_ascii_case(b"close");
+    parts.version == Version::HTTP_11 && !options.any(closes)
 }

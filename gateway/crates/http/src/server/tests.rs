@@ -19,6 +19,7 @@ use crate::body::{Body, Content};
 use crate::cache_status::CacheResult;
 use crate::record::RequestRecord;
 use crate::server::live_settings::LiveSettings;
+use crate::server::sent_body::SentBody;
 use crate::server::timeouts::ConnectionActivity;
 use crate::settings::Settings;
 use tidegate_plan::Listen;
@@ -69,7 +70,9 @@ impl Handler for FakeHandler {
         activity: Arc<ConnectionActivity>,
         peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
-        let (parts, _) = request.into_parts();
+        let (parts, sent) = request.into_parts();
+        // It answers before the body has come.
+        drop(SentBody::new(&parts, sent, &activity));
         let mut record = RequestRecord::begin(
             activity,
             peer.address,

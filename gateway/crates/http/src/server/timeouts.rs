@@ -39,6 +39,10 @@ pub(crate) struct ConnectionActivity {
     retries: AtomicBool,
     /// Whether the gateway ends the connection, for it ends itself.
     cut_off: AtomicBool,
+    /// Whether the last client's request of HTTP/1 keeps the connection.
+    is_kept: AtomicBool,
+    /// Bodies of requests of which the end was not read. Behind one, what arrives is no request's head.
+    unread_bodies: AtomicU32,
     /// Requests in flight over HTTP/1.
     requests: AtomicU32,
     /// The part of them that waits for the server, not for the client.
@@ -83,6 +87,8 @@ impl ConnectionActivity {
             write_waits: AtomicBool::new(false),
             retries: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
+            is_kept: AtomicBool::new(true),
+            unread_bodies: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             waiting_requests: AtomicU32::new(0),
             multiplexed: AtomicBool::new(false),
@@ -182,6 +188,26 @@ impl ConnectionActivity {
             self.requests.fetch_add(1, Relaxed);
             self.waiting_requests.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Records whether the last request keeps the connection.
+    pub(crate) fn set_kept(&self, is_kept: bool) {
+        self.is_kept.store(is_kept, Relaxed);
+    }
+
+    /// Records that a request has a body.
+    pub(crate) fn begin_body(&self) {
+        self.unread_bodies.fetch_add(1, Relaxed);
+    }
+
+    /// Records that the end of a body was read.
+    pub(crate) fn end_body(&self) {
+        self.unread_bodies.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns whether another request may follow the last one.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.is_kept.load(Relaxed) && self.unread_bodies.load(Relaxed) == 0
     }
 
     /// Records that bytes of a body came that is discarded: they are not the next request's head.

@@ -193,3 +193,60 @@ async fn what_the_socket_holds_is_sent_before_the_connection_rests() {
         serve!(served, answered(&mut client, REQUEST));
     }
 }
+
+/// What comes after an answer may be the rest of a body, and then it is no request.
+#[tokio::test(start_paused = true)]
+async fn a_connection_does_not_rest_over_a_body_that_was_not_read() {
+    const HEAD: &[u8] = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n";
+    for comes in [true, false] {
+        connected!(served, client, activity);
+        serve!(served, answered(&mut client, HEAD));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(activity.is_idle_for(Duration::from_secs(1)));
+        served.rest();
+        waits!(served);
+        assert!(!served.is_resting());
+        if comes {
+            serve!(served, client.write_all(&[b'x'; 100])).expect("written");
+            while !served.is_resting() {
+                waits!(served);
+                tokio::task::yield_now().await;
+                served.rest();
+            }
+            serve!(served, answered(&mut client, REQUEST));
+            continue;
+        }
+        // The gateway has given the body up.
+        tokio::time::advance(Duration::from_secs(31)).await;
+        tokio::task::yield_now().await;
+        client.write_all(REQUEST).await.expect("there is room");
+        let _ = poll_fn(|cx| served.poll(cx)).await;
+        drop(served);
+        assert_eq!(rest(&mut client).await, b"");
+    }
+}
+
+/// A client that asks for the end of the connection waits for it.
+#[tokio::test]
+async fn a_connection_that_its_client_does_not_keep_ends() {
+    for head in [
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: TE, Close\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+    ] {
+        connected!(served, client, activity);
+        serve!(served, client.write_all(head.as_bytes())).expect("written");
+        serve!(served, super::head(&mut client));
+        serve!(served, async {
+            while !activity.is_idle_for(Duration::ZERO) {
+                tokio::task::yield_now().await;
+            }
+        });
+        // hyper has handed all of the answer over, and the client has not taken it.
+        served.rest();
+        let ended = async { poll_fn(|cx| served.poll(cx)).await };
+        let (ended, _) = tokio::join!(ended, body(&mut client, 700_000));
+        ended.expect("in order");
+        drop(served);
+        assert_eq!(rest(&mut client).await, b"");
+    }
+}
