@@ -5,10 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use async_nats::jetstream;
-use aws_sdk_s3::types::{
-    Delete, Event, NotificationConfiguration, ObjectIdentifier, QueueConfiguration,
-};
+use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use http::Method;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -20,6 +17,8 @@ mod bucket;
 mod covered;
 #[path = "real_events/delay.rs"]
 mod delay;
+#[path = "real_events/disorder.rs"]
+mod disorder;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -40,29 +39,18 @@ mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "real_events/ways.rs"]
+mod ways;
 
 use bucket::Bucket;
 use gateway::{Whole, ask};
-use minio::{Minio, SECRET, USER};
+use minio::Minio;
 use nats::Nats;
 use ports::free_addr;
+use ways::{Way, create_stream, report_all, start_gateway, start_minio, start_nats};
 
 const TOKEN: &str = "t0ken-of-the-bucket";
-const SUBJECT: &str = "media-events";
-const STREAM: &str = "MEDIA";
 const LONG: Duration = Duration::from_secs(300);
-
-/// The way from MinIO to the gateway.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Webhook,
-    /// By a `queue_dir`, in which MinIO looks for events each 3 s.
-    Queue,
-    Nats,
-    /// By TLS, with an authority of its own.
-    Tls,
-    JetStream,
-}
 
 /// A bucket that reports to a gateway which would keep objects for an hour.
 struct World {
@@ -163,145 +151,6 @@ async fn wait_for_read(http: SocketAddr, path: &str, (status, body): (u16, &str)
     }
 }
 
-async fn start_nats(way: Way, address: SocketAddr, folder: &TempDir) -> Nats {
-    let (certificate, key) = (fixture("server.pem"), fixture("server.key"));
-    let mut options = vec!["--user", "gate", "--pass", "s3cret-of-nats"];
-    if way == Way::Tls {
-        options.extend(["--tls", "--tlscert", &certificate, "--tlskey", &key]);
-    }
-    Nats::start(address, &folder.path().join("nats"), &options).await
-}
-
-fn fixture(name: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/events/fixtures/nats/");
-    format!("{folder}{name}")
-}
-
-async fn create_stream(address: SocketAddr) {
-    let since = Instant::now();
-    // A server that is still starting resets its first connections.
-    let client = loop {
-        let options = async_nats::ConnectOptions::new();
-        let options = options.user_and_password("gate".to_owned(), "s3cret-of-nats".to_owned());
-        match options.connect(address.to_string()).await {
-            Ok(client) => break client,
-            Err(error) => assert!(since.elapsed() < LONG, "{error}"),
-        }
-        sleep(Duration::from_millis(20)).await;
-    };
-    let config = jetstream::stream::Config {
-        name: STREAM.to_owned(),
-        subjects: vec![SUBJECT.to_owned()],
-        ..jetstream::stream::Config::default()
-    };
-    let made = jetstream::new(client).create_stream(config).await;
-    made.expect("a stream");
-}
-
-/// Returns a gateway's configuration, with these lines more.
-fn configuration(way: Way, minio: &str, nats: SocketAddr, folder: &TempDir, more: &str) -> String {
-    // A heartbeat that waits in the queue has to come back in time.
-    let every = match way {
-        Way::Queue => "10s",
-        _ => "1s",
-    };
-    let way = match way {
-        Way::Webhook | Way::Queue => format!("token = \"{TOKEN}\"\n"),
-        Way::Nats | Way::Tls | Way::JetStream => {
-            let scheme = match way {
-                Way::Tls => "tls",
-                _ => "nats",
-            };
-            let more = match way {
-                Way::Tls => format!("ca = \"{}\"\n", fixture("authority.pem")),
-                Way::JetStream => format!("stream = \"{STREAM}\"\nconsumer = \"gate-1\"\n"),
-                _ => String::new(),
-            };
-            format!(
-                "kind = \"nats\"\nservers = [\"{scheme}://{nats}\"]\nsubject = \"{SUBJECT}\"\n{more}\
-                 user = \"gate\"\npassword = \"s3cret-of-nats\"\n"
-            )
-        }
-    };
-    format!(
-        "[[origin]]\nname = \"media\"\nbucket = \"media\"\npath_style = true\n\
-         endpoint = \"http://{minio}\"\naccess_key_id = \"{USER}\"\n\
-         secret_access_key = \"{SECRET}\"\n[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\n\
-         [state]\npath = \"{}\"\n{more}[[events]]\nname = \"bucket\"\norigin = \"media\"\n\
-         heartbeat = {{ prefix = \".tidegate/\", every = \"{every}\" }}\n{way}",
-        folder.path().join("state").display(),
-    )
-}
-
-async fn start_gateway(
-    way: Way,
-    minio: &str,
-    nats: SocketAddr,
-    folder: &TempDir,
-    more: &str,
-) -> Whole {
-    Whole::start(&configuration(way, minio, nats, folder, more)).await
-}
-
-async fn start_minio(
-    way: Way,
-    address: &str,
-    (gateway, nats): (SocketAddr, SocketAddr),
-    queue: &Path,
-) -> Minio {
-    // The name is one that the admin listener does not know.
-    let endpoint = format!("http://127.0.0.1:{}/events/bucket", gateway.port());
-    let nats = nats.to_string();
-    let authority = fixture("authority.pem");
-    let tls = [
-        ("MINIO_NOTIFY_NATS_TLS_GATE", "on"),
-        ("MINIO_NOTIFY_NATS_CERT_AUTHORITY_GATE", &authority),
-    ];
-    let queue = [(
-        "MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_GATE",
-        queue.to_str().expect("text"),
-    )];
-    let variables: &[(&str, &str)] = match way {
-        Way::Webhook | Way::Queue => &[
-            ("MINIO_NOTIFY_WEBHOOK_ENABLE_GATE", "on"),
-            ("MINIO_NOTIFY_WEBHOOK_ENDPOINT_GATE", &endpoint),
-            ("MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_GATE", TOKEN),
-        ],
-        _ => &[
-            ("MINIO_NOTIFY_NATS_ENABLE_GATE", "on"),
-            ("MINIO_NOTIFY_NATS_ADDRESS_GATE", &nats),
-            ("MINIO_NOTIFY_NATS_SUBJECT_GATE", SUBJECT),
-            ("MINIO_NOTIFY_NATS_USERNAME_GATE", "gate"),
-            ("MINIO_NOTIFY_NATS_PASSWORD_GATE", "s3cret-of-nats"),
-        ],
-    };
-    let tls = tls.iter().filter(|_| way == Way::Tls);
-    let queue = queue.iter().filter(|_| way == Way::Queue);
-    let variables: Vec<_> = variables.iter().chain(tls).chain(queue).copied().collect();
-    Minio::start_at(address, &variables).await
-}
-
-/// Has the bucket report what is created and removed.
-async fn report_all(bucket: &Bucket, way: Way) {
-    let Bucket::S3 { client, name } = bucket else {
-        panic!("MinIO speaks S3")
-    };
-    let target = match way {
-        Way::Webhook | Way::Queue => "webhook",
-        _ => "nats",
-    };
-    let queue = QueueConfiguration::builder()
-        .queue_arn(format!("arn:minio:sqs::GATE:{target}"))
-        .events(Event::S3ObjectCreated)
-        .events(Event::S3ObjectRemoved)
-        .build()
-        .expect("a queue");
-    let all = NotificationConfiguration::builder().queue_configurations(queue);
-    let put = client.put_bucket_notification_configuration().bucket(name);
-    let put = put.notification_configuration(all.build()).send().await;
-    put.expect("the bucket reports");
-}
-
 async fn changes_are_read_at_once(way: Way) {
     let world = World::new(way).await;
     for (key, path) in [
@@ -338,6 +187,11 @@ async fn nats_brings_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nats_by_tls_brings_changes() {
     changes_are_read_at_once(Way::Tls).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_with_credentials_brings_changes() {
+    changes_are_read_at_once(Way::Credentials).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

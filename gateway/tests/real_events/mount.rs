@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::mount::{Folder, blocking};
-use crate::{LONG, Way, World, configuration};
+use crate::ways::configuration;
+use crate::{LONG, Way, World};
 
 fn folder(of_test: &Path) -> PathBuf {
     of_test.join("mnt")

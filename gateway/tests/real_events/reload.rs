@@ -2,7 +2,8 @@
 
 use crate::mount::TOKEN;
 use crate::serving::Serving;
-use crate::{Way, World, configuration, wait_for_events, wait_for_read};
+use crate::ways::configuration;
+use crate::{Way, World, wait_for_events, wait_for_read};
 
 impl World {
     /// Returns the configuration with this consumer and this interval of heartbeats.

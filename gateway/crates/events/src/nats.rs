@@ -241,8 +241,9 @@ fn options(auth: NatsAuth, authorities: Option<&PathBuf>) -> Result<ConnectOptio
     let options = ConnectOptions::new();
     let options = match auth {
         NatsAuth::None => options,
+        // The client reads whole lines, and the text of a secret ends without one.
         NatsAuth::Credentials(text) => options
-            .credentials(&text)
+            .credentials(&format!("{text}\n"))
             .map_err(|_| NatsError::Credentials)?,
         NatsAuth::User { user, password } => options.user_and_password(user, password),
         NatsAuth::Token(token) => options.token(token),
@@ -324,6 +325,20 @@ mod tests {
             delays,
             [100, 200, 400, 6400, 10_000, 10_000, 10_000, 10_000]
         );
+    }
+
+    #[test]
+    fn a_credentials_file_is_read_with_and_without_its_last_line_end() {
+        let file = include_str!("../fixtures/nats/gate.creds");
+        for (text, is_right) in [
+            (file, true),
+            (file.trim_end(), true),
+            ("x", false),
+            ("", false),
+        ] {
+            let auth = NatsAuth::Credentials(text.to_owned());
+            assert_eq!(check(&[], auth, None).is_ok(), is_right, "{text}");
+        }
     }
 
     #[test]
