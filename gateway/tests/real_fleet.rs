@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep};
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites write past the gateway")]
 mod bucket;
+#[path = "real_fleet/burst.rs"]
+mod burst;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -23,11 +25,10 @@ mod past;
 #[path = "support/ports.rs"]
 mod ports;
 #[path = "hooks/receiver.rs"]
-#[expect(
-    dead_code,
-    reason = "other suites read the requests, and have ill receivers"
-)]
+#[expect(dead_code, reason = "other suites ask more of it")]
 mod receiver;
+#[path = "real_fleet/secured.rs"]
+mod secured;
 
 use bucket::Bucket;
 use gateway::{Got, Whole, send};
@@ -53,6 +54,8 @@ struct World {
     gateways: Vec<Whole>,
     nats: Option<Nats>,
     nats_address: SocketAddr,
+    /// NATS speaks TLS, and asks for credentials of an operator.
+    is_secured: bool,
     receiver: Receiver,
     folder: TempDir,
     /// The buckets, to write past the gateways.
@@ -62,6 +65,10 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(false).await
+    }
+
+    async fn with(is_secured: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let minio = Minio::start().await;
         let mut buckets = Vec::new();
@@ -73,6 +80,7 @@ impl World {
             gateways: Vec::new(),
             nats: None,
             nats_address: free_addr(),
+            is_secured,
             receiver,
             folder,
             buckets,
@@ -89,8 +97,12 @@ impl World {
 
     async fn start_nats(&mut self) {
         let folder = self.folder.path().join("nats");
-        let options = ["--user", "tidegate", "--pass", "s3cret-of-nats"];
-        self.nats = Some(Nats::start(self.nats_address, &folder, &options).await);
+        let secured = secured::options();
+        let options = match self.is_secured {
+            true => &secured.each_ref().map(String::as_str)[..],
+            false => &["--user", "tidegate", "--pass", "s3cret-of-nats"],
+        };
+        self.nats = Some(Nats::start(self.nats_address, &folder, options).await);
     }
 
     async fn start_gateway(&self, number: usize) -> Whole {
@@ -134,6 +146,10 @@ impl World {
             assert!(config.contains(&recipe), "the recipe has no {recipe}");
             config = config.replace(&recipe, &here);
         }
+        if self.is_secured {
+            config = secured::configuration(&config);
+        }
+        config.push_str(burst::SUBSCRIPTION);
         config.push_str(
             "[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\nstale_while_revalidate = \"1h\"\n",
         );

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use tidegate_plan::{FolderChange, KeyChange};
 use tidegate_telemetry::locks::Recover as _;
@@ -21,6 +21,7 @@ use tidegate_telemetry::locks::Recover as _;
 use crate::ApplyError;
 use crate::subscription::Clock;
 
+mod doubts;
 mod hook_turns;
 mod message;
 mod metrics;
@@ -36,13 +37,11 @@ use pin_log::PinLog;
 
 pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
 pub use metrics::FleetMetrics;
+pub(crate) use outgoing::MAX_WAITING;
 pub use peers::FleetGateway;
 
 /// The time between two heartbeats.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
-
-/// The pause between two doubts of everything: many reasons at once are one.
-const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time within which a gateway that has a connection hears of a change, or is known to be lost. It may not have heard
 /// of changes that are younger.
@@ -181,10 +180,24 @@ impl Fleet {
 
     /// Tells the other gateways of a change that was made here. Returns at once.
     pub fn publish(&self, change: FleetChange) {
+        self.send(change);
+    }
+
+    /// Does the same for a change of a key, and has the hooks called for it. If there is no room for its message, the
+    /// gateway whose turn it is does not hear of it: then this one calls them.
+    pub fn report(&self, change: KeyChange) {
+        match self.send(FleetChange::Changed(change.clone())) {
+            true => self.call_hooks(change),
+            false => self.sink.call_hooks(&change),
+        }
+    }
+
+    /// Queues a change; returns whether there was room for it.
+    fn send(&self, change: FleetChange) -> bool {
         let at = (self.clock)().0;
         let mut state = self.state();
         state.pins.note(&change, at, true);
-        self.enqueue(&mut state, at, Content::Change(change));
+        self.enqueue(&mut state, at, Content::Change(change))
     }
 
     /// Has the hooks called for a change that this gateway knows of: here, or by the gateway whose turn it is.
@@ -203,13 +216,16 @@ impl Fleet {
     }
 
     /// Puts a message into the queue. If there is no room for a change, a number is left out, which the receivers see.
-    fn enqueue(&self, state: &mut FleetState, at: u64, content: Content) {
+    /// Returns whether there was room.
+    fn enqueue(&self, state: &mut FleetState, at: u64, content: Content) -> bool {
         let is_change = matches!(content, Content::Change(_));
-        if !state.outgoing.push(at, content) {
+        let has_room = state.outgoing.push(at, content);
+        if !has_room {
             state.sequence += u64::from(is_change);
             self.metrics.dropped.inc();
         }
         self.queued.notify_one();
+        has_room
     }
 
     /// Returns the next message that the transport has to send, with its number.
@@ -411,23 +427,6 @@ impl Fleet {
                 Deferred::Key(change) => self.sink.call_hooks(&change),
                 Deferred::Folder(changes) => self.sink.call_hooks_below(&changes),
             }
-        }
-    }
-
-    fn doubt(&self, reason: &'static str) {
-        self.metrics.doubt(reason);
-        self.doubts.notify_one();
-    }
-
-    /// Doubts everything whenever there is a reason, and no more than once in [`DOUBT_PAUSE`].
-    pub(crate) async fn doubt_on_request(&self) {
-        loop {
-            self.doubts.notified().await;
-            tracing::info!("messages of the fleet may have been missed: everything is confirmed");
-            if let Err(error) = self.sink.doubt().await {
-                tracing::warn!(%error, "not everything may be confirmed after a restart");
-            }
-            sleep(DOUBT_PAUSE).await;
         }
     }
 }

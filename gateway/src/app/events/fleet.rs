@@ -224,10 +224,10 @@ impl FleetLink {
     /// Has the hooks called for a change that the bucket has reported. `reaches_all` says whether it was reported to
     /// the other gateways as well; they are told otherwise.
     pub(in crate::app) fn reported(&self, change: &KeyChange, reaches_all: bool) {
-        if !reaches_all {
-            self.fleet.publish(FleetChange::Changed(change.clone()));
+        match reaches_all {
+            true => self.fleet.call_hooks(change.clone()),
+            false => self.fleet.report(change.clone()),
         }
-        self.fleet.call_hooks(change.clone());
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use super::message::{Content, Extent, FleetChange};
 
-/// The most messages that wait. Beyond it they are dropped, and the receivers confirm everything.
-pub(super) const MAX_WAITING: usize = 4096;
+/// The most messages that wait, at their sender and at a receiver. Beyond it they are dropped, and the receivers confirm
+/// everything.
+pub(crate) const MAX_WAITING: usize = 4096;
 
 /// The most bytes of the purges in one message, as JSON. The longest key takes half of them.
 const MAX_PURGE_BYTES: usize = 12 << 10;

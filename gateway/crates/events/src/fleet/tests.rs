@@ -4,6 +4,7 @@ use tidegate_plan::tags::Tag;
 use tidegate_plan::{ChangeKind, ObjectKey, Timestamp};
 use tokio::time::advance;
 
+use super::doubts::DOUBT_PAUSE;
 use super::*;
 
 mod hook_calls;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::errors::LoggedErrors;
 use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
-use crate::fleet::{Fleet, HEARTBEAT};
+use crate::fleet::{Fleet, HEARTBEAT, MAX_WAITING};
 
 /// The longest pause between two attempts to connect: it is part of the time for which a change may be missed.
 const MAX_DELAY: Duration = Duration::from_secs(2);
@@ -51,6 +51,7 @@ impl NatsFleet {
         let (told, logged) = (fleet.clone(), LoggedErrors::default());
         let options = options(settings.auth.clone(), settings.authorities.as_ref())?
             .no_echo()
+            .subscription_capacity(MAX_WAITING)
             .reconnect_delay_callback(|attempts| {
                 delay(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_DELAY)
             })

@@ -112,6 +112,22 @@ async fn twenty_thousand_changes_in_a_minute_are_called_for_by_one_gateway() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hooks_are_called_for_changes_that_the_queue_has_no_room_for() {
+    let (chosen, other) = chosen_and_other(Duration::from_secs(60)).await;
+    let count = outgoing::MAX_WAITING + 1000;
+    for n in 0..count {
+        other.fleet.report(key_change(&n.to_string()));
+    }
+    chosen.receive(&other.sent()).await;
+    let called = [&chosen, &other].map(Member::hooks);
+    assert_eq!(
+        called,
+        [outgoing::MAX_WAITING, 1000],
+        "each of {count} once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_gateway_that_ends_in_order_has_called_what_came_before() {
     let (chosen, other) = chosen_and_other(Duration::from_secs(3600)).await;
     for n in 0..100 {
