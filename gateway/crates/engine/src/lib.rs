@@ -83,6 +83,7 @@ use invalidate::subscribers::InvalidationSubscribers;
 use metrics::Metrics;
 use names::hidden::HiddenFolders;
 use names::{Listings, Table};
+use object::wait::FRONTENDS;
 use open::resolve::PendingResolve;
 use ready::Readiness;
 use times::TimeTable;
@@ -185,7 +186,9 @@ impl Engine {
     /// Removes the metrics of profiles that no configuration has. A reader under way may bring them back.
     pub fn forget_profiles(&self, profiles: &[&'static str]) {
         for profile in profiles {
-            self.core.metrics.forget_profile(profile);
+            for frontend in FRONTENDS {
+                self.core.metrics.forget_waits((frontend, *profile));
+            }
         }
     }
 

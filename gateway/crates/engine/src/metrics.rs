@@ -14,9 +14,6 @@ use tidegate_telemetry::{names, sharded};
 /// The end of the first bucket of waits: doubled eight times it is 100 ms, from which a wait counts as a gap.
 const FIRST_WAIT: Duration = Duration::from_nanos(390_625);
 
-/// The frontends whose readers wait: mounts, and listeners.
-pub(super) const FRONTENDS: [&str; 2] = ["fuse", "http"];
-
 /// A frontend and a profile.
 type ReaderLabels = [(&'static str, &'static str); 2];
 
@@ -95,13 +92,11 @@ impl Metrics {
         self.gaps.get_or_create(&labels).inc();
     }
 
-    /// Removes what was counted for a profile.
-    pub(super) fn forget_profile(&self, profile: &'static str) {
-        for frontend in FRONTENDS {
-            let labels = [("frontend", frontend), ("profile", profile)];
-            self.waits.0.remove(&labels);
-            self.gaps.remove(&labels);
-        }
+    /// Removes the waits and gaps of a frontend and a profile.
+    pub(super) fn forget_waits(&self, (frontend, profile): (&'static str, &'static str)) {
+        let labels = [("frontend", frontend), ("profile", profile)];
+        self.waits.0.remove(&labels);
+        self.gaps.remove(&labels);
     }
 
     /// Counts a change that the bucket has reported, by its effect.

@@ -10,9 +10,11 @@ use super::pinned::Pinned;
 use super::streams::{Stream, is_gap};
 use crate::Core;
 use crate::fetch::options::FetchOptions;
-use crate::metrics::FRONTENDS;
 use tidegate_plan::Client;
 use tidegate_telemetry::trace::{self, Kind, Span};
+
+/// The frontends whose readers wait: mounts, and listeners.
+pub(crate) const FRONTENDS: [&str; 2] = ["fuse", "http"];
 
 /// A wait of a reader for its next bytes; counted when it ends, also if it ends with the reader.
 #[derive(Debug)]

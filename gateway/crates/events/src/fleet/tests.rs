@@ -182,6 +182,36 @@ async fn a_lost_message_is_doubted_by_the_next_heartbeat() {
     assert_eq!(b.doubts(), 2, "once");
 }
 
+/// NATS comes back, and one gateway is connected before the other has subscribed again.
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_before_another_has_subscribed_is_doubted_by_it() {
+    for (is_known, leaves) in [(true, false), (true, true), (false, false)] {
+        let (a, b) = (Member::new(), Member::new());
+        if is_known {
+            b.receive(&a.sent()).await;
+        }
+        a.fleet.disconnected();
+        b.fleet.disconnected();
+        a.fleet.publish(changed("while NATS was away"));
+        a.fleet.connected();
+        if leaves {
+            a.fleet.leave();
+        }
+        assert!(a.sent().len() > 1, "nothing of it is heard");
+        let before = b.doubts();
+        b.fleet.connected();
+        for _ in 0..6 {
+            advance(HEARTBEAT).await;
+            if !leaves {
+                a.fleet.tick();
+            }
+            b.fleet.tick();
+            b.receive(&a.sent()).await;
+        }
+        assert_eq!(b.doubts(), before + 1, "{is_known} {leaves}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_overflow_is_doubted_by_the_others() {
     let (a, b) = (Member::new(), Member::new());
