@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use loadtest::wordpress::{Curl, photos, recipe};
+use loadtest::wordpress::{photos, recipe};
 
 use crate::world::{LONG, Store, World, until};
 
@@ -39,16 +39,6 @@ async fn an_upload_outlives_a_bucket_that_is_down() -> Result<()> {
     world.is_well(&media, SIZES).await
 }
 
-/// Waits until the gateway has nothing left to send.
-async fn has_sent_all(world: &World) -> Result<()> {
-    let admin = Curl::new(world.home.admin, None);
-    let is_empty = async || {
-        let pending = admin.get("/pending").map(|answer| answer.text());
-        pending.is_ok_and(|text| text.contains("\"pending\":[]"))
-    };
-    until(is_empty).await.context("something waits")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn with_close_an_upload_fails_in_time_and_leaves_nothing() -> Result<()> {
     let store = Store::start().await?;
@@ -56,7 +46,7 @@ async fn with_close_an_upload_fails_in_time_and_leaves_nothing() -> Result<()> {
     let editor = world.site.log_in()?;
     let media = editor.upload(&world.photo("first.jpg", 1))?;
     world.is_well(&media, SIZES).await?;
-    has_sent_all(&world).await?;
+    world.has_sent_all().await?;
     let before = world.bucket.list("").await?;
     let photo = world.photo("second.jpg", 2);
     world.door.shut();
@@ -76,7 +66,7 @@ async fn with_close_an_upload_fails_in_time_and_leaves_nothing() -> Result<()> {
     world.shows(&media.paths)?;
     world.door.open();
     // Nothing of it comes later either, whole or in parts.
-    has_sent_all(&world).await?;
+    world.has_sent_all().await?;
     let coming = media
         .paths
         .iter()
@@ -133,7 +123,7 @@ async fn with_close_an_upload_that_is_cut_in_the_middle_is_whole_or_nothing() ->
     // PHP does not look at what a close says: so WordPress may call it done, and then it comes.
     let said = answer.await??.text();
     world.door.open();
-    has_sent_all(&world).await?;
+    world.has_sent_all().await?;
     assert_eq!(world.bucket.unfinished(&key).await?, 0);
     match said.contains("\"success\":true") {
         true => world.arrives(&[path]).await,

@@ -16,7 +16,7 @@ use loadtest::tally::{Asked, Tally};
 use loadtest::wordpress::gateway::{Gateway, Listens};
 use loadtest::wordpress::photos::{self, SMALL};
 use loadtest::wordpress::recipe::{self, Home};
-use loadtest::wordpress::{Answer, Media, Places, Site, must};
+use loadtest::wordpress::{Answer, Curl, Media, Places, Site, must};
 use tempfile::TempDir;
 
 use crate::door::Door;
@@ -251,8 +251,19 @@ impl World {
         file
     }
 
+    /// Waits until the gateway has nothing left to send.
+    pub(crate) async fn has_sent_all(&self) -> Result<()> {
+        let admin = Curl::new(self.home.admin, None);
+        let is_empty = async || {
+            let pending = admin.get("/pending").map(|answer| answer.text());
+            pending.is_ok_and(|text| text.contains("\"pending\":[]"))
+        };
+        until(is_empty).await.context("something waits")
+    }
+
     /// Returns the gateway's requests to the bucket so far, after they have ceased.
     pub(crate) async fn asked(&self) -> Asked {
+        self.has_sent_all().await.expect("it sends all");
         self.tally.quiet_for(QUIET).await
     }
 
