@@ -149,6 +149,17 @@ impl Files {
         writable.writers.snapshot(&self.source, &key_of(node).ok()?)
     }
 
+    /// Returns whether a file has a name, and the draft that its handles hold is not the one of that name: the name was
+    /// given another file elsewhere, or the draft was discarded.
+    pub(crate) fn has_lost_draft(&self, node: &Node) -> bool {
+        let (Some(held), Some(writable), Ok(key)) = (node.draft(), &self.writable, key_of(node))
+        else {
+            return false;
+        };
+        let now = writable.writers.find(&self.source, &key);
+        !now.is_some_and(|now| now.is_of_one(&held))
+    }
+
     /// Returns whether a draft has been written to and not closed yet. The close decides that it is complete and goes
     /// into the bucket.
     pub(crate) fn is_unfinished(&self, node: &Node) -> bool {

@@ -88,12 +88,12 @@ impl Files {
         let object = self.object(node, how).await?;
         object.release_after(UNREAD_TIMEOUT);
         let _turn = node.turn.lock().await;
-        if !node.is_at(&key) {
-            // It has another name by now, or none.
+        let follows = node.pages().is_draft();
+        if !node.is_at(&key) || (follows && self.has_lost_draft(node)) {
+            // It has another name by now, or none, or its name has another draft.
             return Err(Errno::ESTALE);
         }
         let past = has_flag(flags.0, OFlags::DIRECT);
-        let follows = node.pages().is_draft();
         let share = HandleShare::new(node, purpose_of(flags), follows);
         let (handle, reply) = if follows {
             // A writer began meanwhile.
@@ -120,7 +120,16 @@ impl Files {
         let Some(writable) = &self.writable else {
             return Ok(None);
         };
-        let _turn = node.turn.lock().await;
+        let mut locks = (None, node.turn.lock().await);
+        if self.has_lost_draft(node) {
+            // A rename that is under way gives the draft its new name before the node.
+            drop(locks);
+            let named = (self.use_node(node).await?, node.naming.read().await);
+            locks = (Some(named), node.turn.lock().await);
+            if self.has_lost_draft(node) {
+                return Err(self.replaced(node));
+            }
+        }
         self.settle(node, 0, false).await;
         let share = if node.pages().is_draft() {
             HandleShare::new(node, purpose_of(flags), true)
@@ -137,7 +146,9 @@ impl Files {
         self.metrics.handles.inc();
         let past = has_flag(flags.0, OFlags::DIRECT);
         let (handle, reply) = Handle::following(share, None, None, (past, thread));
-        Ok(Some((self.open.open(handle), reply)))
+        let opened = (self.open.open(handle), reply);
+        drop(locks);
+        Ok(Some(opened))
     }
 
     /// Ensures that the kernel's pages are of this version. The turn is held.

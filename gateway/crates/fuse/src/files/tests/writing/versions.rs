@@ -3,8 +3,10 @@
 use rustix::fs::OFlags;
 
 use super::*;
+use tidegate_write::RefusedChoice;
 
 const TRUNCATE: OpenFlags = OpenFlags(0o1001);
+const READ: OpenFlags = OpenFlags(0);
 
 impl World {
     /// Deletes an object as another gateway does it, and lets the mount find that.
@@ -29,6 +31,20 @@ impl World {
         let (reader, _) = self.open(ino).await;
         assert_eq!(self.text(reader).await, "before");
         (ino, reader)
+    }
+
+    /// Opens a name as the kernel does it: it looks once more if it is told to.
+    async fn open_name(&self, name: &str, flags: OpenFlags) -> u64 {
+        let ino = self.walk(name).await.ino.0;
+        let opened = match self.files.open(ino, flags, BY).await {
+            Err(error) => {
+                assert_eq!(error, Errno::ESTALE, "the kernel looks again");
+                let ino = self.walk(name).await.ino.0;
+                self.files.open(ino, flags, BY).await
+            }
+            opened => opened,
+        };
+        opened.expect("it opens").0
     }
 
     /// Checks that a handle reads these bytes, or none.
@@ -118,7 +134,8 @@ async fn a_written_file_that_is_made_anew_is_not_the_one_that_is_open() {
 /// The file is renamed through another mount of the process, which makes another one of its name.
 #[tokio::test]
 async fn a_handle_reads_what_it_writes_after_a_rename_through_another_mount() {
-    for is_sent in [false, true] {
+    let cases = [false, true].map(|is_sent| [(is_sent, WRITE), (is_sent, READ)]);
+    for (is_sent, flags) in cases.into_iter().flatten() {
         let world = World::writable();
         let (other, _) = world.second();
         let (ino, first) = world.create("file").await;
@@ -133,21 +150,7 @@ async fn a_handle_reads_what_it_writes_after_a_rename_through_another_mount() {
         let (_, elsewhere, _) = created.expect("created");
         let written = other.write((elsewhere, US), 0, "second".into(), false);
         assert_eq!(written.await, Ok(6));
-        let there = world.walk("file").await.ino.0;
-        let opened = world.files.open(there, WRITE, BY).await;
-        let second = match opened {
-            Ok((second, _)) => second,
-            Err(error) => {
-                assert_eq!(error, Errno::ESTALE, "the kernel looks again");
-                let there = world.walk("file").await.ino.0;
-                world
-                    .files
-                    .open(there, WRITE, BY)
-                    .await
-                    .expect("it opens")
-                    .0
-            }
-        };
+        let second = world.open_name("file", flags).await;
         assert_eq!(world.text(second).await, "second", "{is_sent}");
         world.write(first, 3, " more").await;
         assert_eq!(world.text(first).await, "one more", "{is_sent}");
@@ -161,6 +164,31 @@ async fn a_handle_reads_what_it_writes_after_a_rename_through_another_mount() {
         assert_eq!(world.stored("p/file").expect("there"), "second");
         assert_eq!(world.stored("p/moved").expect("there"), "one more");
     }
+}
+
+/// A close was refused, and the operator keeps the version of the other writer, while a program has the file open.
+#[tokio::test]
+async fn an_open_after_a_decision_for_theirs_reads_theirs() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (handle, _) = world.files.open(ino, WRITE, BY).await.expect("it opens");
+    world.write(handle, 0, "our").await;
+    world.bucket.put("p/file", "theirs");
+    assert_eq!(world.files.flush(handle, US).await, Err(Errno::ESTALE));
+    let writers = &world.files.writable.as_ref().expect("writable").writers;
+    let id = world
+        .source
+        .object(&ObjectKey::new("p/file").expect("a key"));
+    let decided = writers.resolve(&id, RefusedChoice::KeepTheirs).await;
+    assert_eq!(decided, Ok(()));
+    let reader = world.open_name("file", READ).await;
+    assert_eq!(world.text(reader).await, "theirs");
+    world.keeps(handle, "ourore").await;
+    world.files.close(handle).await;
+    assert_eq!(world.text(reader).await, "theirs");
+    world.files.close(reader).await;
+    assert_eq!(world.stored("p/file").expect("there"), "theirs");
 }
 
 /// The bytes are the same, so the open file is no other one: it has its number, and reads what is written from then on.
