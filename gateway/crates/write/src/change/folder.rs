@@ -20,6 +20,7 @@ use tidegate_plan::{ETag, ObjectId, ObjectKey, Version};
 
 mod copies;
 mod deletions;
+mod ending;
 mod listing;
 mod proof;
 mod record;
@@ -27,8 +28,8 @@ mod resume;
 mod unmarked;
 
 use copies::missing_is_changed;
-use listing::{list, old_are_there};
-use proof::CopyProofs;
+use ending::{EndingRename, GivenUpCopies, RenameLocks};
+use listing::list;
 pub(crate) use record::is_record;
 use record::{RecordedRename, RenameRecord};
 
@@ -73,13 +74,15 @@ impl Item {
     }
 }
 
-/// A rename of which nothing was done yet. All its keys are held.
+/// A rename of which nothing was done yet.
 struct PreparedRename {
     found: Vec<Listed>,
     items: Vec<Item>,
     holds: Vec<PublishHold>,
     /// The marker of the empty folder that is replaced.
     marker: Option<ObjectId>,
+    /// All its keys are held.
+    locks: RenameLocks,
 }
 
 /// A copy that the store answered.
@@ -105,7 +108,7 @@ impl Writers {
         source: &Arc<ReadContext>,
         (from, to): (&str, &str),
         most: usize,
-        _locked: &FolderLock,
+        folders: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
         inner.send_waiting_marker(source, to).await?;
@@ -118,7 +121,10 @@ impl Writers {
         }
         let holds = inner.hold_folder(source, from).await?;
         // Before the listing: it has what was sent until then, and nothing follows.
-        let mut held = inner.lock_changed(source, (from, to)).await;
+        let mut locks = RenameLocks {
+            keys: inner.lock_changed(source, (from, to)).await,
+            _folders: folders.clone(),
+        };
         let Some(found) = list(source, from, most).await? else {
             return Ok(FolderRename::TooMany);
         };
@@ -143,7 +149,7 @@ impl Writers {
         };
         let keys = items.iter().flat_map(|it| [&it.old, &it.new]);
         let keys = keys.chain(&marker);
-        inner.path.lock_more(&mut held, keys).await;
+        inner.path.lock_more(&mut locks.keys, keys).await;
         for hold in &holds {
             check_base(hold, &items)?;
         }
@@ -152,6 +158,7 @@ impl Writers {
             items,
             holds,
             marker,
+            locks,
         };
         let copied = inner.carry_out(source, (from, to), prepared).await?;
         Ok(FolderRename::Copied(copied))
@@ -167,46 +174,47 @@ impl Drafts {
         (from, to): (&str, &str),
         prepared: PreparedRename,
     ) -> Result<CopiedFolder, WriteError> {
-        let (core, origin, items) = (&self.core, source.origin.id(), &prepared.items);
-        let replaces = prepared.marker.is_some();
-        let mut hidden = core.hide_folder(origin, to, replaces);
-        let record = RenameRecord::new(origin, (from, to), &prepared.found, replaces);
-        let mut recorded = RecordedRename::begin(&self.settings.spool, record, core).await?;
-        let (found, proofs) = (&prepared.found, CopyProofs::default());
-        let copies = self.copy_all(source, from, items, (found, &proofs));
-        let (outcomes, mut copied) = copies.await;
-        if copied.is_ok() {
-            copied = recorded.note_copied().await;
-        }
+        let PreparedRename {
+            found,
+            items,
+            holds,
+            marker,
+            locks,
+        } = prepared;
+        let (core, origin) = (&self.core, source.origin.id());
+        let mut hidden = core.hide_folder(origin, to, marker.is_some());
+        let record = RenameRecord::new(origin, (from, to), &found, marker.is_some());
+        let mut recorded = RecordedRename::new(&self.settings.spool, record, core);
+        let (outcomes, copied) = self
+            .copy_recorded(source, &mut recorded, (&found, &items))
+            .await;
         if let Err(error) = copied {
             if core.stop.is_cancelled() {
                 recorded.leave();
                 return Err(WriteError::Closing);
             }
-            match old_are_there(source, from, found).await {
-                true => {
-                    tracing::warn!(%error, from, to, "a folder was not renamed; its copies are removed");
-                    self.delete_copies(source, items, &outcomes).await;
-                }
-                false => {
-                    tracing::error!(%error, from, to, "a folder was not renamed; its copies stay, because old objects may have gone");
-                }
-            }
-            core.forget_name(origin, to);
-            recorded.end().await;
+            let given_up = Some(GivenUpCopies {
+                error: error.clone(),
+                found,
+                items,
+                outcomes,
+                _hidden: hidden,
+            });
+            let ending = EndingRename::new(recorded, given_up, locks);
+            self.end_rename(source, ending).await;
             return Err(error);
         }
-        self.drop_marker(source, from, prepared.marker, items).await;
-        self.note_copies(source, items, &outcomes).await;
+        self.drop_marker(source, from, marker, &items).await;
+        self.note_copies(source, &items, &outcomes).await;
         let unmarked = self.move_folder_changes(source, (from, to)).await;
-        self.move_writings(items, &prepared.holds, &outcomes);
+        self.move_writings(&items, &holds, &outcomes);
         let renamed = recorded.renamed(false);
         core.report_rename(origin, &renamed).await;
         hidden.hide_instead(from);
-        let copied = self.delete_sources(source, items);
+        let copied = self.delete_sources(source, &items);
         let copied = copied.await;
         match &copied.left {
-            None => self.forget_folders(source, (items, &unmarked), from),
+            None => self.forget_folders(source, (&items, &unmarked), from),
             Some(_) if core.stop.is_cancelled() => {
                 recorded.leave();
                 return Ok(copied);
@@ -215,7 +223,8 @@ impl Drafts {
                 tracing::warn!(%error, from, to, "a folder was copied; some objects could not be deleted under their old names");
             }
         }
-        recorded.end().await;
+        self.end_rename(source, EndingRename::new(recorded, None, locks))
+            .await;
         Ok(copied)
     }
 }

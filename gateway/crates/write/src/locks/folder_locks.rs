@@ -47,10 +47,10 @@ pub struct PathLock {
     number: u64,
 }
 
-/// Folders in which no name is used until this is dropped.
-#[derive(Debug)]
+/// Folders in which no name is used until this and all its clones are dropped.
+#[derive(Debug, Clone)]
 #[must_use]
-pub struct FolderLock(PathLock);
+pub struct FolderLock(Arc<PathLock>);
 
 impl LockedPaths {
     /// Returns whether a path is one of these folders, or lies in one.
@@ -129,7 +129,7 @@ impl FolderLocks {
         });
         // From here on, no name in the folders can be locked. The drop of `lock` undoes this if the
         // caller stops waiting.
-        let lock = FolderLock(self.lock(number.await));
+        let lock = FolderLock(Arc::new(self.lock(number.await)));
         self.when(|table| {
             let moved = table.moved.iter().find(|it| it.number == lock.0.number)?;
             let in_use =

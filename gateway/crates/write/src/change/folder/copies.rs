@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::listing::check_unchanged;
 use super::proof::CopyProofs;
+use super::record::RecordedRename;
 use super::{AnsweredCopy, CopyOutcome, Item};
 use crate::change::server_copy::copy;
 use crate::change::{delete_object, leaves_doubt};
@@ -33,11 +34,30 @@ impl AnsweredCopy {
 }
 
 impl Drafts {
+    /// Makes the record durable, copies all objects, and notes that in the record.
+    pub(super) async fn copy_recorded(
+        &self,
+        source: &ReadContext,
+        recorded: &mut RecordedRename,
+        (found, items): (&[Listed], &[Item]),
+    ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
+        if let Err(error) = recorded.begin().await {
+            return (Vec::new(), Err(error));
+        }
+        let proofs = CopyProofs::default();
+        let names = recorded.record.names();
+        let (outcomes, mut copied) = self.copy_all(source, names, items, (found, &proofs)).await;
+        if copied.is_ok() {
+            copied = recorded.note_copied().await;
+        }
+        (outcomes, copied)
+    }
+
     /// Copies all items. The marker of an empty folder is replaced last: until then an error leaves that as it was.
     pub(super) async fn copy_all(
         &self,
         source: &ReadContext,
-        from: &str,
+        (from, _): (&str, &str),
         items: &[Item],
         (found, proofs): (&[Listed], &CopyProofs),
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {

@@ -123,26 +123,23 @@ pub(super) struct RecordedRename {
     name: String,
     pub(super) record: RenameRecord,
     core: Arc<Core>,
+    /// Whether the file may say that every copy was answered.
+    may_say_copied: bool,
     has_ended: bool,
 }
 
 impl RecordedRename {
-    /// Makes a record durable.
-    pub(super) async fn begin(
-        directory: &Path,
-        record: RenameRecord,
-        core: &Arc<Core>,
-    ) -> Result<Self, WriteError> {
+    /// Returns a record that has no file yet.
+    pub(super) fn new(directory: &Path, record: RenameRecord, core: &Arc<Core>) -> Self {
         let name = format!("{FILE_NAME}{:016x}", crate::random());
-        let recorded = Self::found(directory, name, record, core);
-        recorded.store().await?;
-        Ok(recorded)
+        Self::found(directory, name, record, core)
     }
 
     fn found(directory: &Path, name: String, record: RenameRecord, core: &Arc<Core>) -> Self {
         Self {
             directory: directory.to_owned(),
             name,
+            may_say_copied: record.is_copied,
             record,
             core: core.clone(),
             has_ended: false,
@@ -165,23 +162,41 @@ impl RecordedRename {
         }
     }
 
-    /// Notes durably that every copy was answered.
-    pub(super) async fn note_copied(&mut self) -> Result<(), WriteError> {
-        self.record.is_copied = true;
-        self.store().await
+    /// Returns whether the file may say that every copy was answered: also if it could not be noted, for the disk may have
+    /// it all the same.
+    pub(super) fn may_say_copied(&self) -> bool {
+        self.may_say_copied
     }
 
-    /// Removes the record durably. A failure is logged: the next start then finds a rename of which nothing is left.
-    pub(super) async fn end(mut self) {
-        self.has_ended = true;
+    /// Notes durably that every copy was answered.
+    pub(super) async fn note_copied(&mut self) -> Result<(), WriteError> {
+        self.may_say_copied = true;
+        let copied = RenameRecord {
+            is_copied: true,
+            ..self.record.clone()
+        };
+        self.store(&copied).await?;
+        self.record = copied;
+        Ok(())
+    }
+
+    /// Removes the record durably, unless that was done.
+    pub(super) async fn remove(&mut self) -> Result<(), WriteError> {
+        if self.has_ended {
+            return Ok(());
+        }
         let (directory, name) = (self.directory.clone(), self.name.clone());
         let removed = move || {
-            fs::remove_file(directory.join(name))?;
+            let path = directory.join(name);
+            // A disk that is read-only refuses to remove also a file that is not there.
+            if path.try_exists()? {
+                fs::remove_file(path)?;
+            }
             sync_names(&directory)
         };
-        if let Err(error) = blocking(removed).await {
-            tracing::warn!(%error, "cannot remove the record of a renamed folder");
-        }
+        blocking(removed).await?;
+        self.has_ended = true;
+        Ok(())
     }
 
     /// Leaves the record to the next process.
@@ -189,9 +204,14 @@ impl RecordedRename {
         self.has_ended = true;
     }
 
-    async fn store(&self) -> Result<(), WriteError> {
+    /// Makes the record durable.
+    pub(super) async fn begin(&self) -> Result<(), WriteError> {
+        self.store(&self.record).await
+    }
+
+    async fn store(&self, record: &RenameRecord) -> Result<(), WriteError> {
         let (directory, name) = (self.directory.clone(), self.name.clone());
-        let bytes = log::frames(std::slice::from_ref(&self.record));
+        let bytes = log::frames(std::slice::from_ref(record));
         let stored = move || {
             table_log::replace(&directory, &name, &bytes)?;
             sync_names(&directory)

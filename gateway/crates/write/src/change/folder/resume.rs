@@ -10,22 +10,16 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
+use super::ending::{EndingRename, RenameLocks};
 use super::proof::CopyProofs;
 use super::record::{RecordedRename, RenameRecord, left_in};
 use super::{AnsweredCopy, Item, list, map_deleted};
 use crate::locks::folder_locks::FolderLock;
-use crate::locks::key_locks::KeyLock;
 use crate::{Drafts, MAX_DRAFT_STREAMS, RETRY_PAUSE, WriteError, Writers};
 use tidegate_engine::names::HiddenFolder;
 use tidegate_engine::{Error, ReadContext, Scope};
 use tidegate_origin::Listed;
-use tidegate_plan::{ETag, ObjectId, ObjectKey};
-
-/// The locks of a rename that is resumed, from the start of the process until it has ended.
-struct ResumeLocks {
-    _folders: FolderLock,
-    keys: BTreeMap<ObjectId, KeyLock>,
-}
+use tidegate_plan::{ETag, ObjectKey};
 
 impl Writers {
     /// Goes on with the renames that an earlier process left. Their folders are locked when this returns, and one of each
@@ -84,7 +78,7 @@ impl Drafts {
     ) {
         let (from, to) = (recorded.record.from.clone(), recorded.record.to.clone());
         let stop = self.core.stop.clone();
-        let mut locks = ResumeLocks {
+        let mut locks = RenameLocks {
             keys: self.lock_changed(source, (&from, &to)).await,
             _folders: folders,
         };
@@ -128,8 +122,9 @@ impl Drafts {
             }
             break;
         }
-        recorded.end().await;
-        drop((hidden, locks));
+        self.end_in_time(source, EndingRename::new(recorded, None, locks))
+            .await;
+        drop(hidden);
         self.tell_renamed(source, [&from, &to]);
     }
 
@@ -205,7 +200,7 @@ impl Drafts {
         for (number, copy) in found_copies(source, proofs, &items, &there).await? {
             items[number].copied = Some(copy);
         }
-        let copies = self.copy_all(source, names.0, &items, (&found, proofs));
+        let copies = self.copy_all(source, names, &items, (&found, proofs));
         let (_, copied) = copies.await;
         copied
     }

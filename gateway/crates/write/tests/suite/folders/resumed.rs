@@ -6,14 +6,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate_engine::names::NameKind;
-use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_write::{FolderRename, WriteError, left_in_spool};
 
 use crate::support::engine::{Setup, pass, sample, secs};
-use crate::support::spool::{Desk, PART, Terms, copy_of, down, source};
+use crate::support::spool::{Desk, PART, Terms, copy_of, down, source, until};
 
 mod copies;
+mod kept;
 
 const FILES: [&str; 5] = ["", "a", "deep/c", "deep/er/d", "parts"];
 const NAMES: (&str, &str) = ("old/", "new/");
