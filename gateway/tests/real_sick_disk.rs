@@ -417,16 +417,32 @@ async fn a_reload_takes_no_disk_that_is_read_only() {
     let refused = serving.post("/reload").await;
     assert_eq!(refused.status, 422, "{}", refused.text());
     let text = refused.text();
-    assert!(
-        text.contains(&disk_of.path("cache").display().to_string()),
-        "{text}"
-    );
-    assert!(text.contains("Read-only file system"), "{text}");
+    let told = format!("{}: Read-only file system", disk_of.path("cache").display());
+    assert!(text.contains(&told), "{text}");
     let readiness = serving.look("/readyz").await;
     assert!(!readiness.text().contains("note"), "{}", readiness.text());
     disk_of.become_read_only(false);
     let taken = serving.post("/reload").await;
     assert_eq!(taken.status, 200, "{}", taken.text());
     assert!(taken.text().contains("cache.disk"), "{}", taken.text());
+    serving.end().await;
+}
+
+/// A member of a fleet begins with a doubt of all that is cached, which its disk may not take.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_a_fleet_starts_with_a_disk_that_is_read_only() {
+    let s3 = FakeS3::start().await;
+    s3.bucket.put("object", body("object", 0));
+    let disk_of = Remounted::new();
+    let toml = format!(
+        "{}[fleet]\nnats = [\"nats://127.0.0.1:9\"]\n{}",
+        mount::origin(&s3.settings()),
+        disk(&disk_of.path("cache"))
+    );
+    let mut serving = Serving::configured(&toml);
+    disk_of.become_read_only(true);
+    serving.start().await;
+    let got = serving.get("/object").await;
+    assert!(got.body == body("object", 0), "{}", got.text());
     serving.end().await;
 }

@@ -87,7 +87,9 @@ pub(in crate::app) async fn join(
     let metrics = FleetMetrics::default();
     metrics.register(registry);
     // Messages may have been missed while this process was not there.
-    sink.doubt_all().await.context("`fleet`")?;
+    if let Err(error) = sink.doubt_all().await {
+        tracing::warn!(%error, "the doubt of what is cached is kept in memory only");
+    }
     let clock = Arc::new(|| Timestamp::from(SystemTime::now()));
     let made = Fleet::new(machine_name(), sink, clock, metrics);
     let fleet = made.context("the system has no random numbers")?;
