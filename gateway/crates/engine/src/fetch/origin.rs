@@ -23,6 +23,7 @@ pub(crate) struct FromOrigin;
 
 impl Bring for FromOrigin {
     fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
+        let awaited = fetch.part.awaited.clone();
         let bring = async move {
             let request = fetch.part_request();
             let missing = request.missing;
@@ -44,7 +45,8 @@ impl Bring for FromOrigin {
             FetchEnd::Closed => FetchEnd::Failed(Error::Unavailable),
             end => end,
         };
-        bring.map(move |brought| brought.map_err(closed)).boxed()
+        // Its requests hear of readers that wait, and so do those that continue a body.
+        async move { awaited.run(bring).await.map_err(closed) }.boxed()
     }
 }
 
@@ -69,8 +71,7 @@ impl Fetch {
         range: ByteRange,
         priority: Priority,
     ) -> Result<Body, FetchEnd> {
-        let ahead = self.ask_once(requests, request, range, priority);
-        let mut body = self.part.awaited.run(ahead).await;
+        let mut body = self.ask_once(requests, request, range, priority).await;
         let found_no_room = matches!(
             body,
             Err(OriginError::Throttled { .. } | OriginError::Timeout(Phase::Queue))

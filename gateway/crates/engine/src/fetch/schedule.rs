@@ -98,7 +98,9 @@ impl VersionFetches {
             fetch.pay(charge);
             let span = fetch.span();
             let body = requests.body(fetch.part_request(), body);
-            let result = trace::within(span.as_ref(), fetch.receive(body)).await;
+            let awaited = fetch.part.awaited.clone();
+            let received = awaited.run(fetch.receive(body));
+            let result = trace::within(span.as_ref(), received).await;
             drop(span);
             fetch.end(result).await;
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, Object, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
 
@@ -49,15 +49,14 @@ async fn the_disk_serves_what_memory_lost() {
     assert_eq!(world.used(), 0);
 }
 
-/// A reader that comes to read-ahead for which no request is free has one sent, as a reader of its own would.
-#[tokio::test(start_paused = true)]
-async fn a_reader_waits_for_no_slot_of_read_ahead() {
+/// A world with four requests, and three objects that have the slots which read-ahead may take, for two minutes.
+async fn without_slots_of_read_ahead(max_queue: usize) -> (World, Vec<Object>) {
     let mut setup = Setup::default();
     setup.origin.max_requests = 4;
+    setup.origin.max_queue = max_queue;
     // A second request would hide the wait.
     setup.assists.hedge = false;
     let world = setup.build();
-    // They have the three slots that read-ahead may take, for two minutes.
     let mut open = Vec::new();
     for key in ["one", "two", "three"] {
         world.bucket.put(key, sample(2, MIB));
@@ -68,17 +67,32 @@ async fn a_reader_waits_for_no_slot_of_read_ahead() {
         };
         open.push(world.open(key, quiet).await.expect("open"));
     }
-    let bytes = sample(1, 12 * MIB);
-    world.bucket.put(KEY, bytes.clone());
-    world.bucket.set_faults([Fault::Rate(4 * MIB)]);
-    let begun = tokio::time::Instant::now();
-    same(&world.read(KEY).await.expect("read"), &bytes);
-    let took = begun.elapsed();
-    assert!(
-        took < secs(4),
-        "3 s and no wait of 10 s for a slot: {took:?}"
-    );
-    assert_eq!(world.bucket.running(), 3, "they still have them");
+    (world, open)
+}
+
+/// A reader that comes to read-ahead for which no request is free has one sent, as a reader of its own would. So has one
+/// whose read-ahead breaks in the middle.
+#[tokio::test(start_paused = true)]
+async fn a_reader_waits_for_no_slot_of_read_ahead() {
+    for breaks in [false, true] {
+        let (world, _open) = without_slots_of_read_ahead(100).await;
+        let bytes = sample(1, 12 * MIB);
+        world.bucket.put(KEY, bytes.clone());
+        let rate = Fault::Rate(4 * MIB);
+        world.bucket.set_faults([rate.clone()]);
+        if breaks {
+            world.bucket.fail_next([rate.clone()]);
+            world.bucket.fail_next([rate, Fault::Reset(512 * KIB)]);
+        }
+        let begun = tokio::time::Instant::now();
+        same(&world.read(KEY).await.expect("read"), &bytes);
+        let took = begun.elapsed();
+        assert!(
+            took < secs(4),
+            "3 s and no wait of 10 s for a slot: {took:?}"
+        );
+        assert_eq!(world.bucket.running(), 3, "they still have them");
+    }
 }
 
 #[tokio::test(start_paused = true)]
