@@ -189,7 +189,8 @@ impl Fetch {
     }
 
     /// Translates an origin's failure in the middle of a version: if the object is gone, shorter or another, it has
-    /// changed, and the known version of its key is doubted.
+    /// changed, and the known version of its key is doubted. What listings have said of the key is forgotten first: one
+    /// from before the change would confirm the version.
     fn failure(&self, error: OriginError) -> Error {
         let error = match error {
             OriginError::NotFound => Error::Changed,
@@ -197,8 +198,13 @@ impl Fetch {
         };
         if error == Error::Changed {
             let fetches = &self.fetches;
-            records::doubt(&fetches.core, &fetches.id, |record| {
-                record.id == fetches.vid
+            let (core, id) = (&fetches.core, &fetches.id);
+            records::doubt(core, id, |record| {
+                let is_it = record.id == fetches.vid;
+                if is_it {
+                    core.names.forget_key(id.origin, id.key.as_str());
+                }
+                is_it
             });
         }
         error

@@ -50,7 +50,8 @@ pub(crate) fn is_doubted(core: &Core, id: &ObjectId) -> bool {
 }
 
 /// Marks the known version for confirmation before it is served next, if `is_doubted` says so. The table's lock is
-/// held, so a concurrent write is recorded after this and not overwritten by the version that it replaced.
+/// held meanwhile, so a concurrent write is recorded after this and not overwritten by the version that it replaced. No
+/// listing confirms the version in between either.
 pub(crate) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record) -> bool) {
     let _lock = core.resolves();
     if let Some(Entry::Present(record)) = core.meta.peek(id)

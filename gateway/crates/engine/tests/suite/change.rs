@@ -27,6 +27,24 @@ async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
     same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
 }
 
+/// A listing from before a change does not confirm the version whose read has found the change.
+#[tokio::test(start_paused = true)]
+async fn a_known_change_is_not_forgotten_through_an_older_listing() {
+    let world = World::plain();
+    world.bucket.put("f/k", sample(1, 4 * MIB));
+    world.get("f/k").await.expect("open");
+    pass(secs(1)).await;
+    let page = world.engine.list(&world.source, "f/", None).await;
+    page.expect("list");
+    pass(secs(1)).await;
+    let object = world.get("f/k").await.expect("open");
+    let new = sample(2, 4 * MIB);
+    world.bucket.put("f/k", new.clone());
+    let end = ByteRange::new(3 * MIB, 4 * MIB);
+    assert_eq!(collect(object.read_at(end)).await, Err(Error::Changed));
+    same(&world.read("f/k").await.expect("read"), &new);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deletion_or_a_shortening_is_a_change() {
     let world = World::plain();
