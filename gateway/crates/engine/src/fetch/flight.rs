@@ -36,9 +36,24 @@ struct FlightState {
     outcome: Option<Result<Bytes, Error>>,
     /// Whether the chunk was handed over to the memory tier, where readers find it.
     settled: bool,
-    /// Wakers by reader, so that a reader that is polled twice waits once.
-    waiting: HashMap<u64, Waker>,
+    /// Waiting readers by number, so that a reader that is polled twice waits once.
+    waiting: HashMap<u64, WaitingReader>,
     charge: Option<Charge>,
+}
+
+#[derive(Debug)]
+struct WaitingReader {
+    waker: Waker,
+    /// See [`FetchOptions::quiet`](super::options::FetchOptions::quiet).
+    quiet: bool,
+}
+
+/// A reader of a flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlightReader {
+    pub(crate) number: u64,
+    /// See [`FetchOptions::quiet`](super::options::FetchOptions::quiet).
+    pub(crate) quiet: bool,
 }
 
 /// A reader's position in a flight's frames, so that a poll needs no search.
@@ -147,7 +162,7 @@ impl Flight {
     /// the memory tier.
     pub(crate) fn poll_at(
         &self,
-        reader: u64,
+        reader: FlightReader,
         offset: usize,
         position: &mut FlightPosition,
         cx: &mut Context<'_>,
@@ -171,15 +186,19 @@ impl Flight {
         if let Some(Err(error)) = &state.outcome {
             return Poll::Ready(Err(error.clone()));
         }
-        state.waiting.insert(reader, cx.waker().clone());
+        let FlightReader { number, quiet } = reader;
+        let waker = cx.waker().clone();
+        state.waiting.insert(number, WaitingReader { waker, quiet });
         drop(state);
-        self.part.awaited.set();
+        if !quiet {
+            self.part.awaited.set();
+        }
         Poll::Pending
     }
 
-    /// Returns whether a reader waits for bytes that have not arrived.
+    /// Returns whether a reader waits for bytes that have not arrived, quiet ones apart.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.state().waiting.is_empty()
+        self.state().waiting.values().any(|reader| !reader.quiet)
     }
 }
 
@@ -187,5 +206,7 @@ impl Flight {
 fn wake(mut state: MutexGuard<'_, FlightState>) {
     let waiting = std::mem::take(&mut state.waiting);
     drop(state);
-    waiting.into_values().for_each(Waker::wake);
+    waiting
+        .into_values()
+        .for_each(|reader| reader.waker.wake());
 }

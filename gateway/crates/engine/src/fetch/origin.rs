@@ -62,8 +62,8 @@ impl Fetch {
         }
     }
 
-    /// Asks for a range of exactly this version, wanted or not. If read-ahead finds no room while a reader waits for it,
-    /// asks again as that reader would.
+    /// Asks for a range of exactly this version, wanted or not. If read-ahead or a quiet request finds no room while a
+    /// reader waits for it, asks again as that reader would.
     async fn ask(
         &self,
         requests: &dyn Request,
@@ -76,8 +76,7 @@ impl Fetch {
             body,
             Err(OriginError::Throttled { .. } | OriginError::Timeout(Phase::Queue))
         );
-        let is_ahead = priority != Priority::Demand && !self.options.quiet;
-        if found_no_room && is_ahead && self.is_awaited() {
+        if found_no_room && priority != Priority::Demand && self.is_awaited() {
             let demand = self.ask_once(requests, request, range, Priority::Demand);
             body = demand.await;
         }

@@ -23,7 +23,7 @@ pub(crate) struct Part {
     /// Whether its request still occupies a stream; ends a little before the last byte arrives.
     busy: AtomicBool,
     leases: AtomicUsize,
-    /// Set once a reader waits for a chunk.
+    /// Set once a reader that is not quiet waits for a chunk.
     pub(crate) awaited: Awaited,
     unwanted: Notify,
     landed: CancellationToken,

@@ -131,10 +131,10 @@ impl Fetch {
         }
     }
 
-    /// Returns whether a reader waits for the next chunk, or for the head that comes last.
+    /// Returns whether a reader waits for a chunk that has not landed, or for the head that comes last.
     pub(super) fn is_awaited(&self) -> bool {
-        let next = self.flights.front().or(self.headless.as_ref());
-        next.is_some_and(|flight| flight.is_awaited())
+        let mut coming = self.flights.iter().chain(&self.headless);
+        coming.any(|flight| flight.is_awaited())
     }
 
     /// Lets the read-ahead cursor start its next part.

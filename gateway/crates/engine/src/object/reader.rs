@@ -13,7 +13,7 @@ use super::wait::Wait;
 use crate::Error;
 use crate::fetch::FIRST_REQUEST;
 use crate::fetch::cursor::Cursor;
-use crate::fetch::flight::{Flight, FlightPosition, Piece};
+use crate::fetch::flight::{Flight, FlightPosition, FlightReader, Piece};
 use crate::fetch::part::Lease;
 use crate::fetch::schedule::Scheduled;
 use tidegate_cache::ChunkKey;
@@ -192,8 +192,11 @@ impl Drop for Reader {
     }
 }
 
-fn number_of(number: &mut Option<u64>, pinned: &Pinned) -> u64 {
-    *number.get_or_insert_with(|| pinned.core.next_number())
+fn flight_reader(number: &mut Option<u64>, pinned: &Pinned) -> FlightReader {
+    FlightReader {
+        number: *number.get_or_insert_with(|| pinned.core.next_number()),
+        quiet: pinned.options.quiet,
+    }
 }
 
 /// Finds the chunk: looks once into memory, and only then among the flights.
@@ -271,7 +274,7 @@ impl Reader {
                 wait,
                 ..
             } => match flight.poll_at(
-                number_of(&mut reader.number, &reader.pinned),
+                flight_reader(&mut reader.number, &reader.pinned),
                 offset,
                 position,
                 cx,

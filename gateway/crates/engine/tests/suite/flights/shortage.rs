@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidegate_cache::fake::Faults;
+use tidegate_engine::warm::Warmer;
 use tidegate_engine::{Error, Object, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
@@ -93,6 +94,47 @@ async fn a_reader_waits_for_no_slot_of_read_ahead() {
         );
         assert_eq!(world.bucket.running(), 3, "they still have them");
     }
+}
+
+/// A reader of the warmer is none that a client waits for.
+#[tokio::test(start_paused = true)]
+async fn warming_takes_the_slots_of_read_ahead_alone() {
+    let mut setup = Setup::default();
+    setup.origin.max_requests = 4;
+    setup.assists.hedge = false;
+    let world = setup.build();
+    world.bucket.put(KEY, sample(1, 40 * MIB));
+    // The request of the open, which counts as a reader's, is over at once.
+    world.bucket.fail_next(Vec::new());
+    world.bucket.set_faults([Fault::Rate(4 * MIB)]);
+    let (warmer, key) = (Warmer::new(world.engine.clone(), None), valid(KEY));
+    let mut warm = std::pin::pin!(warmer.warm(&world.source, &key, &|_| ()));
+    let mut most = 0;
+    let warmed = loop {
+        tokio::select! {
+            warmed = &mut warm => break warmed.expect("warmed"),
+            () = pass(Duration::from_millis(50)) => most = most.max(world.bucket.running()),
+        }
+    };
+    assert_eq!((warmed.fetched, warmed.left_out), (40 * MIB, 0));
+    assert_eq!(most, 3, "the fourth is a reader's");
+}
+
+/// A client's reader that comes to a chunk which is being warmed has a request sent if the warmer's finds no room.
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_what_is_warmed_waits_for_no_slot_of_read_ahead() {
+    let (world, _open) = without_slots_of_read_ahead(0).await;
+    let bytes = sample(1, 6 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    let warm = tokio::spawn({
+        let world = world.clone();
+        let warmer = Warmer::new(world.engine.clone(), None);
+        async move { warmer.warm(&world.source, &valid(KEY), &|_| ()).await }
+    });
+    settle().await;
+    assert_eq!(world.bucket.running(), 3, "warming has begun, and waits");
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    warm.abort();
 }
 
 #[tokio::test(start_paused = true)]
