@@ -2,11 +2,13 @@
 //!
 //! While the breaker is closed, requests pass. After a number of failures in a row over some time,
 //! it opens: requests are refused for a pause. Then one request passes; its success closes the
-//! breaker, and its failure opens it again for a longer pause. Any other answer, a missing object
+//! breaker, and its failure opens it again for a longer pause. If it takes long, as a large write
+//! does, another one passes beside it. Any other answer, a missing object
 //! included, proves that the origin lives. Bodies do not count: an origin whose answers break off
 //! is not down.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
@@ -19,6 +21,9 @@ use crate::{
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
 use tidegate_telemetry::random::draw;
+
+/// The time after which a trial without a result lets another one pass.
+const TRIAL_TIME: Duration = Duration::from_secs(10);
 
 /// The answer while the breaker is open.
 pub(crate) const BREAKER_OPEN: OriginError = OriginError::Unavailable("known to be down");
@@ -41,8 +46,8 @@ enum BreakerState {
     /// The origin is down and gets no request before `until`. `probes` is the number of failed
     /// trials.
     Open { until: Instant, probes: u32 },
-    /// One request tries whether it is still down.
-    Looking { probes: u32 },
+    /// One request tries since `since` whether it is still down.
+    Looking { probes: u32, since: Instant },
 }
 
 /// The evidence of an attempt about the origin.
@@ -93,20 +98,25 @@ impl Breaker {
 
     /// Admits a request or refuses it.
     fn admit(&self) -> Result<BreakerAttempt<'_>, OriginError> {
-        let mut state = self.state();
-        let probes = match *state {
-            BreakerState::Closed { .. } => false,
-            BreakerState::Open { until, probes } if Instant::now() >= until => {
-                *state = BreakerState::Looking { probes };
-                true
-            }
-            BreakerState::Open { .. } | BreakerState::Looking { .. } => return Err(BREAKER_OPEN),
+        let (mut state, now) = (self.state(), Instant::now());
+        let (probes, due) = match *state {
+            BreakerState::Closed { .. } => return Ok(self.attempt_of(false)),
+            BreakerState::Open { until, probes } => (probes, until),
+            BreakerState::Looking { probes, since } => (probes, since + TRIAL_TIME),
         };
-        Ok(BreakerAttempt {
+        if now < due {
+            return Err(BREAKER_OPEN);
+        }
+        *state = BreakerState::Looking { probes, since: now };
+        Ok(self.attempt_of(true))
+    }
+
+    fn attempt_of(&self, probes: bool) -> BreakerAttempt<'_> {
+        BreakerAttempt {
             breaker: self,
             probes,
             evidence: Evidence::None,
-        })
+        }
     }
 
     fn record(&self, evidence: Evidence, probed: bool) {
@@ -123,11 +133,11 @@ impl Breaker {
                     self.open(&mut state, 0);
                 }
             }
-            (BreakerState::Looking { probes }, Evidence::Down) if probed => {
+            (BreakerState::Looking { probes, .. }, Evidence::Down) if probed => {
                 self.open(&mut state, probes.saturating_add(1));
             }
             // The trial gave no evidence: the next request is the trial.
-            (BreakerState::Looking { probes }, Evidence::None) if probed => {
+            (BreakerState::Looking { probes, .. }, Evidence::None) if probed => {
                 *state = BreakerState::Open { until: now, probes };
             }
             // The late success of a request that was admitted before counts too.

@@ -146,6 +146,28 @@ async fn while_one_looks_the_others_are_refused() {
     assert_eq!(ask(&breaker).await, None);
 }
 
+/// A write may take minutes. Its success or failure still counts.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_takes_long_lets_another_one_look() {
+    let (fake, breaker) = setup();
+    trip(&fake, &breaker).await;
+    sleep(S(10)).await;
+    fake.set_faults([Fault::Latency(S(300))]);
+    let mut look = breaker.get(get(None));
+    assert!(poll!(&mut look).is_pending());
+    sleep(S(9)).await;
+    assert_eq!(ask(&breaker).await, Some(BREAKER_OPEN));
+    sleep(S(2)).await;
+    let mut second = breaker.get(get(None));
+    assert!(poll!(&mut second).is_pending());
+    assert_eq!(ask(&breaker).await, Some(BREAKER_OPEN), "one at a time");
+    fake.set_faults([]);
+    sleep(S(11)).await;
+    assert_eq!(ask(&breaker).await, None);
+    assert_eq!(ask(&breaker).await, None, "closed again");
+    assert!(look.await.is_ok() && second.await.is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_look_given_up_leaves_the_next_one_free() {
     let (fake, breaker) = setup();
