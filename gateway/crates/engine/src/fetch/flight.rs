@@ -34,7 +34,10 @@ struct FlightState {
     frames: Vec<Bytes>,
     arrived: usize,
     outcome: Option<Result<Bytes, Error>>,
-    /// Whether the chunk was handed over to the memory tier, where readers find it.
+    /// Whether a reader has waited for bytes before `base`.
+    head_wanted: bool,
+    /// Whether nothing more comes by this flight: the chunk was handed over to the memory tier, or its head is not
+    /// fetched. Readers look for the chunk anew.
     settled: bool,
     /// Waiting readers by number, so that a reader that is polled twice waits once.
     waiting: HashMap<u64, WaitingReader>,
@@ -106,7 +109,21 @@ impl Flight {
     pub(crate) fn settle(&self) {
         let mut state = self.state();
         (state.charge, state.outcome, state.settled) = (None, None, true);
+        (state.frames, state.arrived) = (Vec::new(), 0);
         wake(state);
+    }
+
+    /// Ends a flight whose tail has arrived, unless a reader has waited for its head. Returns whether it ended. The tail
+    /// can still be read.
+    pub(crate) fn end_without_head(&self) -> bool {
+        let mut state = self.state();
+        state.settled = !state.head_wanted;
+        state.settled
+    }
+
+    /// Returns whether byte `offset` is here or still comes.
+    pub(crate) fn brings(&self, offset: usize) -> bool {
+        offset >= self.base || !self.state().settled
     }
 
     /// Returns the bytes from `base` on that have not arrived yet.
@@ -158,8 +175,8 @@ impl Flight {
         wake(state);
     }
 
-    /// Returns the bytes at hand from `offset` on, in one piece of any length; `None` if the chunk was handed over to
-    /// the memory tier.
+    /// Returns the bytes at hand from `offset` on, in one piece of any length; `None` if they do not come by this flight
+    /// any more, and the reader has to look for the chunk anew.
     pub(crate) fn poll_at(
         &self,
         reader: FlightReader,
@@ -168,9 +185,6 @@ impl Flight {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Piece>, Error>> {
         let mut state = self.state();
-        if state.settled {
-            return Poll::Ready(Ok(None));
-        }
         if let Some(Ok(whole)) = &state.outcome {
             return Poll::Ready(Ok(Some(Piece::of(whole, offset))));
         }
@@ -183,9 +197,13 @@ impl Flight {
             let frame = &state.frames[position.frame];
             return Poll::Ready(Ok(Some(Piece::of(frame, wanted - position.before))));
         }
+        if state.settled {
+            return Poll::Ready(Ok(None));
+        }
         if let Some(Err(error)) = &state.outcome {
             return Poll::Ready(Err(error.clone()));
         }
+        state.head_wanted |= offset < self.base;
         let FlightReader { number, quiet } = reader;
         let waker = cx.waker().clone();
         state.waiting.insert(number, WaitingReader { waker, quiet });
@@ -206,7 +224,5 @@ impl Flight {
 fn wake(mut state: MutexGuard<'_, FlightState>) {
     let waiting = std::mem::take(&mut state.waiting);
     drop(state);
-    waiting
-        .into_values()
-        .for_each(|reader| reader.waker.wake());
+    waiting.into_values().for_each(|reader| reader.waker.wake());
 }

@@ -12,6 +12,7 @@ use super::request::{PartRequest, Plain, Request};
 use super::task::{Bring, Fetch, FetchEnd};
 use crate::Error;
 use crate::open::records;
+use tidegate_cache::Admit;
 use tidegate_origin::{Body, OriginError, Phase, Priority};
 use tidegate_plan::ByteRange;
 
@@ -34,11 +35,8 @@ impl Bring for FromOrigin {
                 end = fetch.until_unwanted() => return Err(end),
             };
             fetch.receive(requests.body(request, body)).await?;
-            if let Some(flight) = fetch.headless.clone() {
-                let head = ByteRange::new(missing.start - base, missing.start);
-                fetch.fetch_head(&flight, head).await?;
-            }
-            Ok(())
+            let head = ByteRange::new(missing.start - base, missing.start);
+            fetch.complete_first(head).await
         };
         // A decorator may still bring the part from elsewhere, also while the engine closes.
         let closed = |end| match end {
@@ -142,7 +140,7 @@ impl Fetch {
                     self.headless = Some(flight.clone());
                 } else {
                     let whole = flight.complete(&[], &core.buffers);
-                    self.store(self.next, whole);
+                    self.store(self.next, whole, self.admission(self.next));
                 }
                 self.advance();
             }
@@ -154,9 +152,27 @@ impl Fetch {
         Ok(())
     }
 
-    /// Completes a chunk in whose middle a seek began, so that it can be stored. Its reader has its bytes already and
-    /// need not wait any more.
-    async fn fetch_head(&mut self, flight: &Arc<Flight>, range: ByteRange) -> Result<(), FetchEnd> {
+    /// Completes the first chunk if a seek began in its middle and a tier is to store it, or a reader waits for its head.
+    async fn complete_first(&mut self, head: ByteRange) -> Result<(), FetchEnd> {
+        let Some(flight) = self.headless.clone() else {
+            return Ok(());
+        };
+        let admit = self.admission(self.part.chunks.start);
+        if admit.is_none() && flight.end_without_head() {
+            self.headless = None;
+            return Ok(());
+        }
+        self.fetch_head(&flight, head, admit).await
+    }
+
+    /// Completes a chunk in whose middle a seek began, and stores it. Its reader has its bytes already and need not wait
+    /// any more.
+    async fn fetch_head(
+        &mut self,
+        flight: &Arc<Flight>,
+        range: ByteRange,
+        admit: Option<Admit>,
+    ) -> Result<(), FetchEnd> {
         let stop = self.fetches.core.stop.clone();
         let frames = tokio::select! {
             head = self.head(range) => head?,
@@ -164,7 +180,7 @@ impl Fetch {
         };
         let whole = flight.complete(&frames, &self.fetches.core.buffers);
         self.headless = None;
-        self.store(self.part.chunks.start, whole);
+        self.store(self.part.chunks.start, whole, admit);
         Ok(())
     }
 

@@ -46,7 +46,8 @@ impl VersionFetches {
         options: FetchOptions,
     ) -> Scheduled {
         let mut flights = self.flights();
-        if let Some(flight) = flights.get(&index) {
+        let flight = flights.get(&index);
+        if let Some(flight) = flight.filter(|flight| flight.brings(offset)) {
             self.core.metrics.joined.inc();
             return Scheduled::Flight(flight.clone(), flight.part.lease());
         }

@@ -15,7 +15,7 @@ use super::part::{FetchSource, Part, StreamFree};
 use super::version_fetches::VersionFetches;
 use crate::Error;
 use crate::budget::Charge;
-use tidegate_cache::PlannedRead;
+use tidegate_cache::{Admit, PlannedRead};
 use tidegate_origin::Priority;
 use tidegate_telemetry::trace::{self, Kind, Span};
 
@@ -158,12 +158,19 @@ impl Fetch {
         self.next += 1;
     }
 
-    /// Stores a chunk that has arrived.
-    pub(super) fn store(&self, index: u32, bytes: Bytes) {
+    /// Returns the tiers that are to store a chunk. Call it once a chunk: it counts as a use.
+    pub(super) fn admission(&self, index: u32) -> Option<Admit> {
         let core = &self.fetches.core;
         let pin = core.meta.pin_of(&self.fetches.id);
-        let key = self.fetches.key(index);
-        if let Some(admit) = admission(core, key, self.options, pin) {
+        admission(core, self.fetches.key(index), self.options, pin)
+    }
+
+    /// Stores a chunk that has arrived, if it is admitted.
+    pub(super) fn store(&self, index: u32, bytes: Bytes, admit: Option<Admit>) {
+        if let Some(admit) = admit {
+            let core = &self.fetches.core;
+            let pin = core.meta.pin_of(&self.fetches.id);
+            let key = self.fetches.key(index);
             core.chunks.insert_pinned(key, bytes, admit, pin);
         }
     }

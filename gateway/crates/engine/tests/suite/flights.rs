@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::profile::DiskUse;
-use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, Profile, RangeSpec};
 
 use crate::support::*;
 
@@ -251,6 +251,56 @@ async fn readers_before_behind_and_at_the_base_of_a_seek_all_get_their_bytes() {
     assert_eq!(world.asked().1, 1);
     pass(GRACE).await;
     assert_eq!((world.used(), world.bucket.running()), (0, 0));
+}
+
+/// No tier keeps a chunk of the profile `backup`, so the head of one in which a seek began is fetched for a reader alone.
+#[tokio::test(start_paused = true)]
+async fn the_head_of_a_chunk_that_no_tier_keeps_comes_for_a_reader_alone() {
+    let (base, end) = (5 * CHUNK + 100 * KIB, 6 * CHUNK);
+    let (tail, head) = (
+        ByteRange::new(base, end),
+        ByteRange::new(5 * CHUNK, 5 * CHUNK + 3000),
+    );
+    for joins in [false, true] {
+        let mut setup = Setup::profile(|profile| *profile = Profile::backup());
+        setup.profile.read_ahead = 0;
+        setup.assists.hedge = false;
+        let world = setup.build();
+        let bytes = sample(1, 4 * MIB);
+        world.bucket.put(KEY, bytes.clone());
+        let object = world.open(KEY, Open::default()).await.expect("open");
+        let read = async |range| {
+            let read = collect(object.read_at(range)).await.expect("read");
+            same(&read, &slice(&bytes, range));
+        };
+        world
+            .bucket
+            .set_faults([Fault::Latency(Duration::from_millis(20)), Fault::Rate(MIB)]);
+        let mut first = object.read_at(tail);
+        let mut got = take(&mut first, 1).await.to_vec();
+        if joins {
+            read(head).await;
+            assert_eq!(world.bucket.gets(), 2);
+            let range = Some(RangeSpec::Bounded {
+                first: 5 * CHUNK,
+                last: base - 1,
+            });
+            assert_eq!(world.bucket.log()[1].range, range);
+        } else {
+            pass(secs(5)).await;
+            assert_eq!(world.bucket.gets(), 1);
+            // Another reader of the tail joins, and one of the head begins anew.
+            read(ByteRange::new(base + 10, end)).await;
+            assert_eq!(world.bucket.gets(), 1);
+            read(head).await;
+            assert_eq!(world.bucket.gets(), 2);
+        }
+        got.extend_from_slice(&collect_until_error(&mut first).await.0);
+        same(&got.into(), &slice(&bytes, tail));
+        drop(first);
+        pass(GRACE).await;
+        assert_eq!((world.used(), world.bucket.running()), (0, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
