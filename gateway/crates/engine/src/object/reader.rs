@@ -185,6 +185,9 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        if let (Some(stream), Some(number)) = (&self.stream, self.number) {
+            stream.leave(number);
+        }
         if let Some(cursor) = self.cursor.take() {
             cursor.record_read(ByteRange::new(self.reported, self.left.start), self.waited);
             cursor.leave(self.pinned.fetches());
@@ -192,9 +195,13 @@ impl Drop for Reader {
     }
 }
 
+fn number_of(number: &mut Option<u64>, pinned: &Pinned) -> u64 {
+    *number.get_or_insert_with(|| pinned.core.next_number())
+}
+
 fn flight_reader(number: &mut Option<u64>, pinned: &Pinned) -> FlightReader {
     FlightReader {
-        number: *number.get_or_insert_with(|| pinned.core.next_number()),
+        number: number_of(number, pinned),
         quiet: pinned.options.quiet,
     }
 }
@@ -239,8 +246,17 @@ impl Stream for Reader {
             return Poll::Ready(Some(Err(Error::Stopped)));
         }
         let polled = reader.poll_bytes(cx);
-        if let Some(stream) = &reader.stream {
-            stream.record(cx, &polled, reader.left.start);
+        let Some(stream) = &reader.stream else {
+            return polled;
+        };
+        match &polled {
+            Poll::Ready(Some(Ok(bytes))) => stream.take(reader.left.start, bytes.len() as u64),
+            Poll::Pending
+                if stream.wait(number_of(&mut reader.number, &reader.pinned), cx.waker()) =>
+            {
+                return Poll::Ready(Some(Err(Error::Stopped)));
+            }
+            _ => {}
         }
         polled
     }

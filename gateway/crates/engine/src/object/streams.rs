@@ -9,14 +9,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Poll};
+use std::task::Waker;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::fetch::cursor::Cursor;
 use crate::fetch::part::{FetchSource, Part};
 use tidegate_plan::ObjectId;
@@ -131,7 +128,8 @@ pub(crate) struct Stream {
     stalls: AtomicU32,
     all_stalls: Arc<AtomicU64>,
     stopped: AtomicBool,
-    waker: AtomicWaker,
+    /// The waiting readers, by number: each read of a mount's handle is one. An entry may outlast its wait.
+    waiting: Mutex<HashMap<u64, Waker>>,
     cursor: Mutex<Weak<Cursor>>,
     /// The chunks of the last part that its readers have read as it came, and where that came from.
     last_part: Mutex<Option<(Range<u32>, FetchSource)>>,
@@ -182,8 +180,7 @@ impl Streams {
     pub fn stop(&self, id: u64) -> bool {
         let found = self.shard(id).lock().recover().get(&id).cloned();
         if let Some(stream) = &found {
-            stream.stopped.store(true, Relaxed);
-            stream.waker.wake();
+            stream.stop();
         }
         found.is_some()
     }
@@ -229,7 +226,7 @@ impl Stream {
             stalls: AtomicU32::new(0),
             all_stalls,
             stopped: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
+            waiting: Mutex::default(),
             cursor: Mutex::new(Weak::new()),
             last_part: Mutex::default(),
         }
@@ -247,18 +244,22 @@ impl Stream {
         }
     }
 
-    /// Records the result of a poll of its reader, which is at `position` now.
-    pub(crate) fn record(
-        &self,
-        cx: &Context<'_>,
-        polled: &Poll<Option<Result<Bytes, Error>>>,
-        position: u64,
-    ) {
-        match polled {
-            Poll::Pending => self.waker.register(cx.waker()),
-            Poll::Ready(Some(Ok(bytes))) => self.take(position, bytes.len() as u64),
-            Poll::Ready(_) => {}
-        }
+    /// Has an order to stop wake a reader that waits. Returns whether the stream is stopped already.
+    pub(crate) fn wait(&self, reader: u64, waker: &Waker) -> bool {
+        let _before = self.waiting.lock().recover().insert(reader, waker.clone());
+        // An order takes the lock as well after it is given, so one that is not seen here finds the reader.
+        self.is_stopped()
+    }
+
+    /// Forgets a reader that is dropped.
+    pub(crate) fn leave(&self, reader: u64) {
+        let _left = self.waiting.lock().recover().remove(&reader);
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        let waiting = std::mem::take(&mut *self.waiting.lock().recover());
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// Records that its reader waits for bytes.
@@ -277,7 +278,8 @@ impl Stream {
         }
     }
 
-    fn take(&self, position: u64, bytes: u64) {
+    /// Records bytes that a reader took, which is at `position` now.
+    pub(crate) fn take(&self, position: u64, bytes: u64) {
         let now = self.began.elapsed();
         self.position.store(position, Relaxed);
         self.taken.fetch_add(bytes, Relaxed);

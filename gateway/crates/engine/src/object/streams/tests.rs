@@ -1,6 +1,6 @@
 //! The registry over scripted polls, with the time paused.
 
-use std::task::{Context, Waker};
+use std::task::{Poll, Waker};
 
 use tokio::time::advance;
 
@@ -19,10 +19,6 @@ fn info() -> StreamInfo {
         size: 1 << 30,
         chunk: 256 << 10,
     }
-}
-
-fn bytes(length: usize) -> Poll<Option<Result<Bytes, Error>>> {
-    Poll::Ready(Some(Ok(Bytes::from(vec![0; length]))))
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,18 +41,17 @@ async fn position_rate_and_stalls_follow_the_reader() {
     let streams = Arc::new(Streams::default());
     let guard = streams.register(info());
     let stream = guard.stream();
-    let cx = Context::from_waker(Waker::noop());
     let part = Part::new(2..5, FetchSource::Disk, CursorIdentity::none());
     stream.set_tier(2, Some(&part));
     // The wait for the first bytes is no stall.
     stream.begin_wait(Instant::now());
     advance(Duration::from_secs(1)).await;
     stream.end_wait(true);
-    stream.record(&cx, &bytes(1000), 1000);
+    stream.take(1000, 1000);
     stream.begin_wait(Instant::now());
     advance(Duration::from_millis(99)).await;
     stream.end_wait(false);
-    stream.record(&cx, &bytes(1000), 2000);
+    stream.take(2000, 1000);
     let report = &streams.report()[0];
     assert_eq!(
         (report.position, report.taken, report.stalls),
@@ -79,7 +74,7 @@ async fn position_rate_and_stalls_follow_the_reader() {
     let report = &streams.report()[0];
     assert_eq!((report.stalls, report.waiting), (1, true), "it stalls now");
     stream.end_wait(true);
-    stream.record(&cx, &bytes(1), 2001);
+    stream.take(2001, 1);
     assert_eq!((streams.report()[0].stalls, streams.stalls()), (1, 1));
     advance(Duration::from_secs(10)).await;
     let report = &streams.report()[0];
@@ -93,16 +88,22 @@ async fn an_order_to_stop_wakes_the_reader() {
     let streams = Arc::new(Streams::default());
     let guard = streams.register(info());
     let stream = guard.stream().clone();
-    let waits = std::future::poll_fn(move |cx| match stream.is_stopped() {
-        true => Poll::Ready(()),
-        false => {
-            stream.record(cx, &Poll::Pending, 0);
-            Poll::Pending
-        }
+    // Two reads of one handle of a mount.
+    let waits = [1, 2].map(|reader| {
+        let stream = stream.clone();
+        tokio::spawn(std::future::poll_fn(move |cx| {
+            match stream.wait(reader, cx.waker()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        }))
     });
-    let waits = tokio::spawn(waits);
     tokio::task::yield_now().await;
     assert!(!streams.stop(7), "there is no such stream");
     assert!(streams.stop(1));
-    waits.await.expect("woken");
+    for wait in waits {
+        let woken = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        woken.expect("in time").expect("woken");
+    }
+    assert!(stream.wait(3, Waker::noop()), "a reader that waits later");
 }
