@@ -31,8 +31,35 @@ type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 /// A resolve under way, kept alive by its waiting callers and not by the table.
 pub(crate) struct PendingResolve {
     token: u64,
-    quiet: bool,
+    limits: ResolveLimits,
     shared: WeakShared<Resolving>,
+}
+
+/// The limits of a resolve, for which its answer may not do for another caller.
+#[derive(Debug, Clone, Copy)]
+struct ResolveLimits {
+    /// It gives up sooner than a client would.
+    quiet: bool,
+    /// It believes a bare 404.
+    bare: bool,
+}
+
+impl ResolveLimits {
+    /// Returns the limits that `own` does not have.
+    fn beyond(self, own: Self) -> Self {
+        Self {
+            quiet: self.quiet && !own.quiet,
+            bare: self.bare && !own.bare,
+        }
+    }
+
+    /// Returns whether another request may have another result than this error.
+    fn may_explain(self, error: &Error) -> bool {
+        match error {
+            Error::NotFound => self.bare,
+            _ => self.quiet,
+        }
+    }
 }
 
 /// The result of a resolve.
@@ -76,6 +103,18 @@ impl ResolveRequest {
         }
     }
 
+    fn limits(&self) -> ResolveLimits {
+        ResolveLimits {
+            quiet: self.quiet,
+            bare: self.believes_bare(),
+        }
+    }
+
+    /// Returns whether it believes a HEAD's bare 404. A GET's names a missing bucket.
+    fn believes_bare(&self) -> bool {
+        self.bare && self.first.is_none()
+    }
+
     /// Returns the cause of its requests: its own, unless the calling task carries one.
     fn cause(&self) -> Cause {
         Cause::current(match self.known_record() {
@@ -116,18 +155,16 @@ pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
     let mut resolves = table.resolves();
     if !request.forced {
         let pending = resolves.get(&request.id);
-        let shared = pending.and_then(|pending| Some((pending.quiet, pending.shared.upgrade()?)));
-        match shared {
-            Some((true, quiet)) if !request.quiet => return (join_quiet(quiet, request), true),
-            Some((_, shared)) => return (shared, true),
-            None => {}
+        let shared = pending.and_then(|pending| Some((pending.limits, pending.shared.upgrade()?)));
+        if let Some((limits, shared)) = shared {
+            return (join(shared, limits, request), true);
         }
         if let Some(answer) = request.ended_result() {
             return (ready(answer).boxed().shared(), true);
         }
     }
     let token = core.next_number();
-    let quiet = request.quiet;
+    let limits = request.limits();
     let id = request.id.clone();
     let entry = ResolveEntry {
         core: core.clone(),
@@ -147,18 +184,26 @@ pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
         id,
         PendingResolve {
             token,
-            quiet,
+            limits,
             shared: weak,
         },
     );
     (shared, false)
 }
 
-/// Joins a quiet resolve; if that fails, resolves the request itself, for a quiet one gives up sooner.
-fn join_quiet(quiet: Shared<Resolving>, request: ResolveRequest) -> Shared<Resolving> {
+/// Joins a resolve; if its answer does not do for the request, resolves that itself.
+fn join(
+    shared: Shared<Resolving>,
+    limits: ResolveLimits,
+    request: ResolveRequest,
+) -> Shared<Resolving> {
+    let limits = limits.beyond(request.limits());
+    if !limits.quiet && !limits.bare {
+        return shared;
+    }
     let asked = async move {
-        match quiet.await {
-            Err(error) if error != Error::NotFound => resolve(request).0.await,
+        match shared.await {
+            Err(error) if limits.may_explain(&error) => resolve(request).0.await,
             found => found,
         }
     };

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use tidegate_cache::Tier;
 use tidegate_engine::{Coverage, Error, ForwardReason, Open};
-use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::task::JoinSet;
 
@@ -306,5 +306,33 @@ async fn what_is_opened_and_not_read_holds_no_memory_for_long() {
     }
     for (n, object) in objects.iter().enumerate() {
         same(&whole(object).await.expect("read"), &sample(n as u64, MIB));
+    }
+}
+
+/// A HEAD's 404 does not name a missing bucket. It answers a mount that lists as well, and no client that asks meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_bare_404_answers_no_client_that_asks_meanwhile() {
+    for (missing, wanted) in [
+        (OriginError::NotFound, Error::NotFound),
+        (
+            OriginError::NoSuchBucket,
+            Error::BadOrigin("no such bucket"),
+        ),
+    ] {
+        let world = World::plain();
+        world.bucket.fail_next([Fault::Latency(secs(1))]);
+        world.bucket.fail_next([Fault::Refuse(missing)]);
+        let bare = Open {
+            bare: true,
+            ..Open::default()
+        };
+        let later = async {
+            settle().await;
+            world.get(KEY).await
+        };
+        let (bare, later) = tokio::join!(world.open(KEY, bare), later);
+        assert_eq!(bare.map(drop), Err(Error::NotFound));
+        assert_eq!(later.map(drop), Err(wanted));
+        assert_eq!(world.asked(), (1, 1));
     }
 }
