@@ -168,6 +168,19 @@ impl FleetBuckets {
     fn of(&self, bucket: &str) -> Vec<(String, OriginId, Bucket)> {
         self.0.load().get(bucket).cloned().unwrap_or_default()
     }
+
+    /// Returns one origin, by its name, of each of the buckets that have a name: two endpoints may each have one.
+    fn one_each(&self, bucket: &str) -> Vec<(String, OriginId)> {
+        let mut seen = Vec::new();
+        let mut all = self.of(bucket);
+        all.retain(|(_, _, bucket)| {
+            let is_first = !seen.contains(bucket);
+            seen.push(*bucket);
+            is_first
+        });
+        let named = all.into_iter().map(|(name, id, _)| (name, id));
+        named.collect()
+    }
 }
 
 impl FleetMember {
@@ -258,14 +271,8 @@ impl ChangeObserver for FleetLink {
 impl MemberSink {
     /// Returns one origin of each bucket of this name: the engine reaches the others of the bucket.
     fn origins(&self, bucket: &str) -> Vec<OriginId> {
-        let mut seen = Vec::new();
-        let mut all = self.buckets.of(bucket);
-        all.retain(|(_, _, bucket)| {
-            let is_first = !seen.contains(bucket);
-            seen.push(*bucket);
-            is_first
-        });
-        all.into_iter().map(|(_, id, _)| id).collect()
+        let all = self.buckets.one_each(bucket).into_iter();
+        all.map(|(_, id)| id).collect()
     }
 
     async fn doubt_all(&self) -> Result<(), ApplyError> {
@@ -383,21 +390,21 @@ impl FleetSink for MemberSink {
     }
 
     fn call_hooks(&self, change: &KeyChange) {
-        if let Some((origin, ..)) = self.buckets.of(&change.bucket).first() {
-            self.hooks.changed(origin, std::slice::from_ref(change));
+        for (origin, _) in self.buckets.one_each(&change.bucket) {
+            self.hooks.changed(&origin, std::slice::from_ref(change));
         }
     }
 
     fn call_hooks_below(&self, changes: &FolderChange) {
-        if let Some((origin, ..)) = self.buckets.of(&changes.bucket).first() {
-            self.hooks.changed_below(origin, changes);
+        for (origin, _) in self.buckets.one_each(&changes.bucket) {
+            self.hooks.changed_below(&origin, changes);
         }
     }
 
     fn hook_delay(&self, change: &KeyChange) -> Option<Duration> {
-        let origins = self.buckets.of(&change.bucket);
-        let (origin, ..) = origins.first()?;
-        self.hooks.max_delay(origin, change)
+        let origins = self.buckets.one_each(&change.bucket).into_iter();
+        let delays = origins.filter_map(|(origin, _)| self.hooks.max_delay(&origin, change));
+        delays.max()
     }
 }
 

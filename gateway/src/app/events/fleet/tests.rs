@@ -188,3 +188,21 @@ async fn an_event_that_is_passed_on_asks_for_nothing_where_its_version_is_known(
         assert_eq!(b.photos.gets(), gets + asked);
     }
 }
+
+/// Two endpoints may each have a bucket of one name, and a bucket two origins: the hooks of each bucket are called once.
+#[test]
+fn each_bucket_of_a_name_has_its_hooks_called_once() {
+    let at = |endpoint| Bucket::new(Some(endpoint), "media");
+    let origins = [
+        ("a", at("http://one"), None),
+        ("b", at("http://other"), None),
+        ("a for readers", at("http://one"), Some("a reader")),
+    ];
+    let named = origins
+        .map(|(name, bucket, identity)| (name.to_owned(), bucket.identity_for(identity), bucket));
+    let named = Named::from([("media".to_owned(), named.to_vec())]);
+    let buckets = FleetBuckets(ArcSwap::from_pointee(named));
+    let asked = buckets.one_each("media");
+    let names: Vec<_> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
