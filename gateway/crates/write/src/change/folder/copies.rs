@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::listing::check_unchanged;
+use super::listing::check_both;
 use super::proof::CopyProofs;
 use super::record::RecordedRename;
 use super::{AnsweredCopy, CopyOutcome, Item};
@@ -57,14 +57,14 @@ impl Drafts {
     pub(super) async fn copy_all(
         &self,
         source: &ReadContext,
-        (from, _): (&str, &str),
+        names: (&str, &str),
         items: &[Item],
         (found, proofs): (&[Listed], &CopyProofs),
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
         let mut outcomes = self.copy_items(source, items, proofs, false).await;
         let mut copied = first_error(&outcomes);
         if copied.is_ok() {
-            copied = check_unchanged(source, from, found).await;
+            copied = check_both(source, names, found, items).await;
         }
         if copied.is_ok() {
             outcomes.extend(self.copy_items(source, items, proofs, true).await);

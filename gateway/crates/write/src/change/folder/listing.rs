@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::Item;
 use crate::publish::send::is_staging_key;
 use crate::{WriteError, Writers};
 use tidegate_engine::ReadContext;
@@ -67,16 +68,34 @@ impl Writers {
     }
 }
 
-/// Checks that a folder has the same objects as when it was listed.
-pub(super) async fn check_unchanged(
+/// Checks that the old folder has the same objects as when it was listed, and the new one nothing but copies.
+pub(super) async fn check_both(
     source: &ReadContext,
-    prefix: &str,
+    (from, to): (&str, &str),
     found: &[Listed],
+    items: &[Item],
 ) -> Result<(), WriteError> {
-    match list(source, prefix, found.len()).await? {
-        Some(now) if now == found => Ok(()),
-        _ => Err(WriteError::Changed),
+    let old = list(source, from, found.len());
+    // Its marker is no copy, if the old folder has none.
+    let new = list(source, to, items.len() + 1);
+    let (old, new) = tokio::try_join!(old, new)?;
+    let is_same = old.is_some_and(|now| now == found);
+    match is_same && new.is_some_and(|now| are_copies(&now, to, items)) {
+        true => Ok(()),
+        false => Err(WriteError::Changed),
     }
+}
+
+/// Returns whether the objects in the new folder have the keys of copies, but for a marker of that folder.
+pub(super) fn are_copies<'a>(
+    there: impl IntoIterator<Item = &'a Listed>,
+    to: &str,
+    items: &[Item],
+) -> bool {
+    let new: HashSet<_> = items.iter().map(|item| item.new.key.as_str()).collect();
+    let is_marker = |listed: &Listed| listed.key == to && listed.size == 0;
+    let mut there = there.into_iter();
+    there.all(|listed| new.contains(listed.key.as_str()) || is_marker(listed))
 }
 
 /// Returns whether every object that was listed has its key still. If one has none, another gateway may be renaming the

@@ -5,12 +5,13 @@
 //! ones that another program has made, so it removes nothing. Once every copy is there, the old objects go that are as
 //! they were and have one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::ending::{EndingRename, RenameLocks};
+use super::listing::are_copies;
 use super::proof::CopyProofs;
 use super::record::{RecordedRename, RenameRecord, left_in};
 use super::{AnsweredCopy, Item, list, map_deleted};
@@ -188,13 +189,7 @@ impl Drafts {
             return Err(WriteError::Changed);
         }
         let mut items = self.own_items(source, record, &found).await?;
-        let new: HashSet<_> = items.iter().map(|item| item.new.key.as_str()).collect();
-        let is_replaced =
-            |listed: &Listed| record.replaces && listed.key == names.1 && listed.size == 0;
-        if !there
-            .values()
-            .all(|listed| new.contains(listed.key.as_str()) || is_replaced(listed))
-        {
+        if !are_copies(there.values(), names.1, &items) {
             return Err(WriteError::Changed);
         }
         for (number, copy) in found_copies(source, proofs, &items, &there).await? {

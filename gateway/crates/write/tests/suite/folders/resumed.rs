@@ -241,7 +241,7 @@ async fn what_is_overwritten_during_the_deletions_stays() {
     let desk = with_a_folder().await;
     let bucket = desk.bucket();
     spread(bucket);
-    let listings = bucket.lists() + 3;
+    let listings = bucket.lists() + 4;
     let writes = async {
         while bucket.lists() < listings {
             pass(BETWEEN).await;

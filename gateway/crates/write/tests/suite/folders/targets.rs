@@ -113,6 +113,38 @@ async fn what_is_equal_stays_too() {
     has_ours(&desk);
 }
 
+/// An object that is no copy ends the rename, too: two folders never become one.
+#[tokio::test(start_paused = true)]
+async fn what_comes_beside_the_copies_stays() {
+    for (key, bytes) in [("g/other", "theirs"), ("g/deep/er", "theirs"), ("g/", "")] {
+        let desk = with_files();
+        let renamed = rename_over(&desk, "copy", (key, bytes)).await;
+        if key == "g/" {
+            assert!(
+                matches!(renamed, Ok(FolderRename::Copied(_))),
+                "{renamed:?}"
+            );
+        } else {
+            assert_eq!(
+                renamed.expect_err("not empty"),
+                WriteError::Changed,
+                "{key}"
+            );
+            assert_eq!(desk.bucket().keys(), ["f/a", "f/b", key]);
+        }
+        assert_eq!(desk.object(key), Some(bytes.into()), "{key}");
+    }
+}
+
+/// A rename lists each folder before the copies and after them.
+#[tokio::test(start_paused = true)]
+async fn a_rename_costs_two_listings_of_each_folder() {
+    let desk = with_files();
+    let renamed = rename(&desk).await.expect("renamed");
+    assert!(matches!(renamed, FolderRename::Copied(_)));
+    assert_eq!(desk.bucket().lists(), 4);
+}
+
 /// The marker of an empty folder is replaced. An object with bytes that has come in its place is not.
 #[tokio::test(start_paused = true)]
 async fn what_comes_in_place_of_a_marker_stays() {
@@ -123,7 +155,7 @@ async fn what_comes_in_place_of_a_marker_stays() {
             desk.bucket().put("f/", "");
         }
         let renamed = rename_over(&desk, "copy", ("g/", "theirs")).await;
-        assert_eq!(renamed.is_err(), has_marker, "{renamed:?}");
+        assert_eq!(renamed.expect_err("it has bytes"), WriteError::Changed);
         assert_eq!(desk.object("g/"), Some("theirs".into()));
     }
 }
