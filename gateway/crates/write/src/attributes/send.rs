@@ -68,13 +68,13 @@ impl Drafts {
                 }
             };
             let (key, is_new) = (id.key.as_str(), self.markers.is_new(id));
-            let mut refused = None;
             again = !matches!(sent, Ok(Sent::Done));
             match sent {
                 Ok(Sent::Done) => {
                     self.metrics.sent_attributes("sent");
                     failures = 0;
                     self.end_change(id, &change);
+                    self.markers.end(id, None);
                 }
                 Ok(Sent::Postponed) => self.attributes.postpone(id, QUIET_TIME),
                 Err(WriteError::Closing) => return,
@@ -88,15 +88,15 @@ impl Drafts {
                     };
                     tracing::warn!(%error, ?pause, key, "{what}");
                     self.attributes.postpone(id, pause);
+                    self.markers.note_failed(id);
                 }
                 Err(error) => {
                     self.metrics.sent_attributes("refused");
                     self.note_refused(id, is_new, &error);
                     self.end_change(id, &change);
-                    refused = Some(error);
+                    self.markers.end(id, Some(error));
                 }
             }
-            self.markers.end(id, refused);
             self.attributes.write_out().await;
         }
     }

@@ -8,7 +8,7 @@
 //! sync of the parent sends it, and returns once it is in the bucket, or waits durably. While markers fail, `mkdir` waits,
 //! and says so.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -45,8 +45,8 @@ const MAX_SURE_NAME: usize = 200;
 #[derive(Debug)]
 pub(crate) struct FolderMarkers {
     /// The new folders whose markers were not sent yet.
-    new: Mutex<HashSet<ObjectId>>,
-    /// Changes with each marker that was sent.
+    new: Mutex<HashMap<ObjectId, MarkerTries>>,
+    /// Changes with each marker that was tried.
     sent: watch::Sender<()>,
     /// Those that the bucket has refused, of which no caller was told, with the error.
     refused: Mutex<HashMap<ObjectId, WriteError>>,
@@ -54,6 +54,14 @@ pub(crate) struct FolderMarkers {
     failing: AtomicBool,
     /// Those that this process has put.
     known: Mutex<Generations<ObjectId, KnownMarker>>,
+}
+
+/// Whether the marker of a new folder was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MarkerTries {
+    Untried,
+    /// Each try has failed in passing.
+    Failed,
 }
 
 /// A marker as it was put, or found, at a time.
@@ -91,13 +99,17 @@ fn is_in(id: &ObjectId, origin: OriginId, prefix: &str) -> bool {
 }
 
 impl FolderMarkers {
-    fn new_folders(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+    fn new_folders(&self) -> MutexGuard<'_, HashMap<ObjectId, MarkerTries>> {
         self.new.lock().recover()
     }
 
     /// Returns whether a folder was made by this process, and its marker was not sent yet.
     pub(crate) fn is_new(&self, id: &ObjectId) -> bool {
-        self.new_folders().contains(id)
+        self.new_folders().contains_key(id)
+    }
+
+    fn is_untried(&self, id: &ObjectId) -> bool {
+        self.new_folders().get(id) == Some(&MarkerTries::Untried)
     }
 
     /// Returns the marker that this process has put, if that is not longer ago than the profile's `ttl`.
@@ -107,15 +119,31 @@ impl FolderMarkers {
         known.filter(|known| known.at.elapsed() < ttl)
     }
 
-    fn new_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
+    fn untried_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
         let new = self.new_folders();
-        let new = new.iter().filter(|id| is_in(id, origin, prefix));
-        new.cloned().collect()
+        let untried = new
+            .iter()
+            .filter(|(id, tries)| **tries == MarkerTries::Untried && is_in(id, origin, prefix));
+        untried.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Notes that a folder was made.
+    fn begin(&self, id: &ObjectId) {
+        let mut new = self.new_folders();
+        new.insert(id.clone(), MarkerTries::Untried);
+    }
+
+    /// Notes that the marker of a folder was not sent, and is going to be tried again.
+    pub(crate) fn note_failed(&self, id: &ObjectId) {
+        if let Some(tries) = self.new_folders().get_mut(id) {
+            *tries = MarkerTries::Failed;
+        }
+        self.sent.send_replace(());
     }
 
     /// Notes that the marker of a new folder was sent, or refused, or is not needed any more. Its change may wait still.
     pub(crate) fn end(&self, id: &ObjectId, refused: Option<WriteError>) {
-        if !self.new_folders().remove(id) {
+        if self.new_folders().remove(id).is_none() {
             return;
         }
         let mut all = self.refused.lock().recover();
@@ -129,7 +157,7 @@ impl FolderMarkers {
 }
 
 impl Drafts {
-    /// Sends the markers of the new folders in a folder, and returns once none of them waits to be sent.
+    /// Sends the markers of the new folders in a folder, and returns once each of them was tried.
     ///
     /// # Errors
     /// That of one which was refused; another caller is not told of it.
@@ -141,11 +169,11 @@ impl Drafts {
         let markers = &self.markers;
         let mut sent = markers.sent.subscribe();
         loop {
-            let new = markers.new_in(origin, prefix);
-            if new.is_empty() {
+            let untried = markers.untried_in(origin, prefix);
+            if untried.is_empty() {
                 break;
             }
-            self.attributes.hurry(&new);
+            self.attributes.hurry(&untried);
             let _ = sent.changed().await;
         }
         let mut refused = markers.refused.lock().recover();
@@ -178,7 +206,7 @@ impl Writers {
         }
         // Creating files in it needs no request.
         inner.core.folder_made(&id);
-        inner.markers.new_folders().insert(id.clone());
+        inner.markers.begin(&id);
         match attributes {
             Some(attributes) => inner.put_folder_change(source, &id, attributes),
             None => inner.put_change(source, &id, None, Attributes::default()),
@@ -192,7 +220,7 @@ impl Writers {
         self.0.core.touch_folder((source.origin.id(), prefix));
         let id = ObjectKey::new(prefix).map(|key| source.object(&key));
         if let Ok(id) = id
-            && self.0.markers.is_new(&id)
+            && self.0.markers.is_untried(&id)
         {
             self.0.attributes.touch(&id);
         }

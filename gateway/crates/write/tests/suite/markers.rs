@@ -126,15 +126,31 @@ async fn a_synced_parent_loses_no_folder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sync_tells_once_of_a_folder_that_the_bucket_refused() {
+    let is_refused = || Fault::Refuse(OriginError::KeyRefused);
     let desk = Desk::new(Terms::background());
-    desk.bucket()
-        .fail_next([Fault::Refuse(OriginError::KeyRefused)]);
+    desk.bucket().fail_next([is_refused()]);
     let (writers, source) = (&desk.writers, source(&desk));
-    let key = valid("in/one/");
-    let made = writers.make_folder_behind(source, &key, None);
-    made.await.expect("the bucket was not asked yet");
+    desk.makes("in/one/", None).await;
     let synced = writers.sync_folder(source, "").await;
     assert_eq!(synced, Ok(()), "it is not in this folder");
+    let synced = writers.sync_folder(source, "in/").await;
+    assert_eq!(synced, Err(WriteError::KeyRefused));
+    assert_eq!(writers.sync_folder(source, "in/").await, Ok(()));
+}
+
+/// A sync waits for one try. If a later one is refused, the next sync tells of it.
+#[tokio::test(start_paused = true)]
+async fn a_sync_tells_of_a_folder_that_the_bucket_refused_at_a_later_try() {
+    let desk = Desk::new(Terms::background());
+    let (writers, source) = (&desk.writers, source(&desk));
+    desk.bucket().set_faults([down()]);
+    desk.makes("in/one/", None).await;
+    assert_eq!(writers.sync_folder(source, "in/").await, Ok(()));
+    let is_refused = Fault::Refuse(OriginError::KeyRefused);
+    desk.bucket().set_faults([is_refused]);
+    writers.settled().await;
+    let known = desk.world.engine.known(source, "in/one");
+    assert!(known.is_none_or(|it| it.entry == NameKind::Missing));
     let synced = writers.sync_folder(source, "in/").await;
     assert_eq!(synced, Err(WriteError::KeyRefused));
     assert_eq!(writers.sync_folder(source, "in/").await, Ok(()));
