@@ -131,6 +131,8 @@ async fn publish_under(
             state.step(Step::EndAttempt(None));
         }
         drop(state);
+        // Its last handle may have gone meanwhile, and have looked for it under the new key.
+        writing.leave_if_done();
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());

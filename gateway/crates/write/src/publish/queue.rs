@@ -249,8 +249,9 @@ impl SharedDraft {
                     self.state().next_try = None;
                 }
                 Err(error) => {
-                    self.refuse(&error).await;
-                    break;
+                    if self.refuse(&error).await {
+                        break;
+                    }
                 }
             }
         }

@@ -158,9 +158,10 @@ impl Writers {
 }
 
 impl SharedDraft {
-    /// Leaves the queue, because the draft was refused for good. One that has nothing to decide about is discarded: another
+    /// Leaves the queue, because the draft was refused for good; returns whether it did. If a writer has closed it again
+    /// meanwhile, it is tried once more. One that has nothing to decide about is discarded: another
     /// writer was faster to make an object that this one only touched. It would hide that object here.
-    pub(crate) async fn refuse(self: &Arc<Self>, error: &WriteError) {
+    pub(crate) async fn refuse(self: &Arc<Self>, error: &WriteError) -> bool {
         let key = self.id().key;
         let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
         if *error == WriteError::Changed && self.discard_if(has_nothing).await {
@@ -172,7 +173,12 @@ impl SharedDraft {
             tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
             self.state().hold_no_memory();
         }
-        self.state().step(Step::LeaveQueue);
+        let mut state = self.state();
+        let leaves = state.phase().is_discarded() || !state.phase().is_requested();
+        if leaves {
+            state.step(Step::LeaveQueue);
+        }
+        leaves
     }
 
     /// Discards it, if it has no handles and `is_due` holds; returns whether it did.

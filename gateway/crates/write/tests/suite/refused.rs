@@ -300,3 +300,31 @@ async fn only_a_refused_draft_is_decided_on() {
     writer.commit(desk.commit).await.expect("committed");
     assert_eq!(desk.object(KEY), Some("mine".into()));
 }
+
+/// A program closes a file once more while the queue looks whether a refused draft is to be given up: it is sent again.
+#[tokio::test(start_paused = true)]
+async fn a_close_while_a_draft_is_refused_is_not_forgotten() {
+    let desk = Desk::new(Terms::background());
+    let bucket = desk.bucket();
+    let late = || [Fault::Latency(secs(5))];
+    let begun = |puts| until(move || bucket.count("put") >= puts);
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    put(&writer, 0, &"ours".into()).await;
+    bucket.put(KEY, "theirs");
+    let before = bucket.count("put");
+    bucket.fail_from("put", late(), late());
+    writer.commit(desk.commit).await.expect("queued");
+    begun(before + 1).await;
+    // It has the draft once the first try has failed. The queue waits for that.
+    let publishes = async {
+        assert_eq!(writer.publish().await, Err(WriteError::Changed));
+        bucket.delete(KEY);
+    };
+    let closes = async {
+        begun(before + 2).await;
+        pass(secs(1)).await;
+        writer.commit(desk.commit).await.expect("queued");
+    };
+    tokio::join!(publishes, closes);
+    until(|| desk.object(KEY) == Some("ours".into())).await;
+}
