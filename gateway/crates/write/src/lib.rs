@@ -52,6 +52,10 @@ use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 use tidegate_telemetry::locks::Recover as _;
 pub(crate) use tidegate_telemetry::random::number as random;
 
+/// The name by which the helpers of the suites know this crate.
+#[cfg(test)]
+extern crate self as tidegate_write;
+
 mod abort;
 mod attributes;
 mod change;

@@ -42,6 +42,8 @@ use disk_room::DiskRoom;
 use file::SpoolFile;
 use journal::{Begin, JournalContents};
 use slots::Slots;
+#[cfg(test)]
+pub(crate) use slots::faults;
 use space::Space;
 use tidegate_cache::private_files::{self, file_options};
 

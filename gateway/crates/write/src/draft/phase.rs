@@ -16,7 +16,8 @@
 //! | [`Step::LeaveQueue`] | | | | idle | |
 //! | [`Step::BeginAttempt`] | | | | | running |
 //! | [`Step::BeginEdition`] | lost: unpublished | none | replaced | | not failed |
-//! | [`Step::EndAttempt`], [`Step::EndReadingBack`] | | | | | idle or failed |
+//! | [`Step::EndAttempt`] | | | | | failed, or idle: always if published |
+//! | [`Step::EndReadingBack`] | | | | | idle or failed |
 //! | [`Step::Lose`] | lost | | | | failed, if none runs |
 //! | [`Step::Restore`] | lost: unpublished | | | | not failed |
 //! | [`Step::Publish`] | published, unless discarded | | | | |
@@ -230,7 +231,8 @@ impl Phase {
         self.trouble().is_some_and(|error| !error.is_passing())
     }
 
-    /// Returns the phase after a step. A discarded draft is never promised again, and never returns.
+    /// Returns the phase after a step. A discarded draft is never promised again, and never returns. One that was published
+    /// has not failed, also if its files could not be removed.
     pub(crate) fn after(&self, step: &Step) -> Self {
         let content = self.content.after(step);
         let promise = match content {
@@ -242,7 +244,10 @@ impl Phase {
             promise,
             since_close: self.since_close.after(step),
             queue: self.queue.after(step),
-            attempt: self.attempt.after(step),
+            attempt: match (content, step) {
+                (Content::Published, Step::EndAttempt(_)) => Attempt::Idle,
+                _ => self.attempt.after(step),
+            },
         }
     }
 }
@@ -332,5 +337,9 @@ impl Attempt {
     }
 }
 
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -176,9 +176,14 @@ impl SharedDraft {
             drop(journal);
             self.detach_base().await?;
         };
+        let writing = self.clone();
         let synced = file.blocking(move |file| {
             let _journal = journal;
-            file.sync(&records)?;
+            if let Err(error) = file.sync(&records) {
+                // Before the next sync, and also if the caller has stopped waiting.
+                writing.state().step(Step::FailSync);
+                return Err(error);
+            }
             if let Some((begin, records)) = anew {
                 file.renew(*begin, records);
             }
@@ -186,10 +191,7 @@ impl SharedDraft {
         });
         let synced = synced.await;
         times.write_out().await;
-        if let Err(error) = synced {
-            self.state().step(Step::FailSync);
-            return Err(error.into());
-        }
+        synced?;
         self.discard_replaced_edition();
         Ok(true)
     }

@@ -146,7 +146,10 @@ impl DraftState {
 
     /// Takes a step of its phase. The methods below do that too, where a step goes with other changes.
     pub(crate) fn step(&mut self, step: Step) {
-        self.phase = self.phase.after(&step);
+        let next = self.phase.after(&step);
+        #[cfg(test)]
+        crate::draft::phase::table::note(&self.phase, &step, &next);
+        self.phase = next;
     }
 
     /// Notes that a writer closed it, and that it is to be published in the background.
@@ -338,10 +341,17 @@ impl DraftState {
     pub(crate) fn restore_if_whole(&mut self) {
         if self.phase.is_lost() && !self.draft.has_gone_bytes() {
             self.step(Step::Restore);
-            self.draft.forget_sent();
-            self.records.push(Record::Unsent);
-            self.upload = None;
+            // The store has forgotten it.
+            drop(self.forget_upload());
         }
+    }
+
+    /// Forgets the upload, with its parts and its completion. Returns it: the caller abandons it.
+    pub(crate) fn forget_upload(&mut self) -> Option<Upload> {
+        self.draft.forget_sent();
+        self.completing = None;
+        self.records.push(Record::Unsent);
+        self.upload.take()
     }
 
     /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an

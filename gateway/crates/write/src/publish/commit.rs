@@ -279,7 +279,6 @@ impl SharedDraft {
             Ok(published) if own => Ok(Some(published)),
             Ok(published) => {
                 self.rebase(&upload, published.version).await?;
-                self.state().completing = None;
                 Ok(None)
             }
             Err(error) => {

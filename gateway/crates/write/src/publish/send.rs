@@ -307,9 +307,7 @@ impl SharedDraft {
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
-        state.draft.forget_sent();
-        state.records.push(Record::Unsent);
-        let left = state.upload.take();
+        let left = state.forget_upload();
         drop(state);
         self.chunks.clear();
         left.into_iter()

@@ -11,7 +11,6 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::{has_metadata_of, is_made_with};
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use crate::spool::data::FRAME_BYTES;
-use crate::spool::journal::Record;
 use tidegate_engine::budget::Charge;
 use tidegate_engine::written::{Chunks, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_origin::write::Headers;
@@ -31,14 +30,13 @@ impl SharedDraft {
         size: u64,
         guard: Guard,
     ) -> Result<PublishedVersion, WriteError> {
-        let upload = self.state().upload.take();
-        if let Some(upload) = upload {
+        let has_upload = self.state().upload.is_some();
+        if has_upload {
             // The draft was larger once.
-            let mut state = self.state();
-            state.draft.forget_sent();
-            state.records.push(Record::Unsent);
-            drop(state);
-            self.abandon_upload(upload);
+            let upload = self.state().forget_upload();
+            upload
+                .into_iter()
+                .for_each(|upload| self.abandon_upload(upload));
         }
         let _memory = self.memory(size.max(1)).await?;
         let pieces = self.read_pieces(size).await?;

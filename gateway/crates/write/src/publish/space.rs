@@ -211,9 +211,7 @@ impl SharedDraft {
     /// Switches the draft to a staging key.
     fn stage_parts(self: &Arc<Self>, state: &mut DraftState) {
         state.staged = true;
-        state.draft.forget_sent();
-        state.records.push(Record::Unsent);
-        if let Some(upload) = state.upload.take() {
+        if let Some(upload) = state.forget_upload() {
             self.abandon_upload(upload);
         }
     }

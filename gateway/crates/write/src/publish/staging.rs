@@ -46,6 +46,7 @@ impl SharedDraft {
             let freed = state.take_room();
             state.draft = state.draft.successor(base.version.size);
             state.upload = None;
+            state.completing = None;
             state.unnoted = Extents::default();
             state.unverified.clear();
             (state.base.replace(base), freed)

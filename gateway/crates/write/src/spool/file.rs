@@ -403,4 +403,6 @@ fn frame(at: u64, end: u64) -> ByteRange {
 }
 
 #[cfg(test)]
+pub(crate) mod journaled;
+#[cfg(test)]
 mod tests;

@@ -373,4 +373,6 @@ impl Begin {
 }
 
 #[cfg(test)]
+pub(crate) mod ends;
+#[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use super::journal::{self, Begin, Record, sync_failed};
+#[cfg(test)]
+use super::slots::faults;
 use super::slots::{Slot, Slots};
 
 /// See the module documentation.
@@ -112,7 +114,10 @@ impl Log {
             none => none.insert(self.slots.take()?),
         };
         slot.used();
-        if let Err(error) = slot.file().write_all_at(&all, self.length) {
+        let written = slot.file().write_all_at(&all, self.length);
+        #[cfg(test)]
+        let written = written.and(faults::fault(self.slots.directory()));
+        if let Err(error) = written {
             // A partial write must not be read after the next one.
             self.cut(self.length);
             return Err(error);
@@ -131,6 +136,8 @@ impl Log {
             return Ok(());
         };
         let synced = slot.file().sync_data();
+        #[cfg(test)]
+        let synced = synced.and(faults::fault(self.slots.directory()));
         self.is_lost |= synced.is_err();
         synced
     }
@@ -248,6 +255,23 @@ impl Log {
     /// Redirects all records to another file, from the beginning on.
     pub(super) fn write_to(&mut self, slot: Slot) {
         (self.slot, self.length, self.is_lost) = (Some(slot), 0, false);
+    }
+
+    /// Returns the bytes in the file, and those that go into it with the next ones, each as a journal of its own;
+    /// `None`: it is gone.
+    pub(super) fn bytes(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        if self.is_gone {
+            return None;
+        }
+        let mut written = vec![0; usize::try_from(self.length).expect("short")];
+        if let Some(file) = self.file() {
+            file.read_exact_at(&mut written, 0).expect("readable");
+        }
+        let waiting = match self.length {
+            0 => self.beginning(),
+            _ => journal::head(self.id),
+        };
+        Some((written, [waiting, self.pending.clone()].concat()))
     }
 
     /// Redirects later records to another file.

@@ -169,6 +169,8 @@ impl Slots {
 
     /// Makes the names of all existing files durable. Blocks.
     pub(super) fn sync_names(&self) -> io::Result<()> {
+        #[cfg(test)]
+        faults::fault(&self.directory)?;
         File::open(&self.directory)?.sync_all()
     }
 }
@@ -211,7 +213,11 @@ impl Slot {
             return Ok(());
         }
         let mut head = BLANK_HEAD;
-        self.file().read_exact_at(&mut head, 0)?;
+        match self.file().read_exact_at(&mut head, 0) {
+            // It was cut to nothing after a failed append: it has no journal.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => head = BLANK_HEAD,
+            read => read?,
+        }
         let written = self.file().write_all_at(&head, 0);
         match written.and_then(|()| self.file().sync_data()) {
             Err(error) if is_full(&error) => Ok(()),
@@ -227,6 +233,8 @@ impl Slot {
     }
 
     fn erase(&self) -> io::Result<()> {
+        #[cfg(test)]
+        faults::fault(self.slots.directory())?;
         self.file().write_all_at(&BLANK_HEAD, 0)?;
         self.file().sync_data()
     }
@@ -300,11 +308,25 @@ pub(super) fn remove_file(path: &Path) {
 }
 
 #[cfg(test)]
+pub(crate) mod faults;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn names(directory: &Path) -> usize {
         fs::read_dir(directory).expect("a folder").count()
+    }
+
+    /// An append that failed may have left it without a byte.
+    #[test]
+    fn one_that_was_cut_to_nothing_can_be_blanked() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path(), None);
+        let mut slot = slots.take().expect("made");
+        slot.used();
+        slot.file().set_len(0).expect("cut");
+        slot.check().expect("the disk is well");
     }
 
     #[test]

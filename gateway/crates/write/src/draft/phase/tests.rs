@@ -52,7 +52,10 @@ fn has_done(step: &Step, phase: &Phase) {
         Step::Discard => phase.is_discarded() && !phase.is_unpublished(),
         Step::Request => phase.is_requested(),
         Step::BeginAttempt => phase.is_publishing(),
-        Step::EndAttempt(error) => !phase.is_publishing() && phase.trouble() == error.as_ref(),
+        Step::EndAttempt(error) => {
+            let failed = error.as_ref().filter(|_| phase.is_dirty());
+            !phase.is_publishing() && phase.trouble() == failed
+        }
         Step::Close => !phase.is_unclosed(),
         _ => true,
     };
@@ -180,4 +183,15 @@ fn what_is_lost_is_refused_until_it_is_cut_off() {
         phase.is_lost() && !phase.is_unpublished(),
         "writes still fail"
     );
+}
+
+/// Its files may stay: its writer gets an error, and the next change of it has nothing to do with that.
+#[test]
+fn what_is_in_the_bucket_has_not_failed() {
+    let mut phase = Phase::recovered(true);
+    take(&mut phase, Step::BeginAttempt);
+    take(&mut phase, Step::Publish);
+    take(&mut phase, Step::EndAttempt(Some(passing())));
+    take(&mut phase, Step::Change);
+    assert!(phase.is_dirty() && phase.trouble().is_none());
 }
