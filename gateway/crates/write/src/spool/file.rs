@@ -44,6 +44,8 @@ pub(crate) struct SpoolFile {
 struct JournalFile {
     log: Log,
     is_named: bool,
+    /// Whether a sync that failed may have left bytes of the object in the journal. They count until it says otherwise.
+    has_stale_bytes: bool,
 }
 
 impl SpoolFile {
@@ -61,14 +63,19 @@ impl SpoolFile {
         data: Data,
         log: Log,
     ) -> Self {
-        let is_named = false;
+        let id = log.id();
+        let journal = JournalFile {
+            log,
+            is_named: false,
+            has_stale_bytes: false,
+        };
         Self {
             slots,
-            id: log.id(),
+            id,
             object,
             data,
             path,
-            journal: Mutex::new(JournalFile { log, is_named }),
+            journal: Mutex::new(journal),
             grown: AtomicU64::new(0),
             before: Mutex::default(),
         }
@@ -254,12 +261,17 @@ impl SpoolFile {
     /// Makes the data durable, and then the journal with `records` and a synced record.
     pub(crate) fn sync(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
-        let log = &mut journal.log;
+        let JournalFile {
+            log,
+            has_stale_bytes,
+            ..
+        } = &mut *journal;
         if log.is_gone() {
             return Ok(());
         }
         log.note(records)?;
         let synced = self.data.sync(|range, bytes| {
+            *has_stale_bytes = true;
             let place = log.keep(range.start, bytes)?;
             log.note(&[Record::Synced])?;
             log.sync_named()?;
@@ -275,11 +287,13 @@ impl SpoolFile {
         if synced != SyncedTo::InJournal {
             self.data.check_name()?;
             self.make_name_durable(&mut journal)?;
-            let moved = (synced == SyncedTo::Moved).then_some(Record::Moved);
+            let has_moved = synced == SyncedTo::Moved || journal.has_stale_bytes;
+            let moved = has_moved.then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
             journal.log.note(&last)?;
             journal.log.sync_named()?;
         }
+        journal.has_stale_bytes = false;
         self.grown.store(journal.log.grown(), Ordering::Relaxed);
         drop(journal);
         if let Err(error) = self.remove_before() {

@@ -2,6 +2,7 @@ use std::fs;
 
 use super::super::journal::{self, JournalContents};
 use super::super::replay::replay;
+use super::super::slots;
 use super::*;
 use tidegate_engine::Budget;
 
@@ -199,4 +200,25 @@ fn files_without_their_names_promise_nothing() {
     fs::write(path_of(directory.path(), 8), b"another").expect("written");
     assert!(next.sync(&[]).is_err());
     assert_eq!(next.read(ByteRange::new(0, size)).expect("read"), bytes);
+}
+
+/// The journal has bytes of a sync that failed after them. Later ones are in the data file, and count.
+#[test]
+fn bytes_of_a_failed_sync_do_not_hide_later_ones() {
+    let (directory, slots) = folder();
+    let file = draft(&slots, 3);
+    file.note(&[Record::Closed]).expect("there is room");
+    file.write(0, vec![7; 100].into()).expect("written");
+    // The records and the bytes are appended, and the record of the sync is not.
+    slots::faults::fail_next(directory.path(), 2, 1);
+    assert!(file.sync(&[wrote(100)]).is_err());
+    file.write(0, vec![8; 300_000].into()).expect("written");
+    file.sync(&[wrote(300_000)]).expect("synced");
+    let [(id, path, found, sound)] = &mut journals(directory.path())[..] else {
+        panic!("one journal");
+    };
+    let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), found, memory());
+    let again = again.expect("sound");
+    let read = again.read(ByteRange::new(0, 300_000)).expect("read");
+    assert!(read == vec![8; 300_000], "{:?}", &read[..4]);
 }
