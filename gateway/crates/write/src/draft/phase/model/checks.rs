@@ -40,7 +40,7 @@ pub(super) async fn check(draft: &Arc<SharedDraft>) {
         let found = found.filter(|found| found.promised);
         let found = found.unwrap_or_else(|| panic!("{phase:?}, and a crash does not find it"));
         // Records of parts that are about to leave the spool may wait.
-        if state.records.is_empty() {
+        if state.records.is_empty() && journaled.waiting.is_empty() {
             same_bytes(&found, &state);
         }
     }
