@@ -143,9 +143,9 @@ async fn read_on(http: SocketAddr, key: usize, stop: Arc<AtomicBool>) {
 async fn events_that_come_twice_and_reversed_bring_the_last_version() {
     let folder = TempDir::new().expect("a folder");
     let mut relay = Relay::start().await;
-    let (minio_address, nobody) = (free_addr().to_string(), free_addr());
-    let gateway = start_gateway(Way::Webhook, &minio_address, nobody, &folder, "").await;
-    let (servers, queue) = ((relay.address, nobody), folder.path().join("queue"));
+    let (minio_address, unused) = (free_addr().to_string(), free_addr());
+    let gateway = start_gateway(Way::Webhook, &minio_address, unused, &folder, "").await;
+    let (servers, queue) = ((relay.address, unused), folder.path().join("queue"));
     let minio = start_minio(Way::Webhook, &minio_address, servers, &queue).await;
     let bucket = Bucket::create(&minio.settings("media")).await;
     report_all(&bucket, Way::Webhook).await;

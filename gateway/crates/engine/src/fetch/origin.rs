@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::flight::Flight;
 use super::request::{PartRequest, Plain, Request};
-use super::task::{Bring, Fetch, FetchEnd};
+use super::task::{Admission, Bring, Fetch, FetchEnd};
 use crate::Error;
 use crate::open::records;
-use tidegate_cache::Admit;
 use tidegate_origin::{Body, OriginError, Phase, Priority};
 use tidegate_plan::ByteRange;
 
@@ -157,12 +156,12 @@ impl Fetch {
         let Some(flight) = self.headless.clone() else {
             return Ok(());
         };
-        let admit = self.admission(self.part.chunks.start);
-        if admit.is_none() && flight.end_without_head() {
+        let admitted = self.admission(self.part.chunks.start);
+        if admitted.is_none() && flight.end_without_head() {
             self.headless = None;
             return Ok(());
         }
-        self.fetch_head(&flight, head, admit).await
+        self.fetch_head(&flight, head, admitted).await
     }
 
     /// Completes a chunk in whose middle a seek began, and stores it. Its reader has its bytes already and need not wait
@@ -171,7 +170,7 @@ impl Fetch {
         &mut self,
         flight: &Arc<Flight>,
         range: ByteRange,
-        admit: Option<Admit>,
+        admitted: Option<Admission>,
     ) -> Result<(), FetchEnd> {
         let stop = self.fetches.core.stop.clone();
         let frames = tokio::select! {
@@ -180,7 +179,7 @@ impl Fetch {
         };
         let whole = flight.complete(&frames, &self.fetches.core.buffers);
         self.headless = None;
-        self.store(self.part.chunks.start, whole, admit);
+        self.store(self.part.chunks.start, whole, admitted);
         Ok(())
     }
 

@@ -15,9 +15,12 @@ use super::part::{FetchSource, Part, StreamFree};
 use super::version_fetches::VersionFetches;
 use crate::Error;
 use crate::budget::Charge;
-use tidegate_cache::{Admit, PlannedRead};
+use tidegate_cache::{Admit, PinId, PlannedRead};
 use tidegate_origin::Priority;
 use tidegate_telemetry::trace::{self, Kind, Span};
+
+/// The tiers that are to store a chunk, and the pin that it counts to.
+pub(super) type Admission = (Admit, PinId);
 
 /// The fetch of a part.
 pub(crate) struct Fetch {
@@ -159,19 +162,18 @@ impl Fetch {
     }
 
     /// Returns the tiers that are to store a chunk. Call it once a chunk: it counts as a use.
-    pub(super) fn admission(&self, index: u32) -> Option<Admit> {
+    pub(super) fn admission(&self, index: u32) -> Option<Admission> {
         let core = &self.fetches.core;
         let pin = core.meta.pin_of(&self.fetches.id);
-        admission(core, self.fetches.key(index), self.options, pin)
+        let admit = admission(core, self.fetches.key(index), self.options, pin)?;
+        Some((admit, pin))
     }
 
     /// Stores a chunk that has arrived, if it is admitted.
-    pub(super) fn store(&self, index: u32, bytes: Bytes, admit: Option<Admit>) {
-        if let Some(admit) = admit {
-            let core = &self.fetches.core;
-            let pin = core.meta.pin_of(&self.fetches.id);
-            let key = self.fetches.key(index);
-            core.chunks.insert_pinned(key, bytes, admit, pin);
+    pub(super) fn store(&self, index: u32, bytes: Bytes, admitted: Option<Admission>) {
+        if let Some((admit, pin)) = admitted {
+            let (chunks, key) = (&self.fetches.core.chunks, self.fetches.key(index));
+            chunks.insert_pinned(key, bytes, admit, pin);
         }
     }
 

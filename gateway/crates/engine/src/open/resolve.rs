@@ -53,8 +53,8 @@ impl ResolveLimits {
         }
     }
 
-    /// Returns whether another request may have another result than this error.
-    fn may_explain(self, error: &Error) -> bool {
+    /// Returns whether an error may come of the limits: a request without them may have another result.
+    fn may_cause(self, error: &Error) -> bool {
         match error {
             Error::NotFound => self.bare,
             _ => self.quiet,
@@ -203,7 +203,7 @@ fn join(
     }
     let asked = async move {
         match shared.await {
-            Err(error) if limits.may_explain(&error) => resolve(request).0.await,
+            Err(error) if limits.may_cause(&error) => resolve(request).0.await,
             found => found,
         }
     };

@@ -194,7 +194,7 @@ async fn what_the_socket_holds_is_sent_before_the_connection_rests() {
     }
 }
 
-/// What comes after an answer may be the rest of a body, and then it is no request.
+/// Bytes that come after an answer may be the rest of a request's body. They are no request.
 #[tokio::test(start_paused = true)]
 async fn a_connection_does_not_rest_over_a_body_that_was_not_read() {
     const HEAD: &[u8] = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n";

@@ -183,7 +183,7 @@ async fn another_programs_marker_keeps_its_other_metadata() {
     }
 }
 
-/// What was known of a marker is not true of the one that a client puts over HTTP.
+/// A client puts a marker over HTTP. The gateway knows nothing of it from the one before.
 #[tokio::test(start_paused = true)]
 async fn a_marker_put_over_http_keeps_its_other_metadata() {
     let desk = Desk::plain();
@@ -210,7 +210,7 @@ async fn a_marker_put_over_http_keeps_its_other_metadata() {
     has_both(&desk, "folder/");
 }
 
-/// What was known of an earlier folder of the name is not true of the one that was renamed to it.
+/// A folder is renamed to a name that an earlier folder had. The gateway knows nothing of its marker from that one.
 #[tokio::test(start_paused = true)]
 async fn a_renamed_folder_keeps_the_other_metadata_of_its_marker() {
     let desk = Desk::plain();

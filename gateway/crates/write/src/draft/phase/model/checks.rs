@@ -1,4 +1,4 @@
-//! What the journal of a draft says, against what memory says.
+//! The journal of a draft, compared with the draft in memory.
 
 use std::sync::Arc;
 

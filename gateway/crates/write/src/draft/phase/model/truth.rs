@@ -1,4 +1,4 @@
-//! What programs were promised of an object.
+//! The promises to programs about an object.
 
 /// The content of an object; `None`: there is none.
 pub(super) type Bytes = Option<Vec<u8>>;
