@@ -122,9 +122,6 @@ impl PreparedTable {
             let Some((slot, share)) = old.find(&disk.path) else {
                 self.table.open_slot(disk, parts).map_err(not_opened)?;
                 self.opened.extend(self.table.slots.last().cloned());
-                for disk in self.new_disks() {
-                    disk.check_start().map_err(refusal)?;
-                }
                 continue;
             };
             if slot.check(disk, parts.geometry)? {
@@ -132,6 +129,9 @@ impl PreparedTable {
             }
             self.table.slots.push(slot);
             self.table.placements.push(share);
+        }
+        for disk in self.new_disks() {
+            disk.check_start().map_err(refusal)?;
         }
         Ok(())
     }
