@@ -23,6 +23,7 @@ use crate::subscription::Clock;
 
 mod doubts;
 mod hook_turns;
+mod incoming;
 mod message;
 mod metrics;
 mod outgoing;
@@ -32,9 +33,10 @@ mod pin_log;
 use hook_turns::{Deferred, HookTurns};
 use message::{Content, FleetMessage, Presence};
 use outgoing::OutgoingQueue;
-use peers::{PEER_TIMEOUT, Peers, Seen};
+use peers::{PEER_TIMEOUT, Peers};
 use pin_log::PinLog;
 
+pub use incoming::Received;
 pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
 pub use metrics::FleetMetrics;
 pub(crate) use outgoing::MAX_WAITING;
@@ -46,9 +48,6 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The time within which a gateway that has a connection hears of a change, or is known to be lost. It may not have heard
 /// of changes that are younger.
 const NOTICE_TIMEOUT: Duration = PEER_TIMEOUT.saturating_mul(2);
-
-/// The pause after which pins that could not be applied are asked for again: the reason may last.
-const PIN_RETRY: Duration = Duration::from_secs(10);
 
 /// The gateway, as a fleet sees it.
 pub trait FleetSink: Send + Sync + 'static {
@@ -72,14 +71,6 @@ pub trait FleetSink: Send + Sync + 'static {
 
     /// Returns the longest time for which hooks put off a call for a change. `None`: no hook is called for it.
     fn hook_delay(&self, change: &KeyChange) -> Option<Duration>;
-}
-
-/// A change that was received, and has to be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
-    at: u64,
-    kind: &'static str,
-    change: FleetChange,
 }
 
 /// This gateway as a member of its fleet.
@@ -183,6 +174,22 @@ impl Fleet {
         self.send(change);
     }
 
+    /// Changes a pin here by `store`, and tells the other gateways once that has succeeded. Others' changes of pins wait
+    /// meanwhile, so that all gateways keep the same one of two that are made at a time.
+    ///
+    /// # Errors
+    /// That of `store`: the others are told of nothing then.
+    pub async fn change_pin<T, E>(
+        &self,
+        pin: FleetChange,
+        store: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let _in_order = self.pinning.lock().await;
+        let stored = store.await?;
+        self.send(pin);
+        Ok(stored)
+    }
+
     /// Does the same for a change of a key, and has the hooks called for it. If there is no room for its message, the
     /// gateway whose turn it is does not hear of it: then this one calls them.
     pub fn report(&self, change: KeyChange) {
@@ -252,103 +259,6 @@ impl Fleet {
                 None => self.queued.notified().await,
             }
         }
-    }
-
-    /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
-    pub fn take(&self, text: &[u8]) -> Option<Received> {
-        let message = match FleetMessage::read(text) {
-            Ok(message) => message,
-            Err(error) => {
-                self.metrics.received("unknown", "invalid");
-                tracing::debug!(%error, "a message was skipped");
-                return None;
-            }
-        };
-        if message.from == self.own {
-            return None;
-        }
-        let kind = message.content.kind();
-        let is_change = matches!(message.content, Content::Change(_));
-        let mut state = self.state();
-        let seen = state
-            .peers
-            .seen(message.from, message.sequence, is_change, Instant::now());
-        match seen {
-            Seen::Joined => {
-                state.resends_pins = true;
-                self.doubt("joined");
-            }
-            Seen::Gap => {
-                state.lacks_pins = true;
-                self.doubt("gap");
-            }
-            Seen::Next | Seen::Again => {}
-        }
-        let taken = match message.content {
-            Content::Heartbeat(presence) => {
-                if state.peers.present(message.from, presence) {
-                    // A gateway that has lost a bucket calls its hooks no more.
-                    self.call_due(&mut state, None);
-                }
-                None
-            }
-            Content::Missed => {
-                state.resends_pins = true;
-                None
-            }
-            Content::Bye => {
-                self.forget_called(&mut state, message.from);
-                state.peers.left(message.from);
-                self.call_due(&mut state, None);
-                None
-            }
-            Content::Change(change) => Some(change),
-        };
-        self.metrics.peers.set(count(state.peers.len()));
-        let Some(change) = taken else {
-            self.metrics.received(kind, "applied");
-            return None;
-        };
-        if !state.pins.note(&change, message.at, false) {
-            self.metrics.received(kind, "known");
-            return None;
-        }
-        let at = message.at;
-        Some(Received { at, kind, change })
-    }
-
-    /// Applies a change of another gateway.
-    pub async fn apply(&self, received: Received) {
-        let Received { at, kind, change } = received;
-        let _in_order = match &change {
-            FleetChange::Pinned { .. } => Some(self.pinning.lock().await),
-            _ => None,
-        };
-        match self.sink.apply(&change).await {
-            Ok(true) => self.metrics.received(kind, "applied"),
-            Ok(false) => return self.metrics.received(kind, "foreign"),
-            Err(error) => {
-                self.metrics.received(kind, "failed");
-                tracing::warn!(%error, kind, "a message of the fleet was not applied");
-                match change {
-                    FleetChange::Pinned { .. } => self.retry_pin(&change, at),
-                    _ => self.doubt("failed"),
-                }
-            }
-        }
-        let lag = (self.clock)().0.saturating_sub(at);
-        self.metrics.lag.observe(Duration::from_millis(lag));
-        if let FleetChange::Changed(change) = change {
-            self.call_hooks(change);
-        }
-    }
-
-    /// Has a pin that was not applied sent again.
-    fn retry_pin(&self, change: &FleetChange, at: u64) {
-        let mut state = self.state();
-        state.pins.failed(change, at);
-        let due = Instant::now() + PIN_RETRY;
-        state.retries_pins.get_or_insert(due);
     }
 
     /// Takes that NATS is connected. What was missed meanwhile, heartbeats will say.

@@ -205,7 +205,7 @@ metrics! {
     FLEET_RECEIVED = Counter("fleet_received", ["kind", "result"],
         "Messages of other gateways, by kind (see fleet_sent; unknown) and result: applied, known (an older one of a pin), foreign (of an unknown bucket), failed (not durable), invalid (unreadable)");
     FLEET_DOUBTS = Counter("fleet_doubts", ["reason"],
-        "Times at which messages may have been missed, so that everything is confirmed before its next use, by reason: joined (a gateway that was not known), gap (in a gateway's numbers), lost (a gateway fell silent), failed (a purge or a change was not applied)");
+        "Times at which messages may have been missed, so that everything is confirmed before its next use, by reason: joined (a gateway that was not known), gap (in a gateway's numbers), lost (a gateway fell silent), failed (a purge or a change was not applied, or had no room to wait in)");
     FLEET_LAG = Histogram("fleet_lag_seconds", [],
         "Time from a change at one gateway until it was applied here, by both clocks");
     // Frontends.

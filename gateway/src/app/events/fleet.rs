@@ -225,15 +225,24 @@ impl FleetLink {
         }
     }
 
-    /// Tells the others of a pin that was set or removed here.
-    pub(in crate::app) fn pinned(&self, origin: OriginId, prefix: &str, limit: Option<u64>) {
-        if let Some(bucket) = self.buckets.name_of(origin) {
-            self.fleet.publish(FleetChange::Pinned {
-                bucket,
-                prefix: prefix.to_owned(),
-                limit,
-            });
-        }
+    /// Sets or removes a pin here by `store`, and tells the others of it.
+    ///
+    /// # Errors
+    /// That of `store`.
+    pub(in crate::app) async fn change_pin<T, E>(
+        &self,
+        (origin, prefix, limit): (OriginId, String, Option<u64>),
+        store: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let Some(bucket) = self.buckets.name_of(origin) else {
+            return store.await;
+        };
+        let pin = FleetChange::Pinned {
+            bucket,
+            prefix,
+            limit,
+        };
+        self.fleet.change_pin(pin, store).await
     }
 
     /// Has the hooks called for a change that the bucket has reported. `reaches_all` says whether it was reported to

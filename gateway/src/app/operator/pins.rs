@@ -20,11 +20,29 @@ pub(in crate::app) struct OperatorPins<L> {
 }
 
 impl<L> OperatorPins<L> {
-    /// Tells the other gateways of a pin that was set or removed.
-    fn tell(&self, below: &Below, limit: Option<u64>) {
-        if let Some(fleet) = &self.fleet {
-            fleet.pinned(below.source.origin.id(), &below.prefix, limit);
-        }
+    /// Sets or removes a pin, and tells the other gateways of it. It goes on if its caller leaves: a pin that is kept here
+    /// must not be kept from the others.
+    async fn change(&self, below: &Below, limit: Option<u64>) -> Result<(), PinError> {
+        let (meta, fleet) = (self.meta.clone(), self.fleet.clone());
+        let (origin, prefix) = (below.source.origin.id(), below.prefix.clone());
+        let change = async move {
+            let store = async {
+                match limit {
+                    Some(limit) => meta.pin(origin, &prefix, limit).await,
+                    None => meta.unpin(origin, &prefix).await,
+                }
+            };
+            match fleet {
+                Some(fleet) => {
+                    let pin = (origin, prefix.clone(), limit);
+                    fleet.change_pin(pin, store).await
+                }
+                None => store.await,
+            }
+        };
+        let ends = |_| PinError::NotDurable("the gateway ends".to_owned());
+        let changed = tokio::spawn(change).await.map_err(ends)?;
+        changed.map_err(store_error)
     }
 
     /// Checks that a limit makes sense here; returns a note for the operator, if there is one.
@@ -60,22 +78,13 @@ impl<L: Locate> Pins for OperatorPins<L> {
     ) -> BoxFuture<'a, Result<Option<String>, PinError>> {
         Box::pin(async move {
             let note = self.check(limit)?;
-            let origin = below.source.origin.id();
-            let pinned = self.meta.pin(origin, &below.prefix, limit).await;
-            pinned.map_err(store_error)?;
-            self.tell(below, Some(limit));
+            self.change(below, Some(limit)).await?;
             Ok(note)
         })
     }
 
     fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
-        let origin = below.source.origin.id();
-        let unpinned = self.meta.unpin(origin, &below.prefix);
-        Box::pin(async move {
-            unpinned.await.map_err(store_error)?;
-            self.tell(below, None);
-            Ok(())
-        })
+        Box::pin(self.change(below, None))
     }
 }
 

@@ -51,6 +51,12 @@ impl PinLog {
         true
     }
 
+    /// Returns whether no later change of its pin is known than this one, which was made at `at`.
+    pub(super) fn is_last(&self, change: &FleetChange, at: u64) -> bool {
+        let known = pinned(change).and_then(|(place, limit)| Some((self.0.get(&place)?, limit)));
+        known.is_none_or(|(last, limit)| (at, limit) >= (last.at, last.limit))
+    }
+
     /// Takes that a change of a pin that was made at `at` was not applied here.
     pub(super) fn failed(&mut self, change: &FleetChange, at: u64) {
         let change = pinned(change);

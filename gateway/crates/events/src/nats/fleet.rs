@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
-use futures_util::StreamExt as _;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::errors::LoggedErrors;
 use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
-use crate::fleet::{Fleet, HEARTBEAT, MAX_WAITING};
+use crate::fleet::{Fleet, HEARTBEAT, MAX_WAITING, Received};
 
 /// The longest pause between two attempts to connect: it is part of the time for which a change may be missed.
 const MAX_DELAY: Duration = Duration::from_secs(2);
@@ -83,9 +85,11 @@ impl NatsFleet {
                 return;
             }
         };
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let running = async {
             tokio::join!(
-                receive(&client, &subject, &fleet),
+                receive(&client, &subject, (&fleet, sender)),
+                apply(receiver, &fleet),
                 async {
                     loop {
                         send(&client, &subject, fleet.message().await).await;
@@ -109,17 +113,41 @@ impl NatsFleet {
     }
 }
 
-async fn receive(client: &Client, subject: &str, fleet: &Fleet) {
+async fn receive(client: &Client, subject: &str, (fleet, changes): (&Fleet, Sender<Received>)) {
     loop {
         match client.subscribe(subject.to_owned()).await {
             Ok(messages) => {
-                let changes = messages.filter_map(|message| ready(fleet.take(&message.payload)));
-                apply_all(changes, |change| fleet.apply(change)).await;
+                let texts = messages.map(|message| message.payload);
+                take_all(texts, (fleet, &changes)).await;
             }
             Err(error) => tracing::warn!(%error, "cannot subscribe to the fleet"),
         }
         sleep(MAX_DELAY).await;
     }
+}
+
+/// Takes each message as it comes, also while changes wait for a slow kernel or a slow disk: a heartbeat behind them would
+/// be late, and its gateway would count as lost.
+async fn take_all(texts: impl Stream<Item = Bytes>, (fleet, changes): (&Fleet, &Sender<Received>)) {
+    let received = texts.filter_map(|text| ready(fleet.take(&text)));
+    let queued = received.for_each(|change| {
+        if let Err(TrySendError::Full(change) | TrySendError::Closed(change)) =
+            changes.try_send(change)
+        {
+            fleet.give_up(change);
+        }
+        ready(())
+    });
+    queued.await;
+}
+
+/// Applies the changes that were taken.
+async fn apply(changes: Receiver<Received>, fleet: &Fleet) {
+    let changes = stream::unfold(changes, async |mut changes| {
+        let change = changes.recv().await?;
+        Some((change, changes))
+    });
+    apply_all(changes, |change| fleet.apply(change)).await;
 }
 
 async fn send(client: &Client, subject: &str, message: Vec<u8>) {
@@ -159,3 +187,6 @@ fn report(fleet: &Fleet, logged: &LoggedErrors, event: &Event) {
         Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining => {}
     }
 }
+
+#[cfg(test)]
+mod tests;
