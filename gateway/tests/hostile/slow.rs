@@ -82,6 +82,22 @@ async fn heads_and_bodies_that_drip() {
     }
 }
 
+/// The program reads each of these bodies after its answer, and the client takes no answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_not_taken() {
+    let target = Target::start().await;
+    let request = b"HEAD /small HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
+    let requests = request.repeat(256);
+    let one = async || {
+        let mut stream = connect(&target).await;
+        while send(&mut stream, &requests).await.is_ok() {}
+    };
+    let attack = join_all(std::iter::repeat_with(one).take(CONNECTIONS));
+    let attack = target.besiege("answers that are not taken", attack);
+    attack.await.bore();
+    target.quiet().await;
+}
+
 /// PING and SETTINGS keep no idle connection open.
 #[tokio::test(flavor = "multi_thread")]
 async fn pings_are_no_requests() {

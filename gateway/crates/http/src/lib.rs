@@ -66,7 +66,7 @@ use routes::RouteSet;
 use server::Server;
 use server::connection::{ConnectionContext, Handler};
 use server::sent_body::SentBody;
-use server::timeouts::ConnectionActivity;
+use server::timeouts::{ConnectionActivity, Turn};
 use write::wrong_tokens::TokenGuard;
 
 /// A route as the frontend needs it.
@@ -264,9 +264,10 @@ impl Handler for Frontend {
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        activity: Arc<ConnectionActivity>,
+        turn: Turn,
         peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
+        let activity = turn.come(request.version()).await;
         let (parts, sent) = request.into_parts();
         let sent = wanted_body(&parts, sent, &activity);
         let RequestTerms {

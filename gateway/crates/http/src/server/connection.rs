@@ -17,7 +17,7 @@ use super::crowding::{Crowding, MIN_IDLE};
 use super::dormant::Dormant;
 use super::live_settings::LiveSettings;
 use super::protocol::{AnswerBody, Protocol};
-use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
+use super::timeouts::{ConnectionActivity, Expiry, Timeouts, Turn};
 use crate::metrics::Metrics;
 use tidegate_socket::{Connection, Peer};
 
@@ -54,11 +54,11 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The body of its answers.
     type Body: AnswerBody;
 
-    /// Answers one request of the connection that `activity` records.
+    /// Answers one request of a connection, when its turn has come.
     fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        activity: Arc<ConnectionActivity>,
+        turn: Turn,
         peer: Peer,
     ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
 }
@@ -77,7 +77,7 @@ pub(crate) async fn run<H: Handler, S>(
         let (handler, activity, peer) = (context.handler.clone(), activity.clone(), peer.clone());
         service_fn(move |request| {
             let handler = handler.clone();
-            handler.answer(request, activity.clone(), peer.clone())
+            handler.answer(request, Turn(activity.clone()), peer.clone())
         })
     };
     let in_force = context.settings.load_full();

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
@@ -20,7 +21,7 @@ use crate::cache_status::CacheResult;
 use crate::record::RequestRecord;
 use crate::server::live_settings::LiveSettings;
 use crate::server::sent_body::SentBody;
-use crate::server::timeouts::ConnectionActivity;
+use crate::server::timeouts::{ConnectionActivity, Turn};
 use crate::settings::Settings;
 use tidegate_plan::Listen;
 use tidegate_socket::Peer;
@@ -28,9 +29,11 @@ use tidegate_socket::Peer;
 mod broken;
 mod control;
 mod crowded;
+mod in_memory;
 mod one_write;
 mod resting;
 mod slow_client;
+mod untaken;
 
 /// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(300);
@@ -45,6 +48,7 @@ struct FakeHandler {
     fake: Fake,
     memory: Arc<ClientMemory>,
     metrics: Arc<Metrics>,
+    requests: AtomicUsize,
     arrived: Notify,
     go: Notify,
 }
@@ -55,6 +59,7 @@ impl FakeHandler {
             fake: Fake::new(size, 256 << 10),
             memory: Arc::new(ClientMemory::new(usize::MAX)),
             metrics,
+            requests: AtomicUsize::new(0),
             arrived: Notify::new(),
             go: Notify::new(),
         }
@@ -67,9 +72,11 @@ impl Handler for FakeHandler {
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        activity: Arc<ConnectionActivity>,
+        turn: Turn,
         peer: Peer,
     ) -> Result<Response<Body>, Infallible> {
+        let activity = turn.come(request.version()).await;
+        self.requests.fetch_add(1, Relaxed);
         let (parts, sent) = request.into_parts();
         // It answers before the body has come.
         drop(SentBody::new(&parts, sent, &activity));

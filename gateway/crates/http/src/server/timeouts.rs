@@ -10,10 +10,14 @@
 //! while no stream begins, is open or ends. As progress of a stream is seen only at a check, its deadline may be
 //! noticed late by twice as much.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
+use http::Version;
 use tokio::time::Instant;
 
 use super::streams::{ConnectionStreams, Http2Stream};
@@ -35,6 +39,8 @@ pub(crate) struct ConnectionActivity {
     head_begun: AtomicBool,
     /// Whether the kernel had no room for the last write: the client has not taken all of its answer.
     write_waits: AtomicBool,
+    /// The task of a request that waits for that, woken when there is room.
+    turn: AtomicWaker,
     /// Whether a write that waits asks the kernel for room.
     retries: AtomicBool,
     /// Whether the gateway ends the connection, for it ends itself.
@@ -54,6 +60,31 @@ pub(crate) struct ConnectionActivity {
     streams_reset: AtomicU64,
     /// When the connection was told to end for a stream that cannot be reset, plus one.
     draining_since: AtomicU64,
+}
+
+/// A request's turn to be answered, which gives it the record of its connection.
+///
+/// hyper reads the next head of HTTP/1 before the client has taken the answer before it, if the end of a request's body
+/// came after its answer. hyper puts any number of such answers into its memory, as long as they have no bodies.
+#[derive(Debug)]
+pub(crate) struct Turn(pub(crate) Arc<ConnectionActivity>);
+
+impl Turn {
+    /// Waits until the client has taken the answers before this one. Those of HTTP/2 wait in streams of their own.
+    pub(crate) async fn come(self, version: Version) -> Arc<ConnectionActivity> {
+        if version != Version::HTTP_2 {
+            poll_fn(|cx| {
+                if !self.0.write_waits() {
+                    return Poll::Ready(());
+                }
+                // The waker is that of the connection's task, which alone writes.
+                self.0.turn.register(cx.waker());
+                Poll::Pending
+            })
+            .await;
+        }
+        self.0
+    }
 }
 
 /// The deadlines.
@@ -85,6 +116,7 @@ impl ConnectionActivity {
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
             write_waits: AtomicBool::new(false),
+            turn: AtomicWaker::new(),
             retries: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             is_kept: AtomicBool::new(true),
@@ -116,12 +148,18 @@ impl ConnectionActivity {
             if self.head_since.swap(0, Relaxed) > 0 {
                 self.head_begun.store(true, Relaxed);
             }
+            self.turn.wake();
         }
     }
 
     /// Records a write for which the kernel had no room.
     pub(crate) fn record_full(&self) {
         self.write_waits.store(true, Relaxed);
+    }
+
+    /// Returns whether the kernel had no room for the last write.
+    pub(crate) fn write_waits(&self) -> bool {
+        self.write_waits.load(Relaxed)
     }
 
     /// Returns whether a request of HTTP/1 has no answer yet, or its client has not taken all of it. The answer is handed over

@@ -14,9 +14,13 @@ use crate::server::protocol::Protocol;
 use tidegate_socket::Connection;
 
 /// The server's end of a connection in memory, which counts the bytes of each call that would be a `write` or `writev`.
-struct Counted(DuplexStream, Arc<Mutex<Vec<usize>>>);
+pub(super) struct Counted(DuplexStream, Arc<Mutex<Vec<usize>>>);
 
 impl Counted {
+    pub(super) fn new(stream: DuplexStream) -> Self {
+        Self(stream, Arc::default())
+    }
+
     fn count(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &polled {
             self.1.lock().expect("whole").push(*bytes);
@@ -78,7 +82,7 @@ async fn calls(size: usize) -> Vec<usize> {
         let (handler, activity) = (handler.clone(), activity.clone());
         service_fn(move |request| {
             let handler = handler.clone();
-            handler.answer(request, activity.clone(), Peer::default())
+            handler.answer(request, Turn(activity.clone()), Peer::default())
         })
     };
     let (mut client, server) = duplex(8 << 20);

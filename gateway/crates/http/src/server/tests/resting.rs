@@ -64,7 +64,7 @@ macro_rules! connected {
             service_fn(move |request| {
                 handler
                     .clone()
-                    .answer(request, activity.clone(), Peer::default())
+                    .answer(request, Turn(activity.clone()), Peer::default())
             })
         };
         let (mut $client, server) = duplex(64 << 10);
