@@ -108,8 +108,9 @@ pub(crate) async fn run<H: Handler, S>(
                 draining = true;
                 connection.end();
             }
-            Event::Crowded if gives_way(&context, &activity) => connection.end(),
+            Event::Crowded if connection.may_give_way() && gives_way(&context) => connection.end(),
             Event::Crowded => {}
+            Event::Check if connection.has_gone() => return,
             Event::Check => match check(&context.metrics, &activity, timeouts) {
                 Ok(time) => {
                     next_check = Instant::now() + time;
@@ -128,12 +129,13 @@ pub(crate) async fn run<H: Handler, S>(
                 }
             },
         }
+        next_check = connection.next_check(next_check);
     }
 }
 
-/// Returns whether a connection ends for a client that waits for its slot.
-fn gives_way<H>(context: &ConnectionContext<H>, activity: &ConnectionActivity) -> bool {
-    let gives_way = activity.is_idle_for(MIN_IDLE) && context.crowding.is_wanted();
+/// Returns whether an idle connection ends for a client that waits for its slot.
+fn gives_way<H>(context: &ConnectionContext<H>) -> bool {
+    let gives_way = context.crowding.is_wanted();
     if gives_way {
         context.metrics.displaced.inc();
     }

@@ -11,6 +11,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
@@ -19,7 +20,9 @@ use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
 use tidegate_socket::Connection;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::time::Instant;
 
+use super::crowding::MIN_IDLE;
 use super::live_settings::InForce;
 use super::streams::{CountedBytes, StreamExecutor};
 use super::timeouts::ConnectionActivity;
@@ -30,6 +33,10 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The most bytes that are read before hyper is there to take them: a usual head at once.
 const FIRST_READ: usize = 2048;
+
+/// The time in which a client of HTTP/2 answers the PING that tells it of the end. After that it may have left without a
+/// word, as a phone does that has lost its network.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Io<S> = TokioIo<WatchedSocket<S>>;
 
@@ -58,8 +65,8 @@ pub(super) struct Protocol<S, V: HttpService<Incoming>, F> {
     /// Makes the service that answers requests.
     service: F,
     is_http1: bool,
-    /// Whether it ends as soon as no answer is under way.
-    ends: bool,
+    /// The time when it was told to end as soon as no answer is under way.
+    told_at: Option<Instant>,
 }
 
 enum State<S, V: HttpService<Incoming>> {
@@ -94,7 +101,7 @@ where
             in_force,
             service,
             is_http1: false,
-            ends: false,
+            told_at: None,
         }
     }
 
@@ -120,7 +127,7 @@ where
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         loop {
             match &mut self.state {
-                State::Resting(socket, _) if self.ends => {
+                State::Resting(socket, _) if self.told_at.is_some() => {
                     ready!(Pin::new(socket).poll_shutdown(cx))?;
                     self.state = State::Ended;
                 }
@@ -147,7 +154,7 @@ where
 
     /// Has the connection end as soon as no answer is under way.
     pub(super) fn end(&mut self) {
-        self.ends = true;
+        self.told_at.get_or_insert_with(Instant::now);
         match &mut self.state {
             State::Http1(connection) => Pin::new(&mut **connection).graceful_shutdown(),
             State::Http2(connection) => connection.as_mut().graceful_shutdown(),
@@ -155,10 +162,32 @@ where
         }
     }
 
+    /// Returns whether it is idle, and was not told to end yet.
+    pub(super) fn may_give_way(&self) -> bool {
+        self.told_at.is_none() && self.activity.is_idle_for(MIN_IDLE)
+    }
+
+    /// Returns the time of its next check: this one, or an earlier one, if it was told to end.
+    pub(super) fn next_check(&self, planned: Instant) -> Instant {
+        match self.told_at {
+            Some(_) => planned.min(Instant::now() + PING_TIMEOUT),
+            None => planned,
+        }
+    }
+
+    /// Returns whether its client of HTTP/2 was told of the end, has not answered, and has no stream. hyper would wait for
+    /// the answer without a limit.
+    pub(super) fn has_gone(&self) -> bool {
+        let is_late = self
+            .told_at
+            .is_some_and(|told_at| told_at.elapsed() >= PING_TIMEOUT);
+        is_late && matches!(self.state, State::Http2(_)) && self.activity.is_idle_for(MIN_IDLE)
+    }
+
     /// Gives back the memory that a connection does not need while it is idle. One that must close keeps its protocol, which
     /// closes it: the rest of a body that hyper has given up would be taken for the next request.
     pub(super) fn rest(&mut self) {
-        let rests = !self.ends && self.activity.goes_on();
+        let rests = self.told_at.is_none() && self.activity.goes_on();
         self.state = match mem::replace(&mut self.state, State::Ended) {
             State::Http1(mut connection) if rests => {
                 Pin::new(&mut *connection).graceful_shutdown();

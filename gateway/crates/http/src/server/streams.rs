@@ -179,6 +179,14 @@ impl ConnectionStreams {
         watched.len() > count && watched.iter().filter(open).nth(count).is_some()
     }
 
+    /// Forgets the streams that have ended; returns how many are open, and how many have ended since the last look.
+    pub(crate) fn take_ended(&self) -> (usize, usize) {
+        let mut watched = self.watched();
+        let before = watched.len();
+        watched.retain(|it| it.stream.strong_count() > 0);
+        (watched.len(), before - watched.len())
+    }
+
     /// Resets the streams whose client took no bytes for `limit` milliseconds, though they wait for it.
     pub(crate) fn check(&self, now: u64, limit: u64) -> StreamCheck {
         let mut watched = self.watched();

@@ -33,6 +33,7 @@ mod in_memory;
 mod one_write;
 mod resting;
 mod slow_client;
+mod told;
 mod untaken;
 
 /// Longer than any step here takes; only a failure waits for it.

@@ -289,7 +289,7 @@ impl ConnectionActivity {
     /// Returns whether the client has had its answers, and has sent nothing for so long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         let has_requests = match self.multiplexed.load(Relaxed) {
-            true => self.has_more_streams(0),
+            true => self.has_streams(),
             false => self.has_answer_to_take() || self.head_since.load(Relaxed) > 0,
         };
         let passed = || {
@@ -297,6 +297,15 @@ impl ConnectionActivity {
                 .saturating_sub(self.progress_at.load(Relaxed))
         };
         !has_requests && passed() >= in_millis(time)
+    }
+
+    /// Returns whether streams are open. One that has ended since the last look counts as progress now.
+    fn has_streams(&self) -> bool {
+        let (open, ended) = self.streams.take_ended();
+        if ended > 0 {
+            self.record_progress(Instant::now());
+        }
+        open > 0
     }
 
     /// Checks whether a deadline has passed; else returns how long to wait until the next check.
