@@ -285,7 +285,7 @@ impl Handler for Frontend {
         if let Some(tracer) = &self.tracer {
             trace_request(tracer, &parts, &mut record);
         }
-        let reply = match sent {
+        let mut reply = match sent {
             _ if record.exceeds_stream_share(streams) => {
                 self.metrics.streams_refused.inc();
                 too_many_streams()
@@ -310,7 +310,7 @@ impl Handler for Frontend {
                 }
             }
         };
-        record.begin_answer(reply.answer.status(), reply.cache);
+        record.begin_answer(&mut reply.answer, reply.cache);
         Ok(reply.answer.map(|content| Body::new(content, record)))
     }
 }

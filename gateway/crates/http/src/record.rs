@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode, Uri};
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Response, StatusCode, Uri};
 use tokio::time::Instant;
 
 use crate::body::delivery::BodyError;
@@ -109,12 +110,16 @@ impl RequestRecord {
         self.stream.is_some() && self.activity.has_more_streams(stream_share(all, max))
     }
 
-    /// Records that the answer is decided, and its first bytes are ready.
-    pub(crate) fn begin_answer(&mut self, status: StatusCode, cache: CacheResult) {
+    /// Records that the answer is decided, and its first bytes are ready. The head says if the connection ends behind it.
+    pub(crate) fn begin_answer<B>(&mut self, answer: &mut Response<B>, cache: CacheResult) {
+        if self.activity.ends_unread() {
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+        }
         let now = Instant::now();
         self.answered = Some(now);
         self.activity.record_progress(now);
-        self.status = Some(status);
+        self.status = Some(answer.status());
         self.cache = cache;
     }
 

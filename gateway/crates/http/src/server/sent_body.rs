@@ -48,7 +48,7 @@ impl SentBody {
         }
         Self {
             incoming: has_some.then(|| (incoming, activity.clone())),
-            awaits_continue: parts.version < Version::HTTP_2 && parts.headers.contains_key(EXPECT),
+            awaits_continue: awaits_continue(parts),
             has_ended: false,
         }
     }
@@ -91,12 +91,13 @@ impl Body for SentBody {
 
 impl Drop for SentBody {
     fn drop(&mut self) {
-        if self.has_ended || self.awaits_continue || self.is_end_stream() {
+        if self.has_ended || self.is_end_stream() {
             return;
         }
-        if let (Some((rest, activity)), Ok(runtime)) = (self.incoming.take(), Handle::try_current())
-        {
-            runtime.spawn(discard(rest, activity));
+        match (self.incoming.take(), Handle::try_current()) {
+            (Some((_, activity)), _) if self.awaits_continue => activity.end_unread(),
+            (Some((rest, activity)), Ok(runtime)) => drop(runtime.spawn(discard(rest, activity))),
+            _ => {}
         }
     }
 }
@@ -109,16 +110,22 @@ async fn discard(mut rest: Incoming, activity: Arc<ConnectionActivity>) {
         let next = timeout_at(end, timeout(NEXT_BYTES_TIMEOUT, frame)).await;
         let has_end = match next {
             Ok(Ok(None)) => true,
-            Ok(Ok(Some(Ok(_)))) => {
-                activity.record_body_read();
-                rest.is_end_stream()
-            }
+            Ok(Ok(Some(Ok(_)))) => rest.is_end_stream(),
             _ => return,
         };
+        activity.record_body_read();
         if has_end {
             return activity.end_body();
         }
     }
+}
+
+/// Returns whether hyper asks the client for the body before it reads any: for this expectation, in this version, and if
+/// several lines have one, for the last.
+fn awaits_continue(parts: &Parts) -> bool {
+    let last = parts.headers.get_all(EXPECT).into_iter().next_back();
+    parts.version == Version::HTTP_11
+        && last.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Returns whether the client keeps the connection for other requests (RFC 9112, 9.3). With an older version of the protocol

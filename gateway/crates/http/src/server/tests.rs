@@ -2,7 +2,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -29,6 +29,7 @@ use tidegate_socket::Peer;
 mod broken;
 mod control;
 mod crowded;
+mod discarded;
 mod in_memory;
 mod one_write;
 mod resting;
@@ -110,8 +111,9 @@ impl Handler for FakeHandler {
                 Content::Delivery(Box::new(delivery))
             }
         };
-        record.begin_answer(StatusCode::OK, CacheResult::None);
-        Ok(Response::new(Body::new(content, record)))
+        let mut answer = Response::default();
+        record.begin_answer(&mut answer, CacheResult::None);
+        Ok(answer.map(|()| Body::new(content, record)))
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct ConnectionActivity {
     cut_off: AtomicBool,
     /// Whether the last client's request of HTTP/1 keeps the connection.
     is_kept: AtomicBool,
+    /// Whether the connection ends behind the answer, over a body that was not asked for.
+    ends_unread: AtomicBool,
     /// Bodies of requests of which the end was not read. Behind one, what arrives is no request's head.
     unread_bodies: AtomicU32,
     /// Requests in flight over HTTP/1.
@@ -120,6 +122,7 @@ impl ConnectionActivity {
             retries: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             is_kept: AtomicBool::new(true),
+            ends_unread: AtomicBool::new(false),
             unread_bodies: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             waiting_requests: AtomicU32::new(0),
@@ -243,14 +246,28 @@ impl ConnectionActivity {
         self.unread_bodies.fetch_sub(1, Relaxed);
     }
 
+    /// Records that the connection ends behind the answer: its client may send the body that was not asked for, or not.
+    pub(crate) fn end_unread(&self) {
+        self.ends_unread.store(true, Relaxed);
+    }
+
+    /// Returns whether the connection ends behind the answer, over a body that was not asked for.
+    pub(crate) fn ends_unread(&self) -> bool {
+        self.ends_unread.load(Relaxed)
+    }
+
     /// Returns whether another request may follow the last one.
     pub(crate) fn goes_on(&self) -> bool {
         self.is_kept.load(Relaxed) && self.unread_bodies.load(Relaxed) == 0
     }
 
-    /// Records that bytes of a body came that is discarded: they are not the next request's head.
+    /// Records that bytes of a body came that is discarded, or its end: they are not the next request's head. They are
+    /// progress, but not instead of an answer's that waits to be taken.
     pub(crate) fn record_body_read(&self) {
         self.end_head();
+        if !self.write_waits() {
+            self.record_progress(Instant::now());
+        }
     }
 
     fn end_head(&self) {
