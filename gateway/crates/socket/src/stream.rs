@@ -19,6 +19,12 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin {
     /// Lets the next write ask the kernel for room even if the kernel has reported none. A connection that has no kernel
     /// below it need not do anything.
     fn retry_write(&mut self) {}
+
+    /// Returns whether the kernel has taken bytes since the last call that had been written before. Only a connection that
+    /// keeps bytes after a write has such.
+    fn take_handed_on(&mut self) -> bool {
+        false
+    }
 }
 
 /// A connection that a [`Listener`](crate::Listener) has accepted.
@@ -27,6 +33,8 @@ pub struct Stream {
     kind: Kind,
     /// Whether a write that would wait asks the kernel once more.
     retries: bool,
+    /// Whether the kernel has taken bytes.
+    took: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +50,7 @@ impl From<Kind> for Stream {
         Self {
             kind,
             retries: false,
+            took: false,
         }
     }
 }
@@ -71,6 +80,13 @@ impl Connection for Stream {
             Kind::Tls(stream) => stream.get_mut().0.get_mut().retry_write(),
         }
     }
+
+    fn take_handed_on(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Tcp(_) | Kind::Unix(_) => false,
+            Kind::Tls(stream) => std::mem::take(&mut stream.get_mut().0.get_mut().took),
+        }
+    }
 }
 
 impl Stream {
@@ -81,6 +97,7 @@ impl Stream {
         send: impl FnOnce(SockRef<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         if polled.is_ready() || !std::mem::take(&mut self.retries) {
+            self.took |= polled.is_ready();
             return polled;
         }
         let sent = match &self.kind {
@@ -91,7 +108,10 @@ impl Stream {
         };
         match sent {
             Err(error) if is_no_room(&error) => Poll::Pending,
-            sent => Poll::Ready(sent),
+            sent => {
+                self.took = true;
+                Poll::Ready(sent)
+            }
         }
     }
 }

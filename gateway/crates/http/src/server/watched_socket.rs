@@ -71,13 +71,21 @@ impl<S: Connection> WatchedSocket<S> {
         Pin::new(&mut self.stream)
     }
 
-    fn record(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn record(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match polled {
             Poll::Ready(Ok(1..)) => self.activity.record_write(),
-            Poll::Pending => self.activity.record_full(),
+            Poll::Pending => self.record_wait(),
             Poll::Ready(_) => {}
         }
         polled
+    }
+
+    /// Records that a write or a flush waits, though some of the bytes before may have gone to the kernel.
+    fn record_wait(&mut self) {
+        if self.stream.take_handed_on() {
+            self.activity.record_write();
+        }
+        self.activity.record_full();
     }
 }
 
@@ -105,7 +113,14 @@ impl<S: Connection> AsyncWrite for WatchedSocket<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer().poll_flush(cx)
+        let polled = self.writer().poll_flush(cx);
+        match polled {
+            Poll::Pending => self.record_wait(),
+            // The last bytes have gone to the kernel.
+            Poll::Ready(Ok(())) if self.activity.write_waits() => self.activity.record_write(),
+            Poll::Ready(_) => {}
+        }
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,9 +1,11 @@
 //! Clients that do not take their answers, however small these are.
 
 use tokio::io::{DuplexStream, duplex};
+use tokio::time::Instant;
 
 use super::in_memory::{Served, all_wait, limits, served};
 use super::one_write::Counted;
+use super::resting::Pipe;
 use super::*;
 
 /// A request whose answer has no body. Its own body comes later, with the next one.
@@ -56,4 +58,52 @@ async fn requests_are_no_progress_while_their_client_takes_no_answers() {
     }
     assert!(task.is_finished(), "it takes nothing for 100 s");
     assert_eq!(handler.metrics.expired.get(), 1);
+}
+
+/// TLS takes the last bytes of an answer while the kernel has no room for them.
+#[tokio::test(start_paused = true)]
+async fn bytes_that_wait_for_a_flush_are_not_taken() {
+    let (mut client, server) = duplex(1000);
+    let settings = Settings {
+        idle_timeout: Duration::from_secs(600),
+        ..limits()
+    };
+    let Served { task, .. } = served(Pipe::new(server), 20_000, settings);
+    let began = Instant::now();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        .await
+        .expect("written");
+    timeout(Duration::from_secs(300), task)
+        .await
+        .expect("it takes none")
+        .expect("no panic");
+    assert!(began.elapsed() >= Duration::from_secs(30), "{began:?}");
+    assert!(
+        began.elapsed() <= Duration::from_secs(40),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_a_flush_hands_on_are_progress() {
+    let (mut client, server) = duplex(1000);
+    let settings = Settings {
+        idle_timeout: Duration::from_secs(20),
+        ..limits()
+    };
+    let Served { task, .. } = served(Pipe::new(server), 20_000, settings);
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        .await
+        .expect("written");
+    head(&mut client).await;
+    for _ in 0..20_000 / 500 {
+        sleep(Duration::from_secs(15)).await;
+        body(&mut client, 500).await;
+    }
+    let ended = Instant::now();
+    task.await.expect("no panic");
+    assert!(ended.elapsed() <= Duration::from_secs(30), "it is idle now");
 }
