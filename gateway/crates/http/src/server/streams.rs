@@ -128,7 +128,11 @@ impl Buf for CountedBytes {
 
 /// The streams of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionStreams(Mutex<VecDeque<WatchedStream>>);
+pub(crate) struct ConnectionStreams {
+    watched: Mutex<VecDeque<WatchedStream>>,
+    /// When the client was last seen to take bytes of any stream, in milliseconds.
+    moved_at: AtomicU64,
+}
 
 /// A stream, as the watchdog saw it last.
 #[derive(Debug)]
@@ -141,6 +145,10 @@ struct WatchedStream {
 
 /// The number of listed streams from which ended ones are removed before the next check.
 const MAX_ENDED_STREAMS: usize = 256;
+
+/// The most streams that one may wait for. h2 sends 16 KiB of each in turn, and a client opens the window of a connection for
+/// all of them together: 128 streams on a link of 50 KB/s wait 42 s for each turn.
+const MAX_TURNS: usize = 16;
 
 /// The result of a check of the streams.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +164,7 @@ pub(crate) struct StreamCheck {
 
 impl ConnectionStreams {
     fn watched(&self) -> MutexGuard<'_, VecDeque<WatchedStream>> {
-        self.0.lock().recover()
+        self.watched.lock().recover()
     }
 
     /// Adds a stream that begins now.
@@ -187,26 +195,48 @@ impl ConnectionStreams {
         (watched.len(), before - watched.len())
     }
 
-    /// Resets the streams whose client took no bytes for `limit` milliseconds, though they wait for it.
+    /// Resets the streams whose client took no bytes for `limit` milliseconds, though they wait for it. While it takes bytes
+    /// of other streams, they may wait for their turn: the limit is then as many times as long as streams are open.
     pub(crate) fn check(&self, now: u64, limit: u64) -> StreamCheck {
+        let mut check = self.look(now);
+        let moves = now.saturating_sub(self.moved_at.load(Relaxed)) < limit;
+        let turns = if moves { check.open.min(MAX_TURNS) } else { 1 };
+        let limit = limit.saturating_mul(turns as u64);
+        for it in self.watched().iter() {
+            if now.saturating_sub(it.since) >= limit
+                && let Some(stream) = it.stream.upgrade()
+            {
+                check.stalled += 1;
+                check.reset += usize::from(stream.reset());
+            }
+        }
+        check
+    }
+
+    /// Notes which streams have moved since the last look; returns how many are open, and how many have ended.
+    fn look(&self, now: u64) -> StreamCheck {
         let mut watched = self.watched();
-        let (before, mut check) = (watched.len(), StreamCheck::default());
+        let (before, mut moves) = (watched.len(), false);
         watched.retain_mut(|it| {
             let Some(stream) = it.stream.upgrade() else {
                 return false;
             };
-            check.open += 1;
             let taken = stream.taken.load(Relaxed);
+            moves |= taken != it.taken;
             if taken != it.taken || stream.waits_for_server.load(Relaxed) {
                 (it.taken, it.since) = (taken, now);
-            } else if now.saturating_sub(it.since) >= limit {
-                check.stalled += 1;
-                check.reset += usize::from(stream.reset());
             }
             true
         });
-        check.ended = before - watched.len();
-        check
+        let (open, ended) = (watched.len(), before - watched.len());
+        if moves || ended > 0 {
+            self.moved_at.store(now, Relaxed);
+        }
+        StreamCheck {
+            open,
+            ended,
+            ..StreamCheck::default()
+        }
     }
 }
 
@@ -248,6 +278,26 @@ mod tests {
             ..StreamCheck::default()
         };
         assert_eq!((check(1031), check(1032)), (ended, StreamCheck::default()));
+    }
+
+    #[test]
+    fn a_stream_waits_for_its_turn_while_others_move() {
+        for stops in [false, true] {
+            let (streams, open) = (ConnectionStreams::default(), Gauge::default());
+            let mut all: Vec<_> = (0..4).map(|_| handed(&streams, &open, 0)).collect();
+            let mut check = |now, moves: bool| {
+                all[0].1.advance(usize::from(moves));
+                streams.check(now, 30).stalled
+            };
+            for now in [20, 40, 60, 80] {
+                assert_eq!(check(now, true), 0);
+            }
+            let stalled = match stops {
+                true => [check(109, false), check(110, false)],
+                false => [check(100, true), check(120, true)],
+            };
+            assert_eq!(stalled, [0, if stops { 4 } else { 3 }]);
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod in_memory;
 mod one_write;
 mod resting;
 mod slow_client;
+mod slow_streams;
 mod told;
 mod untaken;
 
