@@ -8,19 +8,24 @@ mod attempts;
 pub(super) mod failure;
 #[cfg(test)]
 pub(super) mod faulty_disk;
+pub(super) mod overlay;
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
 
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use self::attempts::Attempt;
 use self::failure::DbFailure;
+use self::overlay::Overlay;
 use super::batch::{Batch, Run, now_micros};
 use super::purges::{PurgeEdit, PurgeSet};
 use super::sweep::Sweep;
@@ -32,6 +37,9 @@ use tidegate_telemetry::locks::Recover as _;
 /// Bytes of redb's own page cache: the cache already holds the hot entries.
 const PAGE_CACHE_SIZE: usize = 8 << 20;
 
+/// The time that the reads under way get to end before the file is opened again: until then they hold its lock.
+const READS_END_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The file, and the database in it.
 #[derive(Debug)]
 pub(super) struct Db {
@@ -39,14 +47,25 @@ pub(super) struct Db {
     opener: Arc<dyn Opener>,
     /// `None` while it cannot be opened after a failure.
     current: RwLock<Option<Arc<OpenDatabase>>>,
+    /// Disconnected once the last database is closed.
+    ended: Mutex<Receiver<()>>,
     run: Mutex<Run>,
     sweep: Mutex<Sweep>,
 }
+
+/// All purges, and all rows of pins, as they are kept in memory.
+type KeptRows = (Vec<(Vec<u8>, u64)>, Vec<PinRow>);
+
+/// A database, and a receiver that is disconnected once its file is closed.
+type ClosableDatabase = (OpenDatabase, Receiver<()>);
 
 /// A way to open the file of a database, or to create it.
 pub(super) trait Opener: Send + Sync + std::fmt::Debug {
     /// Opens the file. Blocks.
     fn open(&self, path: &Path) -> Result<Database, DatabaseError>;
+
+    /// Opens the file of a disk that takes no writes: what is written to the database is lost. Blocks.
+    fn open_to_read(&self, path: &Path) -> Result<Database, DatabaseError>;
 }
 
 /// Opens a real file on disk.
@@ -62,6 +81,14 @@ impl Opener for FileOpener {
         Database::builder()
             .set_cache_size(PAGE_CACHE_SIZE)
             .create_file(file)
+    }
+
+    fn open_to_read(&self, path: &Path) -> Result<Database, DatabaseError> {
+        let file = private_files::open_to_read(path).map_err(StorageError::from)?;
+        let backend = Overlay::new(FileBackend::new(file)?).map_err(StorageError::from)?;
+        Database::builder()
+            .set_cache_size(PAGE_CACHE_SIZE)
+            .create_with_backend(backend)
     }
 }
 
@@ -97,10 +124,12 @@ impl Db {
                 })?
             }
         };
+        let (database, ended) = database;
         let db = Self {
             path: path.to_path_buf(),
             opener,
             current: RwLock::new(Some(Arc::new(database))),
+            ended: Mutex::new(ended),
             run: Mutex::new(run),
             sweep: Mutex::default(),
         };
@@ -138,6 +167,9 @@ impl Db {
     /// Writes a batch. Blocks until the disk has flushed it.
     pub(super) fn write(&self, batch: &Batch) -> Result<(), DbFailure> {
         let database = self.current()?;
+        if !database.writable {
+            return Err(DbFailure::io("the database is open for reads alone"));
+        }
         if !self.path.try_exists().map_err(DbFailure::io)? {
             return Err(DbFailure::corrupt("the file was deleted"));
         }
@@ -153,15 +185,32 @@ impl Db {
     }
 
     /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
-    /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
+    /// is corrupt, begins a new one. Writes `rows` into it: all present purges and pins; `None`: it has them. If that fails,
+    /// a sound file is opened for reads alone. Blocks.
     pub(super) fn recover(
         &self,
         failure: &DbFailure,
-        purges: Vec<(Vec<u8>, u64)>,
-        pins: Vec<PinRow>,
+        rows: Option<KeptRows>,
     ) -> Result<(), DbFailure> {
-        // The lock is held during no system call: a file that hangs must not block other callers.
-        self.set(None);
+        self.close();
+        let opened = self.open_again(failure, rows);
+        match opened {
+            Ok((database, ended)) => self.set(database, ended),
+            Err(next) => {
+                if !failure.corrupt && !next.corrupt {
+                    self.read_only();
+                }
+                return Err(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_again(
+        &self,
+        failure: &DbFailure,
+        rows: Option<KeptRows>,
+    ) -> Result<ClosableDatabase, DbFailure> {
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(DbFailure::io)?;
             if let Some(dir) = self.path.parent() {
@@ -169,7 +218,10 @@ impl Db {
             }
         }
         let database = guarded(|| self.opener.open(&self.path).map_err(DbFailure::from))?;
-        let database = OpenDatabase(Some(database));
+        let (database, ended) = OpenDatabase::new(database, true);
+        let Some((purges, pins)) = rows else {
+            return Ok((database, ended));
+        };
         let rows = purges.into_iter().map(|(row, n)| PurgeEdit::Set(row, n));
         let batch = Batch {
             purges: std::iter::once(PurgeEdit::Clear).chain(rows).collect(),
@@ -180,8 +232,35 @@ impl Db {
         let run = self.run();
         guarded(|| write(&database, &batch, run, None))?;
         private_files::sync_name(&self.path).map_err(DbFailure::io)?;
-        self.set(Some(Arc::new(database)));
-        Ok(())
+        Ok((database, ended))
+    }
+
+    /// Opens the file for reads alone. What is not in it is in memory: purges, and changes that wait.
+    fn read_only(&self) {
+        match guarded(|| {
+            self.opener
+                .open_to_read(&self.path)
+                .map_err(DbFailure::from)
+        }) {
+            Ok(database) => {
+                let (database, ended) = OpenDatabase::new(database, false);
+                self.set(database, ended);
+                debug!(path = %self.path.display(), "the metadata store is read, and not written");
+            }
+            Err(error) => {
+                debug!(path = %self.path.display(), %error, "the metadata store cannot be read either");
+            }
+        }
+    }
+
+    /// Closes the database, and waits for the reads under way, for a second at most.
+    fn close(&self) {
+        // The lock is held during no system call: a file that hangs must not block other callers.
+        let old = self.current.write().recover().take();
+        if old.is_some() {
+            drop(old);
+            let _ = self.ended.lock().recover().recv_timeout(READS_END_TIMEOUT);
+        }
     }
 
     /// Returns whether the file is open now. Never blocks.
@@ -191,8 +270,9 @@ impl Db {
             .is_ok_and(|current| current.is_some())
     }
 
-    fn set(&self, database: Option<Arc<OpenDatabase>>) {
-        *self.current.write().recover() = database;
+    fn set(&self, database: OpenDatabase, ended: Receiver<()>) {
+        *self.ended.lock().recover() = ended;
+        *self.current.write().recover() = Some(Arc::new(database));
     }
 
     fn current(&self) -> Result<Arc<OpenDatabase>, DbFailure> {
@@ -205,19 +285,37 @@ impl Db {
 
 /// A database whose end does not panic. That of redb does after a panic in a call, which is how a damaged file may show.
 #[derive(Debug)]
-struct OpenDatabase(Option<Database>);
+struct OpenDatabase {
+    database: Option<Database>,
+    writable: bool,
+    /// Dropped once the file is closed.
+    _end: Sender<()>,
+}
+
+impl OpenDatabase {
+    /// Returns the database, and a receiver that is disconnected once the file is closed.
+    fn new(database: Database, writable: bool) -> ClosableDatabase {
+        let (end, ended) = channel();
+        let database = Self {
+            database: Some(database),
+            writable,
+            _end: end,
+        };
+        (database, ended)
+    }
+}
 
 impl Deref for OpenDatabase {
     type Target = Database;
 
     fn deref(&self) -> &Database {
-        self.0.as_ref().expect("open until it is dropped")
+        self.database.as_ref().expect("open until it is dropped")
     }
 }
 
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
-        let database = self.0.take();
+        let database = self.database.take();
         if catch_unwind(AssertUnwindSafe(|| drop(database))).is_err() {
             warn!("redb panicked at the end of a damaged file");
         }
@@ -249,10 +347,10 @@ fn open_file(
     path: &Path,
     opener: &dyn Opener,
     changing: Option<&[Vec<u8>]>,
-) -> Result<(OpenDatabase, StoredState, Run), OpenError> {
+) -> Result<(ClosableDatabase, StoredState, Run), OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
-    let database = match opened {
-        Ok(Ok(database)) => OpenDatabase(Some(database)),
+    let (database, ended) = match opened {
+        Ok(Ok(database)) => OpenDatabase::new(database, true),
         Ok(Err(error)) => return Err(classify(path, error)),
         Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
     };
@@ -293,7 +391,7 @@ fn open_file(
         ..Batch::default()
     };
     guarded(|| write(&database, &begin, run, None)).map_err(failed)?;
-    Ok((database, found, run))
+    Ok(((database, ended), found, run))
 }
 
 fn classify(path: &Path, error: DatabaseError) -> OpenError {

@@ -8,13 +8,15 @@
 //! Changes that cannot be written stay queued until they can. A change is lost only if too many wait: then
 //! every older record must be confirmed or, after a lost removal, is ignored.
 
+mod recovery;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use super::batch::Run;
 use super::db::Db;
@@ -182,13 +184,7 @@ impl Journal {
     /// Reads the row of a key, in bounded time. An error is logged and counted.
     pub(super) async fn read(&self, id: &ObjectId) -> StoredRow {
         let shared = Arc::clone(&self.shared);
-        let failed = move |failure: DbFailure| {
-            shared.report_failure(&failure, "cannot read the metadata store");
-            if failure.corrupt {
-                shared.lock().suspect = Some(failure);
-                shared.wake.notify_one();
-            }
-        };
+        let failed = move |failure| shared.suspect(failure);
         self.reads.read(row_key(id), failed).await
     }
 
@@ -291,9 +287,9 @@ impl JournalState {
             if queue.end == Some(JournalEnd::Abandoned) {
                 return None;
             }
-            if let Some(failure) = queue.suspect.take() {
+            if let Some(failure) = queue.suspect.clone() {
                 drop(queue);
-                self.recover(&failure);
+                self.recover(&failure, false);
                 queue = self.lock();
                 continue;
             }
@@ -377,46 +373,8 @@ impl JournalState {
         if let Err(failure) = written
             && !batch.last
         {
-            self.recover(&failure);
+            self.recover(&failure, true);
         }
-    }
-
-    /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and
-    /// pins are written from memory, and changes stay queued, so that none is lost.
-    fn recover(&self, failure: &DbFailure) {
-        let mut failure = failure.clone();
-        loop {
-            match self
-                .db
-                .recover(&failure, self.cache.purge_rows(), self.pins.rows())
-            {
-                Ok(()) => {
-                    info!("the metadata store is open again");
-                    return;
-                }
-                Err(next) => {
-                    self.report_failure(&next, "cannot open the metadata store again");
-                    failure = next;
-                }
-            }
-            let queue = self.lock();
-            let pause = self
-                .wake
-                .wait_timeout_while(queue, RECOVERY_PAUSE, |queue| queue.end.is_none());
-            let mut queue = pause.recover().0;
-            for waiter in queue.waiters.drain(..) {
-                let _ = waiter.send(Err(MetaError(failure.to_string())));
-            }
-            if queue.end.is_some() {
-                queue.end = Some(JournalEnd::Abandoned);
-                return;
-            }
-        }
-    }
-
-    fn report_failure(&self, failure: &DbFailure, what: &'static str) {
-        self.metrics.errors.inc();
-        error!(reason = %failure, what, "the metadata database fails");
     }
 }
 

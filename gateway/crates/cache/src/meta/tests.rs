@@ -15,6 +15,7 @@ use crate::{Settings, StateTimeouts, StoreError};
 use tidegate_plan::{ETag, ObjectKey, Version};
 
 mod damaged;
+mod outages;
 
 fn id(key: &str) -> ObjectId {
     ObjectId {

@@ -9,6 +9,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::Opener;
+use super::overlay::Overlay;
 
 use tidegate_telemetry::locks::Recover as _;
 
@@ -70,16 +71,29 @@ impl FaultyDisk {
     }
 }
 
-impl Opener for FaultyDisk {
-    fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
+impl FaultyDisk {
+    fn backend(&self, path: &Path) -> Result<Backend, DatabaseError> {
         let mut options = std::fs::File::options();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(StorageError::from)?;
-        let backend = Backend {
+        Ok(Backend {
             disk: self.clone(),
             file: FileBackend::new(file)?,
-        };
+        })
+    }
+}
+
+impl Opener for FaultyDisk {
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
         // Without a cache, every read reaches the disk.
+        let mut builder = Database::builder();
+        builder
+            .set_cache_size(0)
+            .create_with_backend(self.backend(path)?)
+    }
+
+    fn open_to_read(&self, path: &Path) -> Result<Database, DatabaseError> {
+        let backend = Overlay::new(self.backend(path)?).map_err(StorageError::from)?;
         let mut builder = Database::builder();
         builder.set_cache_size(0).create_with_backend(backend)
     }
@@ -122,6 +136,14 @@ impl StorageBackend for Backend {
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
