@@ -62,6 +62,11 @@ impl Hasher for FoldHasher {
     }
 }
 
+/// Returns a number that differs from call to call, and from process to process.
+pub(crate) fn random_number() -> u64 {
+    RandomState::new().hash_one(0u8)
+}
+
 /// A hasher for keys that clients choose ([`tidegate_plan::ObjectId`]): xxh3 with a seed of this
 /// process, so that no client can prepare keys that collide.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +76,7 @@ impl SeededHasher {
     /// Returns a hasher whose seed differs from process to process.
     #[must_use]
     pub(crate) fn random() -> Self {
-        Self(RandomState::new().hash_one(0u8))
+        Self(random_number())
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A pin has a number. Each chunk on disk carries the number of its pin, in the index and in its entry
 //! on the disk, so that a restart finds it pinned. Nothing else connects them. If a pin is removed, its
-//! number is not given to another (before all 65,535 were used), and all its chunks are free at once.
+//! number is not given to another (before all 65,535 were used), and all its chunks are free at once. A store
+//! whose numbers are lost begins at a random one: chunks on disk still carry the old ones.
 //!
 //! A set of pinned versions would have to be written for each object, and cleared up after each eviction
 //! and overwrite. The number lies in unused bytes of the entry, moves with the chunk, and disappears
@@ -97,9 +98,18 @@ struct PinState {
 }
 
 impl Pins {
-    /// Restores the pins from stored rows, without those that cannot be read.
-    pub(super) fn restore(rows: &[(Vec<u8>, Vec<u8>)]) -> Self {
-        let mut table = PinTable::default();
+    /// Returns no pins. The first one gets the number after `last`.
+    pub(super) fn starting_after(last: u16) -> Self {
+        Self::restore(&[], last)
+    }
+
+    /// Restores the pins from stored rows, without those that cannot be read. If no row has the number given out last, it
+    /// is `last`.
+    pub(super) fn restore(rows: &[(Vec<u8>, Vec<u8>)], last: u16) -> Self {
+        let mut table = PinTable {
+            last,
+            ..PinTable::default()
+        };
         for (key, value) in rows {
             let _ = table.restore(key, value);
         }

@@ -15,7 +15,8 @@ use super::metrics::MetaMetrics;
 use super::purges::PurgeSet;
 use super::sweep::Sweep;
 use super::{DATABASE_FILE, MARKS_FILE, Meta};
-use crate::pins::{Pins, SharedPins};
+use crate::hash::random_number;
+use crate::pins::Pins;
 use crate::{MetaError, Settings, StoreError, private_files};
 
 impl Meta {
@@ -59,7 +60,7 @@ impl Meta {
     fn in_memory(settings: &Settings, metrics: MetaMetrics, purges: PurgeSet) -> Self {
         Self {
             cache: cache_of(settings, purges),
-            pins: SharedPins::default(),
+            pins: Arc::new(Pins::starting_after(random_pin())),
             journal: None,
             fault: None,
             metrics,
@@ -85,7 +86,7 @@ impl Meta {
         let marks = Marks::start(MarkFile::create(&marks), timeouts.write);
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
         let cache = cache_of(settings, purges);
-        let pins = Arc::new(Pins::restore(&pins));
+        let pins = Arc::new(Pins::restore(&pins, random_pin()));
         let journal = Journal::new(db, marks, &cache, &pins, metrics.clone(), timeouts)
             .map_err(StoreError::io("start a thread for", dir))?;
         let store = Self {
@@ -103,4 +104,9 @@ impl Meta {
 fn cache_of(settings: &Settings, purges: PurgeSet) -> Arc<EntryCache> {
     let purges = purges.with_tags_header(settings.tags_header.clone());
     Arc::new(EntryCache::new(settings.meta_memory, purges))
+}
+
+/// Returns a number of a pin after which a store without one begins: chunks on disk may carry those of an earlier store.
+fn random_pin() -> u16 {
+    u16::try_from(random_number() & u64::from(u16::MAX)).unwrap_or_default()
 }

@@ -64,7 +64,7 @@ fn no_number_is_given_twice_also_over_a_restart() {
     store_rows(pins.set(ORIGIN, "b", 2).expect("room"), &mut store);
     store_rows(pins.remove(ORIGIN, "b").expect("there"), &mut store);
     let rows: Vec<_> = store.clone().into_iter().collect();
-    let pins = Pins::restore(&rows);
+    let pins = Pins::restore(&rows, 700);
     assert_eq!(pins.covering(&id("ab")), PinId(1));
     store_rows(pins.set(ORIGIN, "c", 3).expect("room"), &mut store);
     assert_eq!(pins.covering(&id("c")), PinId(3));
@@ -75,9 +75,19 @@ fn no_number_is_given_twice_also_over_a_restart() {
         .iter()
         .map(|(key, row)| (key.clone(), Some(row.clone())));
     assert_eq!(all, expected.collect());
-    let again = Pins::restore(&store.into_iter().collect::<Vec<_>>());
+    let again = Pins::restore(&store.into_iter().collect::<Vec<_>>(), 700);
     assert_eq!(again.list(), pins.list());
-    assert_eq!(Pins::restore(&[(vec![1], vec![2])]).list(), []);
+    assert_eq!(Pins::restore(&[(vec![1], vec![2])], 700).list(), []);
+}
+
+#[test]
+fn a_store_without_a_last_number_begins_where_it_is_told() {
+    for (last, first) in [(700, 701), (u16::MAX, 1)] {
+        let pins = Pins::starting_after(last);
+        assert_eq!(pins.list(), []);
+        pins.set(ORIGIN, "a", 1).expect("room");
+        assert_eq!(pins.covering(&id("ab")), PinId(first));
+    }
 }
 
 #[test]

@@ -82,3 +82,22 @@ async fn what_is_on_record_is_found_while_the_disk_takes_no_writes() {
         assert_eq!(set_aside(&dir), 0);
     }
 }
+
+/// A disk that fails at the start leaves a store in memory, whose pins are not those of chunks on the disks.
+#[tokio::test]
+async fn the_first_pin_of_a_new_store_has_no_number_of_an_earlier_one() {
+    let mut numbers = std::collections::HashSet::new();
+    for failing in [false, true] {
+        for _ in 0..4 {
+            let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
+            if failing {
+                disk.fail(DiskCall::Write, 0, u64::MAX);
+            }
+            let store = open(&dir, &disk);
+            let _ = store.pin(OriginId(7), "films/", 1).await;
+            numbers.insert(store.pin_of(&id("films/a")).number());
+        }
+    }
+    // They are random.
+    assert!(numbers.len() > 4, "{numbers:?}");
+}
