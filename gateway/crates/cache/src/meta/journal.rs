@@ -361,7 +361,7 @@ impl JournalState {
             queue.batches += 1;
             match result {
                 Ok(()) => {
-                    queue.writing = Arc::default();
+                    queue.record_written();
                     self.marks.release(settled);
                 }
                 Err(_) => queue.put_back(changes, settled),

@@ -55,10 +55,12 @@ pub(super) struct ChangeQueue {
     pub(super) news_since: Option<Instant>,
     /// A change was lost since the last batch was taken.
     pub(super) lossy: bool,
+    /// A change was lost before that batch was taken, and no batch since then is durable.
+    lossy_batch: bool,
     /// Batches written or failed so far; tells a reader whether its row may have been replaced
     /// meanwhile.
     pub(super) batches: u64,
-    /// A read found that the file is corrupt.
+    /// A read has failed: the thread opens the database again, and clears this.
     pub(super) suspect: Option<DbFailure>,
     pub(super) end: Option<JournalEnd>,
     changing: HashMap<ObjectId, KeyChanges>,
@@ -116,7 +118,7 @@ impl ChangeQueue {
             return Vec::new();
         }
         let marks = self.changing.remove(id).unwrap_or_default().marks;
-        if self.pending(id).is_none() && !self.lossy {
+        if self.pending(id).is_none() && !self.lossy && !self.lossy_batch {
             return marks;
         }
         self.settled.extend(marks);
@@ -125,7 +127,8 @@ impl ChangeQueue {
 
     /// Takes all waiting changes, and leaves them visible as being written.
     pub(super) fn take(&mut self) -> TakenChanges {
-        (self.since, self.news_since, self.lossy) = (None, None, false);
+        (self.since, self.news_since) = (None, None);
+        self.lossy_batch |= mem::take(&mut self.lossy);
         self.writing = Arc::new(mem::take(&mut self.changes));
         TakenChanges {
             batch: Batch {
@@ -139,6 +142,12 @@ impl ChangeQueue {
             waiters: mem::take(&mut self.waiters),
             settled: mem::take(&mut self.settled),
         }
+    }
+
+    /// Records that the batch taken last is durable, and with it that changes were lost before it.
+    pub(super) fn record_written(&mut self) {
+        self.writing = Arc::default();
+        self.lossy_batch = false;
     }
 
     /// Queues again the changes that could not be written, unless a newer one waits.
@@ -156,5 +165,36 @@ impl ChangeQueue {
         let now = Instant::now();
         self.since.get_or_insert(now);
         self.news_since.get_or_insert(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_plan::{ObjectKey, OriginId};
+
+    /// The removal of a changed key was lost. Its mark is all that keeps the next start from its old version, until a
+    /// batch is durable that has the next start ignore such records.
+    #[test]
+    fn a_mark_whose_removal_was_lost_stays_until_a_batch_is_durable() {
+        let id = ObjectId {
+            origin: OriginId(7),
+            key: ObjectKey::new("a").expect("a key"),
+        };
+        let mut queue = ChangeQueue::default();
+        let end_one = |queue: &mut ChangeQueue, mark| {
+            queue.begin_change(&id, mark);
+            queue.end_change(&id)
+        };
+        queue.lossy = true;
+        let taken = queue.take();
+        let released = end_one(&mut queue, 1);
+        assert!(released.is_empty(), "the batch is being written");
+        queue.put_back(taken.changes, taken.settled);
+        let released = end_one(&mut queue, 2);
+        assert!(released.is_empty(), "it could not be written");
+        assert_eq!(queue.take().settled, [1, 2]);
+        queue.record_written();
+        assert_eq!(end_one(&mut queue, 3), [3], "it is durable");
     }
 }
