@@ -144,14 +144,7 @@ impl Files for RealFiles {
         if access == FileAccess::Existing {
             private_files::close_to_others(&file, path);
         }
-        let flags = fcntl_getfl(&file)?;
-        Ok(Arc::new(RealFile {
-            file,
-            direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
-            uncached: access == FileAccess::Direct,
-            path: path.to_owned(),
-            direct_reader: OnceLock::new(),
-        }))
+        Ok(Arc::new(RealFile::new(file, path, access)?))
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
@@ -177,9 +170,33 @@ struct RealFile {
     path: PathBuf,
     /// The same file, opened for reads past the file cache; `None`: that is not possible.
     direct_reader: OnceLock<Option<File>>,
+    /// The same file, opened for writing after the file system was read-only.
+    puncher: OnceLock<File>,
 }
 
 impl RealFile {
+    fn new(file: File, path: &Path, access: FileAccess) -> io::Result<Self> {
+        let flags = fcntl_getfl(&file)?;
+        Ok(Self {
+            file,
+            direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
+            uncached: access == FileAccess::Direct,
+            path: path.to_owned(),
+            direct_reader: OnceLock::new(),
+            puncher: OnceLock::new(),
+        })
+    }
+
+    /// Returns the file, opened for writing now. It was opened for reads alone on a file system that was read-only then.
+    fn puncher(&self) -> io::Result<&File> {
+        if let Some(file) = self.puncher.get() {
+            return Ok(file);
+        }
+        let mut options = private_files::file_options();
+        let file = options.read(true).write(true).open(&self.path)?;
+        Ok(self.puncher.get_or_init(|| file))
+    }
+
     fn direct_reader(&self) -> Option<&File> {
         let open = || direct::open(OpenOptions::new().read(true), &self.path).ok();
         self.direct_reader.get_or_init(open).as_ref()
@@ -250,7 +267,10 @@ impl LogFile for RealFile {
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(fallocate(&self.file, mode, offset, len)?)
+        match fallocate(&self.file, mode, offset, len) {
+            Err(Errno::BADF) => Ok(fallocate(self.puncher()?, mode, offset, len)?),
+            punched => Ok(punched?),
+        }
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

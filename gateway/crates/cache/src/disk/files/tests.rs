@@ -70,3 +70,21 @@ fn a_refused_direct_write_goes_through_the_cache() {
     file.write_at(b"no page", 0).expect("written");
     assert_eq!(file.read_at(0, 100).expect("read"), b"no page");
 }
+
+/// The file system was read-only when the file was opened, and is not any more.
+#[test]
+fn a_file_opened_for_reads_alone_gives_space_back_once_it_can_be_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 16]).expect("written");
+    let read_only = File::open(&path).expect("there");
+    let file = RealFile::new(read_only, &path, FileAccess::Existing).expect("open");
+    for offset in [4096, 16_384] {
+        match file.punch(offset, 4096) {
+            Err(error) if is_unsupported(&error) => return,
+            punched => punched.expect("given back"),
+        }
+        assert_eq!(file.read_at(offset, 4096).expect("read"), vec![0; 4096]);
+    }
+    assert_eq!(file.read_at(0, 4096).expect("read"), vec![7; 4096]);
+}
