@@ -102,9 +102,9 @@ impl Disk {
     ) -> Result<Self, StoreError> {
         let layout = Layout::prepare(settings, geometry, &*files)?;
         let log = Arc::new(Log::new(settings, layout, files, metrics, pins));
-        let mut monitor = DiskMonitor::new(Arc::clone(&log), settings.late);
-        monitor.check(Instant::now());
         let reader = DiskReader::new(&log, settings, speed::read_meter(&settings.path))?;
+        let mut monitor = DiskMonitor::new(Arc::clone(&log), reader.limits.clone());
+        monitor.check(Instant::now());
         let threads = DiskThreads::start(&log, monitor)
             .map_err(StoreError::io("start threads for", &settings.path))?;
         Ok(Self {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::entry::checksum;
 use super::files::{FileAccess, Files, PAGE_SIZE};
 use super::log::Log;
+use super::reader::ReadLimits;
 use super::write_buffer::WriteBuffer;
 
 /// The time between two checks.
@@ -28,19 +29,18 @@ const PROBE_FILE: &str = "probe";
 #[derive(Debug)]
 pub(super) struct DiskMonitor {
     log: Arc<Log>,
-    /// A probe that takes longer has not shown that the disk is well.
-    read_timeout: Duration,
+    limits: ReadLimits,
     /// The time of the next probe, and the pause after it.
     probe: Option<(Instant, Duration)>,
     buffer: WriteBuffer,
 }
 
 impl DiskMonitor {
-    /// Creates the monitor of `log`; reads may take `late` beyond the norm.
-    pub(super) fn new(log: Arc<Log>, late: Duration) -> Self {
+    /// Creates the monitor of `log`, whose reads have these limits.
+    pub(super) fn new(log: Arc<Log>, limits: ReadLimits) -> Self {
         Self {
             log,
-            read_timeout: late * 2,
+            limits,
             probe: None,
             buffer: WriteBuffer::default(),
         }
@@ -142,7 +142,12 @@ impl DiskMonitor {
             // It was evicted meanwhile, or is damaged: the disk answers, and only that matters here.
             self.log.forget(&key, &location);
         }
-        began.elapsed() < self.read_timeout
+        began.elapsed() < self.probe_limit(location.len)
+    }
+
+    /// Returns the time of a probe's read: one that takes longer has not shown that the disk is well.
+    pub(super) fn probe_limit(&self, len: u32) -> Duration {
+        self.limits.time_limit(0, u64::from(len)) + self.limits.late
     }
 }
 

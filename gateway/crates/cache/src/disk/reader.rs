@@ -44,9 +44,44 @@ pub(super) struct DiskReader {
     threads: BlockingThreads,
     permits: Arc<Semaphore>,
     reads: i64,
+    pub(super) limits: ReadLimits,
+    shared: Arc<ReadState>,
+}
+
+/// The times that reads of one disk may take.
+#[derive(Debug, Clone)]
+pub(super) struct ReadLimits {
     /// See [`DiskSettings::late`].
     pub(super) late: Duration,
     shared: Arc<ReadState>,
+}
+
+impl ReadLimits {
+    /// Returns the limits of a disk that was not measured.
+    #[cfg(test)]
+    pub(super) fn unmeasured(late: Duration) -> Self {
+        Self {
+            late,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Records a read, as a disk that takes so long makes them.
+    #[cfg(test)]
+    pub(super) fn measure(&self, len: u64, took: Duration) {
+        self.shared.measure(len, len, took);
+    }
+
+    /// Returns the time that a read may take that begins behind `under_way` bytes.
+    pub(super) fn time_limit(&self, under_way: u64, len: u64) -> Duration {
+        let meter = self.shared.current_meter();
+        let measured = meter.estimate(under_way, len);
+        let norm = measured.map_or_else(
+            || assumed_time(under_way + len),
+            |measured| 2 * measured + meter.scatter(),
+        );
+        norm.min(MAX_EXPECTED_TIME) + self.late
+    }
 }
 
 /// The measurements, and the time of the last read.
@@ -81,19 +116,23 @@ impl DiskReader {
         let reads = settings.reads.max(1);
         let threads = BlockingThreads::new("tidegate-disk", reads)
             .map_err(StoreError::io("start threads for", &settings.path))?;
+        let shared = Arc::new(ReadState {
+            meter: Mutex::new(MeterState {
+                meter: measured.unwrap_or_default(),
+                last: None,
+            }),
+            ..ReadState::default()
+        });
         Ok(Self {
             log: Arc::clone(log),
             threads,
             permits: Arc::new(Semaphore::new(reads)),
             reads: i64::try_from(reads).unwrap_or(i64::MAX),
-            late: settings.late,
-            shared: Arc::new(ReadState {
-                meter: Mutex::new(MeterState {
-                    meter: measured.unwrap_or_default(),
-                    last: None,
-                }),
-                ..ReadState::default()
-            }),
+            limits: ReadLimits {
+                late: settings.late,
+                shared: Arc::clone(&shared),
+            },
+            shared,
         })
     }
 
@@ -114,7 +153,7 @@ impl DiskReader {
         let turn = ReadTurn::take(shared, u64::from(location.len));
         let under_way = turn.under_way;
         let allowed = match deadline {
-            ReadDeadline::Usual => self.time_limit(under_way - turn.len, turn.len),
+            ReadDeadline::Usual => self.limits.time_limit(under_way - turn.len, turn.len),
             ReadDeadline::Longest => LONGEST_TIMEOUT,
         };
         let call = Arc::new(BlockingCall::default());
@@ -171,17 +210,6 @@ impl DiskReader {
     /// Returns the bytes per second that the disk gave lately.
     pub(super) fn rate(&self) -> Option<f64> {
         self.shared.meter().meter.rate()
-    }
-
-    /// Returns the time that a read may take that begins behind `under_way` bytes.
-    fn time_limit(&self, under_way: u64, len: u64) -> Duration {
-        let meter = self.shared.current_meter();
-        let measured = meter.estimate(under_way, len);
-        let norm = measured.map_or_else(
-            || assumed_time(under_way + len),
-            |measured| 2 * measured + meter.scatter(),
-        );
-        norm.min(MAX_EXPECTED_TIME) + self.late
     }
 
     async fn start_read(

@@ -20,6 +20,7 @@ use super::layout::Layout;
 use super::log::Log;
 use super::monitor::DiskMonitor;
 use super::queue::QueuePhase;
+use super::reader::ReadLimits;
 use super::refusal::{Fault, Refusal};
 use super::writer::{NextStep, Writer};
 use crate::metrics::{DiskMetrics, StoreMetrics};
@@ -200,7 +201,10 @@ fn open(
     let log = Arc::new(log);
     let mut writer = Writer::new(Arc::clone(&log));
     writer.load();
-    let monitor = DiskMonitor::new(Arc::clone(&log), Duration::from_secs(3600));
+    let monitor = DiskMonitor::new(
+        Arc::clone(&log),
+        ReadLimits::unmeasured(Duration::from_secs(3600)),
+    );
     (log, writer, monitor)
 }
 

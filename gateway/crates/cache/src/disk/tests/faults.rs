@@ -302,3 +302,18 @@ fn what_was_synced_survives_a_power_cut_and_the_rest_is_a_miss() {
     rig.reopen();
     assert_eq!(rig.count(300..350), 50);
 }
+
+/// A large chunk takes a slow disk longer than a small one a fast disk.
+#[test]
+fn a_probe_gets_the_time_that_the_disk_usually_takes_for_the_chunk() {
+    let (late, second) = (Duration::from_millis(80), Duration::from_secs(1));
+    let rig = Rig::new(1 << 20);
+    let limits = ReadLimits::unmeasured(late);
+    let monitor = DiskMonitor::new(Arc::clone(&rig.log), limits.clone());
+    assert!(monitor.probe_limit(4096) < 3 * late);
+    assert!(monitor.probe_limit(16 << 20) > second, "unmeasured");
+    for _ in 0..20 {
+        limits.measure(1 << 20, second);
+    }
+    assert!(monitor.probe_limit(1 << 20) > second, "measured");
+}

@@ -69,7 +69,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
         ..FileFaults::default()
     };
     files.set(hang);
-    disk.reader.late = SHORT;
+    disk.reader.limits.late = SHORT;
     let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
     assert_eq!(pair, (None, None));
     assert_eq!(disk.log.health.state(), DiskState::Slow);
@@ -91,7 +91,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
     eventually("the reads return", || metrics.hung.get() == 0).await;
     eventually("a probe succeeds", || disk.log.health.can_read()).await;
-    disk.reader.late = Duration::from_secs(600);
+    disk.reader.limits.late = Duration::from_secs(600);
     eventually("written", || disk.queued() == 0).await;
     assert!(get(&disk, 100).await.is_some());
     assert_eq!(get(&disk, 2).await, Some(content(2)), "late is not lost");
@@ -103,7 +103,7 @@ async fn where_all_places_hang_the_rest_are_misses_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = FaultyFiles::default();
     let mut disk = filled(&files, &settings(&dir)).await;
-    disk.reader.late = SHORT;
+    disk.reader.limits.late = SHORT;
     files.set(FileFaults {
         hang: true,
         ..FileFaults::default()
