@@ -192,14 +192,20 @@ impl Health {
 
     /// Records that a read took too long: no more are made until a probe succeeds.
     pub(super) fn record_late_read(&self, waited: std::time::Duration) {
-        self.suspend_reads(&format!("no answer within {} ms", waited.as_millis()));
+        self.suspend_reads(
+            &format!("no answer within {} ms", waited.as_millis()),
+            "the cache disk does not answer in time; nothing is read from it until a probe succeeds",
+        );
     }
 
     /// Records that a read failed.
     pub(super) fn record_read_failure(&self, error: &dyn Display) {
         let bad = self.bad_reads.fetch_add(1, Ordering::Relaxed) + 1;
         if bad >= MAX_BAD_READS {
-            self.suspend_reads(error);
+            self.suspend_reads(
+                error,
+                "cannot read the cache disk; nothing is read from it until a probe succeeds",
+            );
         } else {
             warn!(path = self.path, %error, "cannot read a chunk");
         }
@@ -222,17 +228,14 @@ impl Health {
         self.publish_state();
     }
 
-    fn suspend_reads(&self, error: &dyn Display) {
+    fn suspend_reads(&self, error: &dyn Display, message: &'static str) {
         let mut causes = self.causes();
         if self.reads_off.swap(true, Ordering::Relaxed) {
             return;
         }
         causes.reads = Some(error.to_string());
         drop(causes);
-        warn!(
-            path = self.path, %error,
-            "the cache disk does not answer in time; nothing is read from it until a probe succeeds"
-        );
+        warn!(path = self.path, %error, "{message}");
         self.publish_state();
     }
 
