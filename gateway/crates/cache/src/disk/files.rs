@@ -101,6 +101,11 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
 }
 
+/// Returns whether the process or the system is short of descriptors or memory: that says nothing about a file.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::MFILE, Errno::NFILE, Errno::NOMEM])
+}
+
 fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
     let code = error.raw_os_error();
     errnos

@@ -269,6 +269,18 @@ impl Index {
         self.shards.iter().map(drop).sum()
     }
 
+    /// Returns all chunks of a segment, by offset. Slow.
+    pub(super) fn chunks_of(&self, segment: u32) -> Vec<(ChunkKey, DiskLocation)> {
+        let mut chunks = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().recover();
+            let own = shard.iter().filter(|(_, entry)| entry.segment == segment);
+            chunks.extend(own.map(|(key, entry)| (key.key(), entry.location())));
+        }
+        chunks.sort_unstable_by_key(|(_, location)| location.offset);
+        chunks
+    }
+
     /// Returns any one chunk, if there is one.
     pub(super) fn sample(&self) -> Option<(ChunkKey, DiskLocation)> {
         self.shards.iter().find_map(|shard| {

@@ -248,6 +248,11 @@ impl Log {
         std::mem::take(&mut *self.holes.lock().recover())
     }
 
+    /// Queues holes again that were not given back.
+    pub(super) fn put_back_holes(&self, holes: &[(ChunkKey, DiskLocation)]) {
+        self.holes.lock().recover().extend_from_slice(holes);
+    }
+
     /// Assigns a chunk to another pin, or to none.
     pub(super) fn set_pin(&self, key: &ChunkKey, pin: PinId) {
         // The queue first: a chunk that has left it is in the index.

@@ -5,6 +5,7 @@ mod faults;
 mod model;
 mod pinned;
 mod reads;
+mod shortages;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -29,6 +29,12 @@ pub(in crate::disk) struct FileFaults {
     pub(in crate::disk) sync: Option<Errno>,
     /// Giving space back gives this error.
     pub(in crate::disk) punch: Option<Errno>,
+    /// Opening index files that exist gives this error.
+    pub(in crate::disk) open_index: Option<Errno>,
+    /// Listing a directory gives this error.
+    pub(in crate::disk) list: Option<Errno>,
+    /// Giving space back in files of this segment gives an error.
+    pub(in crate::disk) bad_segment: Option<u32>,
     /// Bytes that can be written before the file system is full.
     pub(in crate::disk) room: Option<u64>,
     /// Bytes that it says are free.
@@ -105,12 +111,21 @@ impl Files for FaultyFiles {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        if let Some(errno) = self.0.faults().list {
+            return Err(errno.into());
+        }
         RealFiles.list(dir)
     }
 
     fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn LogFile>> {
         if access != FileAccess::Existing && !path.exists() {
             self.0.writable()?;
+        }
+        let is_index = path.extension().is_some_and(|kind| kind == "index");
+        if let (FileAccess::Existing, true, Some(errno)) =
+            (access, is_index, self.0.faults().open_index)
+        {
+            return Err(errno.into());
         }
         let access = match access {
             FileAccess::Direct => FileAccess::Cached,
@@ -187,7 +202,11 @@ impl LogFile for FaultyFile {
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let faults = *self.shared.faults();
-        if let Some(errno) = faults.punch.or(faults.write) {
+        let name = self.path.file_stem().and_then(|stem| stem.to_str());
+        let number = name.and_then(|name| name.parse().ok());
+        let bad = faults.bad_segment.filter(|bad| number == Some(*bad));
+        let bad = bad.map(|_| Errno::IO);
+        if let Some(errno) = faults.punch.or(faults.write).or(bad) {
             return Err(errno.into());
         }
         self.file.punch(offset, len)

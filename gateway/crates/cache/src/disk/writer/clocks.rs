@@ -19,7 +19,7 @@ impl Clocks {
         self.trial.push_back(segment);
     }
 
-    /// Adds a segment that was filled before all others that are there.
+    /// Adds a segment that was filled before all others that are there, or that the hand is to look at again.
     pub(super) fn push_oldest_trial(&mut self, segment: u32) {
         self.trial.push_front(segment);
     }

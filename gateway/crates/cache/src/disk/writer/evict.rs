@@ -26,10 +26,10 @@
 use std::io;
 use std::sync::Arc;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::super::entry::DiskLocation;
-use super::super::files::is_unsupported;
+use super::super::files::{is_shortage, is_unsupported};
 use super::super::index::Visit;
 use super::super::segment::Segment;
 use super::Writer;
@@ -86,11 +86,17 @@ impl Writer {
         let Some(segment) = self.log.segments.get(number) else {
             return Ok(true);
         };
-        let Ok(entries) = self.read_live_entries(&segment) else {
-            // Its index file is gone or unreadable, so its content is unknown.
-            self.log.index.drop_segment(number);
-            self.unlink(number);
-            return Ok(true);
+        let entries = match self.read_live_entries(&segment) {
+            Ok(entries) => entries,
+            Err(error) if is_shortage(&error) => {
+                self.clocks.push_oldest_trial(number);
+                return Err(error);
+            }
+            Err(error) => {
+                let path = self.log.segments.index_path(number);
+                warn!(path = %path.display(), %error, "cannot read the index file of a segment; its chunks are known until the next start");
+                self.log.index.chunks_of(number)
+            }
         };
         let (mut kept, mut dead) = (Vec::new(), Vec::new());
         self.hand_steps += 1;
@@ -136,24 +142,28 @@ impl Writer {
         })
     }
 
-    /// Gives back the space of chunks that were removed, moved, or no longer wanted once written.
+    /// Gives back the space of chunks that were removed, moved, or no longer wanted once written. After a failure the
+    /// holes of other segments wait for the next attempt.
     pub(super) fn punch_holes(&mut self) -> io::Result<()> {
         let mut holes = self.log.take_holes();
         holes.sort_unstable_by_key(|(_, location)| (location.segment, location.offset));
-        let mut failed = Ok(());
-        for run in holes.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
-            let number = run[0].1.segment;
-            let Some(segment) = self.log.segments.get(number) else {
+        let mut rest = &holes[..];
+        while let Some((_, first)) = rest.first() {
+            let same = |(_, location): &(ChunkKey, DiskLocation)| location.segment == first.segment;
+            let (run, others) = rest.split_at(rest.partition_point(same));
+            rest = others;
+            let Some(segment) = self.log.segments.get(first.segment) else {
                 continue;
             };
-            if failed.is_ok() {
-                failed = self.release(&segment, run.to_vec());
+            if let Err(error) = self.release(&segment, run.to_vec()) {
+                self.log.put_back_holes(rest);
+                return Err(error);
             }
         }
-        failed
+        Ok(())
     }
 
-    /// Gives back the space of chunks of one segment.
+    /// Gives back the space of chunks of one segment. Space that cannot be given back counts until the segment goes.
     fn release(
         &mut self,
         segment: &Arc<Segment>,
