@@ -43,12 +43,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::time::timeout;
 
 use self::files::{Files, RealFiles};
 use self::layout::Layout;
 pub(crate) use self::layout::check_least;
 use self::log::Log;
-use self::monitor::DiskMonitor;
+use self::monitor::{CHECK_INTERVAL, DiskMonitor};
 use self::queue::QueuePhase;
 use self::reader::DiskReader;
 use self::threads::DiskThreads;
@@ -204,28 +205,57 @@ impl Disk {
         self.log.remove(key);
     }
 
-    /// Returns `Ok` if the index is complete; otherwise its progress, in words.
+    /// Returns `Ok` if the index is complete, or if the disk keeps it from getting so, which [`notes`](Self::notes) tell;
+    /// otherwise its progress, in words.
     pub(super) fn ready(&self) -> Result<(), String> {
+        self.ready_at(Instant::now())
+    }
+
+    fn ready_at(&self, now: Instant) -> Result<(), String> {
         let log = &self.log;
-        if log.ready.initialized() {
+        if log.ready.initialized() || log.is_load_stuck(now) {
             return Ok(());
         }
         Err(format!(
-            "the index of cache disk {} is still being loaded ({} of {} segments)",
-            self.path.display(),
-            log.loaded.load(Ordering::Relaxed),
-            log.to_load.load(Ordering::Relaxed),
+            "{} is still being loaded {}",
+            self.index_name(),
+            self.progress()
         ))
     }
 
-    /// Waits until the index is complete.
+    fn index_name(&self) -> String {
+        format!("the index of cache disk {}", self.path.display())
+    }
+
+    fn progress(&self) -> String {
+        let [loaded, all] = [&self.log.loaded, &self.log.to_load];
+        let [loaded, all] = [loaded, all].map(|count| count.load(Ordering::Relaxed));
+        format!("({loaded} of {all} segments)")
+    }
+
+    /// Waits until the index is complete, or the disk keeps it from getting so.
     pub(super) async fn loaded(&self) {
-        self.log.ready.wait().await;
+        while !self.log.is_load_stuck(Instant::now())
+            && timeout(CHECK_INTERVAL, self.log.ready.wait())
+                .await
+                .is_err()
+        {}
     }
 
     /// Describes the faults of the disk in words.
     pub(super) fn notes(&self) -> Vec<String> {
-        self.log.health.notes()
+        self.notes_at(Instant::now())
+    }
+
+    fn notes_at(&self, now: Instant) -> Vec<String> {
+        let mut notes = self.log.health.notes();
+        if self.log.is_load_stuck(now) {
+            let (index, progress) = (self.index_name(), self.progress());
+            notes.push(format!(
+                "{index} does not load {progress}: chunks not loaded count as misses"
+            ));
+        }
+        notes
     }
 
     /// Estimates a read of `len` bytes that would begin now; `None`: the disk cannot be asked.
@@ -302,7 +332,7 @@ impl Disk {
         let (path, measured) = (self.path.clone(), self.reader.measured());
         // A hanging disk is not waited for: its measurements can be made again.
         let written = tokio::task::spawn_blocking(move || speed::write_meter(&path, &measured));
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, written).await;
+        let _ = timeout(CLOSE_TIMEOUT, written).await;
     }
 }
 

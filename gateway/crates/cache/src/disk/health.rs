@@ -30,6 +30,8 @@ const MAX_BAD_READS: u32 = 3;
 struct FailureCauses {
     reads: Option<String>,
     writes: Option<String>,
+    /// The reason why the index cannot be loaded now.
+    load: Option<String>,
 }
 
 /// The health of one disk.
@@ -85,6 +87,12 @@ impl Health {
     pub(super) fn notes(&self) -> Vec<String> {
         let causes = self.causes();
         let mut notes = Vec::new();
+        if let Some(why) = &causes.load {
+            notes.push(format!(
+                "cache disk {}: its index cannot be loaded ({why})",
+                self.path
+            ));
+        }
         if let Some(why) = &causes.writes {
             notes.push(format!(
                 "cache disk {}: nothing is written to it ({why})",
@@ -137,8 +145,14 @@ impl Health {
         self.full.load(Ordering::Relaxed)
     }
 
+    /// Records why the index cannot be loaded now. `true`: that was not known before.
+    pub(super) fn set_load_fault(&self, error: &dyn Display) -> bool {
+        self.causes().load.replace(error.to_string()).is_none()
+    }
+
     /// Records that the index is complete.
     pub(super) fn set_loaded(&self) {
+        self.causes().load = None;
         self.loaded.store(true, Ordering::Relaxed);
         self.publish_state();
     }

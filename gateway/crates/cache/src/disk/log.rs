@@ -23,6 +23,10 @@ use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
 use tidegate_telemetry::locks::Recover as _;
 
+/// A step of the writer that takes longer hangs: any disk writes a batch, reads the index of a segment, or frees the
+/// largest segment, in this time.
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The most changes of pins that wait to be written down.
 const MAX_PIN_CHANGES: usize = 1 << 16;
 
@@ -288,6 +292,16 @@ impl Log {
     /// Records that the writer begins a step, or ends it.
     pub(super) fn set_step_start(&self, since: Option<Instant>) {
         *self.step_start.lock().recover() = since;
+    }
+
+    /// Returns whether the writer is in a step, or loads the index.
+    pub(super) fn is_stepping(&self) -> bool {
+        self.step_start.lock().recover().is_some()
+    }
+
+    /// Returns whether the load of the index has made no progress for so long that the disk hangs or fails.
+    pub(super) fn is_load_stuck(&self, now: Instant) -> bool {
+        !self.ready.initialized() && self.step_time(now) > STEP_TIMEOUT
     }
 
     /// Returns the time since the start of the writer's present step.

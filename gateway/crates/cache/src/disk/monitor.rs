@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::checksum;
 use super::files::{FileAccess, Files, PAGE_SIZE};
-use super::log::Log;
+use super::log::{Log, STEP_TIMEOUT};
 use super::reader::ReadLimits;
 use super::write_buffer::WriteBuffer;
 
@@ -17,10 +17,6 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time between two probes of a disk that stays bad.
 const MAX_PROBE_PAUSE: Duration = Duration::from_secs(30);
-
-/// A step of the writer that takes longer hangs: any disk writes a batch, or frees the largest
-/// segment, in this time.
-const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The file that probes write.
 const PROBE_FILE: &str = "probe";
@@ -99,7 +95,8 @@ impl DiskMonitor {
     /// Probes a failed disk, at first each second, then less and less often.
     fn probe_failed_disk(&mut self, now: Instant) {
         let health = &self.log.health;
-        let hangs = self.log.step_time(now) > STEP_TIMEOUT;
+        // Before the index is complete nothing is written, and a note tells of a load that hangs.
+        let hangs = self.log.ready.initialized() && self.log.step_time(now) > STEP_TIMEOUT;
         if hangs {
             health.record_write_failure(&"a write does not return");
         }

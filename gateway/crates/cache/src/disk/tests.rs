@@ -23,6 +23,7 @@ use super::monitor::DiskMonitor;
 use super::queue::QueuePhase;
 use super::reader::ReadLimits;
 use super::refusal::{Fault, Refusal};
+use super::writer::load::Load;
 use super::writer::{NextStep, Writer};
 use crate::metrics::{DiskMetrics, StoreMetrics};
 use crate::pins::{PinId, SharedPins};
@@ -71,6 +72,7 @@ pub(super) struct Rig {
     pub(super) log: Arc<Log>,
     pub(super) writer: Writer,
     pub(super) monitor: DiskMonitor,
+    pub(super) load: Load,
     pub(super) now: Instant,
 }
 
@@ -85,7 +87,7 @@ impl Rig {
         let files = FaultyFiles::default();
         let pins = SharedPins::default();
         let (log, writer, monitor) = open(&settings, &files, &pins);
-        Self {
+        let mut rig = Self {
             dir,
             files,
             settings,
@@ -93,8 +95,16 @@ impl Rig {
             log,
             writer,
             monitor,
+            load: Load::default(),
             now: Instant::now(),
-        }
+        };
+        rig.load_on();
+        rig
+    }
+
+    /// Loads the index, or goes on with it. Returns whether it is complete.
+    pub(super) fn load_on(&mut self) -> bool {
+        self.writer.load(&mut self.load)
     }
 
     /// Opens the log as another process would; unwritten chunks are lost.
@@ -102,6 +112,8 @@ impl Rig {
         self.log.layout.unlock();
         let (log, writer, monitor) = open(&self.settings, &self.files, &self.pins);
         (self.log, self.writer, self.monitor) = (log, writer, monitor);
+        self.load = Load::default();
+        self.load_on();
     }
 
     /// Closes the log in order.
@@ -200,8 +212,7 @@ fn open(
     let layout = Layout::prepare(settings, geometry, files).expect("can be used");
     let log = Log::new(settings, layout, Arc::new(files.clone()), metrics(), pins);
     let log = Arc::new(log);
-    let mut writer = Writer::new(Arc::clone(&log));
-    writer.load();
+    let writer = Writer::new(Arc::clone(&log));
     let monitor = DiskMonitor::new(
         Arc::clone(&log),
         ReadLimits::unmeasured(Duration::from_secs(3600)),

@@ -11,6 +11,8 @@ use tracing::error;
 
 use super::log::Log;
 use super::monitor::{CHECK_INTERVAL, DiskMonitor};
+use super::queue::QueuePhase;
+use super::writer::load::Load;
 use super::writer::{NextStep, Writer};
 
 use tidegate_telemetry::locks::Recover as _;
@@ -21,6 +23,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause after a panic, so that a repeated one does not keep a core busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pause before a disk that could not be read at the start is tried again.
+const LOAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// The threads, until they end.
 #[derive(Debug)]
@@ -65,10 +70,7 @@ impl DiskThreads {
 
 fn run_writer(log: &Arc<Log>) {
     let mut writer = Writer::new(Arc::clone(log));
-    if catch_unwind(AssertUnwindSafe(|| writer.load())).is_err() {
-        error!(path = %log.dir.display(), "loading the index of the cache disk panicked; what is loaded counts");
-        writer.finish_load();
-    }
+    load_index(&mut writer, log);
     loop {
         match catch_unwind(AssertUnwindSafe(|| writer.step(Instant::now()))) {
             Ok(NextStep::Now) => {}
@@ -83,6 +85,23 @@ fn run_writer(log: &Arc<Log>) {
             }
         }
     }
+}
+
+/// Loads the index; tries again for as long as the disk cannot be read and the log is open.
+fn load_index(writer: &mut Writer, log: &Log) {
+    let mut load = Load::default();
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| writer.load(&mut load))) {
+            Ok(true) => return,
+            Ok(false) if log.queue.phase() == QueuePhase::Open => log.queue.wait(Some(LOAD_PAUSE)),
+            Ok(false) => break,
+            Err(_) => {
+                error!(path = %log.dir.display(), "loading the index of the cache disk panicked; what is loaded counts");
+                break;
+            }
+        }
+    }
+    writer.finish_load();
 }
 
 fn run_monitor(mut monitor: DiskMonitor, stopped: &Receiver<()>) {

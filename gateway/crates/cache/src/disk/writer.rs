@@ -8,7 +8,7 @@ mod append;
 mod clocks;
 mod evict;
 mod index_file;
-mod load;
+pub(super) mod load;
 mod maintenance;
 mod rewrite;
 

@@ -4,7 +4,7 @@ use super::super::{Disk, ReadDeadline};
 use super::*;
 use crate::tiering::DiskState;
 
-async fn disk(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
+fn opened(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
     let disk = Disk::open_on(
         settings,
@@ -13,7 +13,11 @@ async fn disk(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
         &SharedPins::default(),
         Arc::new(files.clone()),
     );
-    let disk = disk.expect("opens");
+    disk.expect("opens")
+}
+
+async fn disk(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
+    let disk = opened(files, settings);
     disk.loaded().await;
     disk
 }
@@ -162,4 +166,33 @@ async fn a_panic_of_the_writer_thread_is_survived() {
         disk.insert(key(52), content(52), PinId::NONE),
         Err(Refusal::Closed)
     );
+}
+
+/// A gateway is ready without a disk that hangs while its index loads.
+#[tokio::test]
+async fn a_load_that_hangs_is_a_note_and_no_missing_part() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (files, settings) = (FaultyFiles::default(), settings(&dir));
+    filled(&files, &settings).await.close().await;
+    files.set(FileFaults {
+        hang: true,
+        ..FileFaults::default()
+    });
+    let disk = opened(&files, &settings);
+    let now = Instant::now();
+    let missing = disk.ready_at(now).expect_err("it is being loaded");
+    assert!(missing.contains("is still being loaded"), "{missing}");
+    let later = || Instant::now() + Duration::from_secs(11);
+    eventually("it counts as stuck", || disk.ready_at(later()).is_ok()).await;
+    let notes = disk.notes_at(later());
+    assert!(
+        notes[0].contains("does not load (0 of 1 segments)"),
+        "{notes:?}"
+    );
+    files.set(FileFaults::default());
+    eventually("it is loaded", || disk.log.ready.initialized()).await;
+    disk.loaded().await;
+    assert_eq!(disk.ready(), Ok(()));
+    assert_eq!(disk.notes_at(later()), [""; 0]);
+    assert_eq!(get(&disk, 1).await, Some(content(1)));
 }

@@ -60,6 +60,51 @@ fn a_shortage_of_descriptors_evicts_nothing() {
     }
 }
 
+/// A disk that cannot be read at the start: the load goes on once it can.
+#[test]
+fn chunks_that_cannot_be_looked_for_at_the_start_are_found_later() {
+    let unlisted = FileFaults {
+        list: Some(Errno::IO),
+        ..FileFaults::default()
+    };
+    for wrong in [unopened(Errno::MFILE), unlisted] {
+        let mut rig = Rig::new(1 << 20);
+        rig.fill(0..100);
+        rig.wrong(wrong);
+        rig.reopen();
+        for _ in 0..2 {
+            assert!(!rig.load_on());
+            assert!(!rig.log.ready.initialized());
+            assert_eq!(rig.put(500), Err(Refusal::Opening));
+            let notes = rig.log.health.notes();
+            assert!(notes[0].contains("its index cannot be loaded"), "{notes:?}");
+        }
+        rig.wrong(FileFaults::default());
+        assert!(rig.load_on() && rig.log.ready.initialized());
+        assert_eq!(rig.log.health.notes(), [""; 0]);
+        assert_eq!(rig.count(0..100), 100);
+        rig.fill(500..1000);
+        assert!(rig.on_disk() <= 1 << 20, "{}", rig.on_disk());
+    }
+}
+
+#[test]
+fn a_load_without_progress_is_stuck_after_a_while() {
+    let mut rig = Rig::new(1 << 20);
+    rig.fill(0..100);
+    rig.wrong(unopened(Errno::MFILE));
+    let began = Instant::now();
+    rig.reopen();
+    assert!(!rig.log.is_load_stuck(began + Duration::from_secs(10)));
+    let later = Instant::now() + Duration::from_secs(11);
+    assert!(!rig.load_on());
+    assert!(rig.log.is_load_stuck(later));
+    rig.monitor.check(later);
+    assert!(!rig.log.health.writes_off(), "nothing was written");
+    rig.wrong(FileFaults::default());
+    assert!(rig.load_on() && !rig.log.is_load_stuck(later));
+}
+
 /// A segment whose space cannot be given back keeps no other from it.
 #[test]
 fn holes_wait_for_the_next_attempt_after_a_failure() {

@@ -163,6 +163,9 @@ impl Writer {
         let open = || {
             let out = log.files.open(&data_path, FileAccess::Direct)?;
             let index = log.files.open(&index_path, FileAccess::Cached)?;
+            // Nothing of a file that the start did not find.
+            out.truncate(0)?;
+            index.truncate(0)?;
             let data = log.files.open(&data_path, FileAccess::Existing)?;
             log.files.sync_dir(&log.dir)?;
             io::Result::Ok((out, index, data))

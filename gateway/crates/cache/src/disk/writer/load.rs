@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use tracing::{info, warn};
 
 use super::super::entry::{DiskLocation, ENTRY_SIZE, decode_all, live_entries};
-use super::super::files::{FileAccess, LogFile};
+use super::super::files::{FileAccess, LogFile, is_shortage};
 use super::super::layout::CLEAN_MARKER;
 use super::super::log::Log;
 use super::super::queue::QueuePhase;
@@ -19,6 +19,16 @@ use super::Writer;
 use crate::ChunkKey;
 use tidegate_telemetry::progress::ProgressLines;
 
+/// The segments that are still to be loaded, and what was found in the others.
+#[derive(Debug)]
+struct LoadProgress {
+    began: Instant,
+    /// The numbers, and whether each has a data file; the newest is last.
+    left: Vec<(u32, bool)>,
+    tally: LoadTally,
+    lines: ProgressLines,
+}
+
 /// The chunks that were found.
 #[derive(Debug, Default)]
 struct LoadTally {
@@ -26,55 +36,92 @@ struct LoadTally {
     dropped: u64,
 }
 
+/// The load of the index.
+#[derive(Debug, Default)]
+pub(in crate::disk) struct Load(Option<LoadProgress>);
+
 impl Writer {
-    /// Loads the index. Ends early if the log is closed meanwhile.
-    pub(in crate::disk) fn load(&mut self) {
-        let began = Instant::now();
-        let path = self.log.dir.display().to_string();
-        let found = self.find_segments().unwrap_or_else(|error| {
-            warn!(path, %error, "cannot read the cache disk; it begins empty");
-            BTreeMap::new()
-        });
-        let clean = self
-            .log
-            .files
-            .unlink(&self.log.dir.join(CLEAN_MARKER))
-            .is_ok();
+    /// Loads the index. Ends early if the log is closed meanwhile. `false`: the disk or the system does not let it go on
+    /// now; the caller tries again later, and nothing is written before.
+    pub(in crate::disk) fn load(&mut self, load: &mut Load) -> bool {
+        let progress = match &mut load.0 {
+            Some(progress) => progress,
+            None => match self.begin_load() {
+                Ok(progress) => load.0.insert(progress),
+                Err(error) => {
+                    self.note_load_fault(&error);
+                    return false;
+                }
+            },
+        };
+        let log = Arc::clone(&self.log);
+        let path = log.dir.display().to_string();
+        while let Some((number, data)) = progress.left.pop() {
+            if log.queue.phase() != QueuePhase::Open {
+                break;
+            }
+            if let Err(error) = self.load_segment(number, data, &mut progress.tally) {
+                progress.left.push((number, data));
+                self.note_load_fault(&error);
+                return false;
+            }
+            log.set_step_start(Some(Instant::now()));
+            let loaded = log.loaded.fetch_add(1, Ordering::Relaxed) + 1;
+            if progress.lines.is_due(Instant::now()) {
+                let of = log.to_load.load(Ordering::Relaxed);
+                info!(
+                    path,
+                    loaded, of, "still loading the index of the cache disk"
+                );
+            }
+        }
+        let seconds = progress.began.elapsed().as_secs_f64();
+        let LoadTally { chunks, dropped } = progress.tally;
+        info!(path, chunks, dropped, seconds, "cache disk is open");
+        self.finish_load();
+        true
+    }
+
+    /// Lists the segments.
+    fn begin_load(&mut self) -> io::Result<LoadProgress> {
+        let (began, log) = (Instant::now(), Arc::clone(&self.log));
+        // The time goes on while the disk is tried in vain.
+        if !log.is_stepping() {
+            log.set_step_start(Some(began));
+        }
+        let found = self.find_segments()?;
+        let clean = log.files.unlink(&log.dir.join(CLEAN_MARKER)).is_ok();
         let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
-        self.log.to_load.store(count, Ordering::Relaxed);
+        log.to_load.store(count, Ordering::Relaxed);
         self.next = found
             .last_key_value()
             .map_or(0, |(last, _)| last.wrapping_add(1));
+        let path = log.dir.display().to_string();
         info!(
             path,
             segments = count,
             clean,
             "loading the index of the cache disk"
         );
-        let (mut tally, mut lines) = (LoadTally::default(), ProgressLines::begin(began));
-        for (number, data) in found.into_iter().rev() {
-            if self.log.queue.phase() != QueuePhase::Open {
-                break;
-            }
-            self.load_segment(number, data, &mut tally);
-            let loaded = self.log.loaded.fetch_add(1, Ordering::Relaxed) + 1;
-            if lines.is_due(Instant::now()) {
-                info!(
-                    path,
-                    loaded,
-                    of = count,
-                    "still loading the index of the cache disk"
-                );
-            }
+        Ok(LoadProgress {
+            began,
+            left: found.into_iter().collect(),
+            tally: LoadTally::default(),
+            lines: ProgressLines::begin(began),
+        })
+    }
+
+    /// Logs why the index cannot be loaded now, unless that was logged before.
+    fn note_load_fault(&self, error: &io::Error) {
+        if self.log.health.set_load_fault(error) {
+            let path = self.log.dir.display();
+            warn!(%path, %error, "cannot read the cache disk; it is tried again until its index is loaded");
         }
-        let seconds = began.elapsed().as_secs_f64();
-        let LoadTally { chunks, dropped } = tally;
-        info!(path, chunks, dropped, seconds, "cache disk is open");
-        self.finish_load();
     }
 
     /// Declares the loaded index complete.
     pub(in crate::disk) fn finish_load(&self) {
+        self.log.set_step_start(None);
         self.log.health.set_loaded();
         // It is set already if loading panicked after it was done.
         let _ = self.log.ready.set(());
@@ -87,7 +134,12 @@ impl Writer {
         if !self.log.layout.is_locked() {
             return Ok(found);
         }
-        for name in self.log.files.list(&self.log.dir)? {
+        let names = match self.log.files.list(&self.log.dir) {
+            // It was deleted a moment ago.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            listed => listed?,
+        };
+        for name in names {
             if let Some((number, data)) = parse_name(&name) {
                 *found.entry(number).or_default() |= data;
             }
@@ -95,7 +147,8 @@ impl Writer {
         Ok(found)
     }
 
-    fn load_segment(&mut self, number: u32, data: bool, tally: &mut LoadTally) {
+    /// Loads a segment, or drops it if it cannot be read. Fails if that is not the segment's fault.
+    fn load_segment(&mut self, number: u32, data: bool, tally: &mut LoadTally) -> io::Result<()> {
         let loaded = if data {
             self.try_load(number, tally)
         } else {
@@ -108,6 +161,7 @@ impl Writer {
                 self.check_sparse(&segment);
             }
             Ok(_) => self.unlink(number),
+            Err(error) if is_shortage(&error) => return Err(error),
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
                     let path = self.log.segments.index_path(number);
@@ -117,6 +171,7 @@ impl Writer {
                 self.unlink(number);
             }
         }
+        Ok(())
     }
 
     fn try_load(&mut self, number: u32, tally: &mut LoadTally) -> io::Result<Arc<Segment>> {
