@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Tier};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Lookup, Tier};
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -98,6 +98,12 @@ impl FakeStore {
         state.disk.clear();
     }
 
+    /// Returns the number of chunks that memory holds.
+    #[must_use]
+    pub fn in_memory(&self) -> usize {
+        self.lock().memory.len()
+    }
+
     /// Removes every `nth` chunk from the disk, as eviction may.
     pub fn lose_every(&self, nth: u32) {
         self.lock().disk.retain(|key, _| key.index % nth != 0);
@@ -111,10 +117,10 @@ impl FakeStore {
         sum(&inner.memory) + sum(&inner.disk)
     }
 
-    async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
-        let (bytes, tier) = self.read(key, len, patient).await?;
+    async fn find(&self, key: &ChunkKey, len: usize, rules: Lookup) -> Option<(Bytes, Tier)> {
+        let (bytes, tier) = self.read(key, len, rules.patient).await?;
         let mut state = self.lock();
-        if tier == Tier::Disk && !state.faults.refuse_memory {
+        if tier == Tier::Disk && !rules.bulk && !state.faults.refuse_memory {
             state.memory.insert(*key, bytes.clone());
         }
         Some((bytes, tier))
@@ -159,16 +165,13 @@ impl ChunkStore for FakeStore {
         Some(bytes)
     }
 
-    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, false))
-    }
-
-    fn get_patiently<'a>(
+    fn look_up<'a>(
         &'a self,
         key: &'a ChunkKey,
         len: usize,
+        rules: Lookup,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, true))
+        Box::pin(self.find(key, len, rules))
     }
 
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {

@@ -105,6 +105,15 @@ pub enum Admit {
     Disk,
 }
 
+/// The rules of a look-up of a chunk. The default: promoted, and within the usual time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lookup {
+    /// No other source has the chunk: a disk gets the longest time that it may take, also one that counts as late.
+    pub patient: bool,
+    /// The chunk is bulk, which must not displace what memory holds: it is not promoted.
+    pub bulk: bool,
+}
+
 /// The tier that a chunk was found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
@@ -155,14 +164,16 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 
     /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error
     /// of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
-    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
+        self.look_up(key, len, Lookup::default())
+    }
 
-    /// Returns the chunk as [`get`](Self::get) does, but waits up to the longest time that a disk may take,
-    /// also for a disk that counts as late. For a chunk that no other source has.
-    fn get_patiently<'a>(
+    /// Returns the chunk as [`get`](Self::get) does, by these rules.
+    fn look_up<'a>(
         &'a self,
         key: &'a ChunkKey,
         len: usize,
+        rules: Lookup,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
     /// Returns the chunk as [`get`](Self::get) finds it, for a caller that copies it elsewhere: the chunk is

@@ -18,7 +18,9 @@ use super::disk::{Disk, ReadDeadline};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
-use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
+use super::{
+    Admit, ChunkKey, ChunkStore, ChunkTiers, Lookup, PlannedRead, Settings, StoreError, Tier,
+};
 use tidegate_plan::meter::ReadEstimate;
 
 /// The sizes and disks of another configuration: allowed and opened, and not in use. If they are dropped, the new disks are
@@ -102,12 +104,7 @@ impl Tiers {
         matches!(disk.as_deref(), Some(Some(disk)) if ask(disk))
     }
 
-    async fn find(
-        &self,
-        key: &ChunkKey,
-        len: usize,
-        deadline: ReadDeadline,
-    ) -> Option<(Bytes, Tier)> {
+    async fn find(&self, key: &ChunkKey, len: usize, rules: Lookup) -> Option<(Bytes, Tier)> {
         if let Some(bytes) = self.get_memory(key) {
             if bytes.len() == len {
                 return Some((bytes, Tier::Memory));
@@ -116,8 +113,14 @@ impl Tiers {
         }
         // The disk is owned: one that is switched off meanwhile ends after its last read.
         let disk = self.disks.of(key)?.clone()?;
+        let deadline = match rules.patient {
+            true => ReadDeadline::Longest,
+            false => ReadDeadline::Usual,
+        };
         let bytes = disk.get(key, len, deadline).await?;
-        self.insert_memory(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
+        if !rules.bulk {
+            self.insert_memory(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
+        }
         Some((bytes, Tier::Disk))
     }
 }
@@ -134,16 +137,13 @@ impl ChunkStore for Tiers {
         Some(bytes)
     }
 
-    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, ReadDeadline::Usual))
-    }
-
-    fn get_patiently<'a>(
+    fn look_up<'a>(
         &'a self,
         key: &'a ChunkKey,
         len: usize,
+        rules: Lookup,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, ReadDeadline::Longest))
+        Box::pin(self.find(key, len, rules))
     }
 
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {

@@ -162,7 +162,11 @@ impl Object {
         let bytes = match chunks.get_memory(&key) {
             Some(bytes) => Some(bytes),
             None if chunks.locate(&key).is_none() => None,
-            None => chunks.get(&key, Head::LEN).await.map(|(bytes, _)| bytes),
+            None => {
+                let rules = self.pinned.options.lookup(false);
+                let found = chunks.look_up(&key, Head::LEN, rules).await;
+                found.map(|(bytes, _)| bytes)
+            }
         };
         match bytes.as_deref().and_then(Head::read) {
             None => VariantState::Nothing,

@@ -33,8 +33,9 @@ impl FromDisk {
         let fetches = fetch.fetches.clone();
         let (key, len) = (fetches.key(fetch.next), fetches.chunk_len(fetch.next));
         fetches.core.metrics.disk_reads.inc();
+        let rules = fetch.options.lookup(false);
         let read = async move {
-            let found = fetches.core.chunks.get(&key, len).await;
+            let found = fetches.core.chunks.look_up(&key, len, rules).await;
             if let Some((_, Tier::Disk)) = found {
                 pins::pin_found(&fetches.core, &fetches.id, &key);
             }

@@ -1,7 +1,7 @@
 //! A reader's options for its fetches, and the tiers that store what they bring.
 
 use crate::Core;
-use tidegate_cache::{Admit, ChunkKey, PinId};
+use tidegate_cache::{Admit, ChunkKey, Lookup, PinId};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{Client, Profile};
 use tidegate_telemetry::locks::Recover as _;
@@ -30,6 +30,14 @@ impl FetchOptions {
             quiet: false,
             client,
             profile: profile.name,
+        }
+    }
+
+    /// Returns the rules of its look-ups of chunks; `patient`: no other source has the chunk.
+    pub(crate) fn lookup(&self, patient: bool) -> Lookup {
+        Lookup {
+            patient,
+            bulk: self.bulk,
         }
     }
 }

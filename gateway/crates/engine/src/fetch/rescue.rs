@@ -29,10 +29,11 @@ impl Bring for Rescue {
 async fn rescue(fetch: &mut Fetch, error: Error) -> Result<(), FetchEnd> {
     let fetches = fetch.fetches.clone();
     let chunks = &fetches.core.chunks;
+    let rules = fetch.options.lookup(true);
     if let Some(flight) = fetch.headless.clone() {
         let index = fetch.part.chunks.start;
         let (key, len) = (fetches.key(index), fetches.chunk_len(index));
-        match chunks.get_patiently(&key, len).await {
+        match chunks.look_up(&key, len, rules).await {
             Some((bytes, _)) => flight.finish(Ok(bytes)),
             None => return Err(FetchEnd::Failed(error)),
         }
@@ -40,7 +41,7 @@ async fn rescue(fetch: &mut Fetch, error: Error) -> Result<(), FetchEnd> {
     }
     while !fetch.flights.is_empty() {
         let (key, len) = (fetches.key(fetch.next), fetches.chunk_len(fetch.next));
-        match chunks.get_patiently(&key, len).await {
+        match chunks.look_up(&key, len, rules).await {
             Some((bytes, _)) => fetch.land(bytes),
             None => return Err(FetchEnd::Failed(error)),
         }

@@ -121,7 +121,9 @@ impl OpenVariant {
     async fn recover(&self, index: u32) -> Result<Bytes, Error> {
         let core = &self.object.pinned.core;
         let key = self.chunk(index);
-        if let Some((piece, _)) = core.chunks.get(&key, self.len(index)).await {
+        let rules = self.object.pinned.options.lookup(false);
+        let found = core.chunks.look_up(&key, self.len(index), rules).await;
+        if let Some((piece, _)) = found {
             return Ok(piece);
         }
         let remade = timeout(core.variants.times.timeout, self.encode_again(index)).await;

@@ -174,3 +174,37 @@ async fn a_disk_that_hangs_at_the_end_takes_no_time_from_the_metadata() {
     assert_eq!(since.elapsed(), secs(15));
     assert!(world.meta.lock().is_closed);
 }
+
+/// Bulk on disk is read past memory, also if only a slow disk has it.
+#[tokio::test(start_paused = true)]
+async fn bulk_from_disk_displaces_nothing_in_memory() {
+    let mut profile = Profile::stream();
+    profile.bulk = true;
+    let setup = Setup {
+        profile,
+        ..Setup::default()
+    };
+    let world = setup.build();
+    let bytes = sample(1, 8 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    let far = [Fault::Latency(LATENCY), Fault::Rate(20 * MIB)];
+    world.bucket.set_faults(far);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    settle().await;
+    assert_eq!(world.store.in_memory(), 0);
+    for late in [false, true] {
+        pass(secs(15)).await;
+        if late {
+            let down = OriginError::Unavailable("down");
+            world.bucket.set_faults([Fault::Refuse(down)]);
+        }
+        world.store.set(Faults {
+            late,
+            ..Faults::default()
+        });
+        let reads = world.store.counts().disk_reads;
+        same(&world.read(KEY).await.expect("read"), &bytes);
+        assert!(world.store.counts().disk_reads > reads);
+        assert_eq!(world.store.in_memory(), 0, "{late}");
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_cache::fake::{FakeStore, Faults};
-use tidegate_cache::{Admit, ChunkStore, Tier};
+use tidegate_cache::{Admit, ChunkStore, Lookup, Tier};
 
 use super::{CHUNK, content, eventually, key, open, settings};
 
@@ -49,6 +49,15 @@ async fn conforms_with_disk(store: &dyn ChunkStore) {
     store.insert(k, bytes.clone(), Admit::Disk);
     assert_eq!(store.get_memory(&k), None, "bulk displaces nothing");
     assert_eq!(store.locate(&k), Some(Tier::Disk));
+    for patient in [false, true] {
+        let bulk = Lookup {
+            patient,
+            bulk: true,
+        };
+        let found = store.look_up(&k, CHUNK, bulk).await;
+        assert_eq!(found, Some((bytes.clone(), Tier::Disk)));
+        assert_eq!(store.get_memory(&k), None, "not by reads either");
+    }
     let found = store.get(&k, CHUNK).await;
     assert_eq!(found, Some((bytes.clone(), Tier::Disk)));
     assert_eq!(store.get_memory(&k), Some(bytes), "promoted");
