@@ -322,6 +322,21 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Returns the number of the last purge of a tag of the version, 0 if there is none. Never blocks.
     fn tag_generation(&self, origin: OriginId, version: &Version) -> u64;
 
+    /// Returns the largest number of a purge of tags so far, whatever it covers; 0 if there is none. Never blocks.
+    fn last_tag_purge(&self) -> u64;
+
+    /// Returns the address of a version that the origin was asked for under this [`generation`](Self::generation) and this
+    /// [`last_tag_purge`](Self::last_tag_purge): a tag purged since then covers the answer as well.
+    fn address_of_answer(
+        &self,
+        id: &ObjectId,
+        version: &Version,
+        (generation, tag_purge): (u64, u64),
+    ) -> VersionId {
+        let of_tags = self.tag_generation(id.origin, version).min(tag_purge);
+        VersionId::new(id, version, generation.max(of_tags))
+    }
+
     /// Returns the address of a version of a key, whose [`generation`](Self::generation) the caller has read.
     fn address(&self, id: &ObjectId, version: &Version, generation: u64) -> VersionId {
         let of_tags = self.tag_generation(id.origin, version);

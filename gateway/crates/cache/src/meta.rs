@@ -350,6 +350,10 @@ impl MetaStore for Meta {
         self.cache.tag_generation(origin, version)
     }
 
+    fn last_tag_purge(&self) -> u64 {
+        self.cache.last_tag_purge()
+    }
+
     fn softened(&self, id: &ObjectId, record: &Record) -> Option<Timestamp> {
         self.cache.softened(id, record)
     }

@@ -62,6 +62,8 @@ pub struct RequestStart {
     pub at: Timestamp,
     /// The object's generation: a hard purge that comes later also covers the version of the answer.
     generation: u64,
+    /// The last purge of a tag: later ones cover the version of the answer as well, if it has the tag.
+    tag_purge: u64,
 }
 
 impl RequestStart {
@@ -69,6 +71,7 @@ impl RequestStart {
     pub async fn now(core: &Core, id: &ObjectId) -> Self {
         Self {
             generation: core.meta.generation(id).await,
+            tag_purge: core.meta.last_tag_purge(),
             at: core.now(),
         }
     }
@@ -161,8 +164,9 @@ impl Filing {
         (asked, known): (RequestStart, WriteConfirmation),
     ) -> Self {
         records::supersede(core, |other| other == id);
+        let purges = (asked.generation, asked.tag_purge);
         let record = Record {
-            id: core.meta.address(id, version, asked.generation),
+            id: core.meta.address_of_answer(id, version, purges),
             version: version.clone(),
             confirmed: asked.at,
             must_confirm: false,
@@ -303,8 +307,9 @@ pub async fn install(
     if filing.is_storable {
         file(&mut filing);
     }
+    let filed = filing.record.id;
     filing.finish();
-    core.meta.generation(id).await == asked.generation
+    core.version_id(id, version).await == filed
 }
 
 /// The chunks of an object that is in memory as a whole, and the memory that they take.

@@ -192,6 +192,11 @@ impl EntryCache {
         self.purges().generation(id)
     }
 
+    /// Returns the largest number of a purge of tags so far.
+    pub(super) fn last_tag_purge(&self) -> u64 {
+        self.purges().last_tag_purge()
+    }
+
     /// Returns the number of the last purge of a tag of the version; 0 if there is none.
     pub(super) fn tag_generation(&self, origin: OriginId, version: &Version) -> u64 {
         self.purges().tag_generation(origin, version)

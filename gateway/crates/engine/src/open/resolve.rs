@@ -270,6 +270,7 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         ..
     } = request;
     let generation = core.meta.generation(&id).await;
+    let tag_purge = core.meta.last_tag_purge();
     // A confirmation must not carry a version from before a purge into the time after it.
     let known = known.filter(|record| is_of(&core, record, &id, generation));
     let (first, charge) = pay(&core, first, quiet).await?.unzip();
@@ -291,7 +292,9 @@ async fn run_resolve(request: ResolveRequest, entry: ResolveEntry) -> Result<Res
         OriginVersion::Same(record) => return Ok(confirm(&entry, *record, asked)),
         OriginVersion::Version(version, content) => (version, content),
     };
-    let vid = core.meta.address(&id, &version, generation);
+    let vid = core
+        .meta
+        .address_of_answer(&id, &version, (generation, tag_purge));
     let record = Arc::new(Record {
         version: version.clone(),
         id: vid,

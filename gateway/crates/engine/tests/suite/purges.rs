@@ -1,6 +1,7 @@
 //! Purges of keys, prefixes and tags, hard and soft.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tidegate_engine::{ChangeObserver, Error, PurgeKind, Scope};
 use tidegate_origin::OriginError;
@@ -271,4 +272,30 @@ impl ChangeObserver for Purges {
         let mut seen = self.0.lock().expect("no panic");
         seen.push((origin, target.clone(), kind));
     }
+}
+
+/// The tags of a version are known with the answer only.
+#[tokio::test(start_paused = true)]
+async fn a_tag_purged_while_the_bucket_is_asked_covers_the_answer() {
+    let world = world();
+    let bytes = sample(1, 20 * MIB);
+    world.bucket.put_with(KEY, bytes.clone(), &[(TAGS, "red")]);
+    world.bucket.set_faults([Fault::Latency(secs(1))]);
+    let (read, ()) = tokio::join!(world.read(KEY), async {
+        pass(Duration::from_millis(500)).await;
+        world.purge_by(tag("red"), PurgeKind::Hard).await;
+    });
+    same(&read.expect("read"), &bytes);
+    settle().await;
+    let fetched = world.bucket.bytes();
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(
+        world.bucket.bytes() - fetched,
+        20 * MIB,
+        "none of the chunks counts"
+    );
+    settle().await;
+    let fetched = world.bucket.bytes();
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(world.bucket.bytes(), fetched, "the later ones do");
 }

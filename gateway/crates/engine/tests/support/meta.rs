@@ -190,6 +190,12 @@ impl MetaStore for MapMeta {
         tags.map(|(_, _, number)| *number).max().unwrap_or(0)
     }
 
+    fn last_tag_purge(&self) -> u64 {
+        let inner = self.lock();
+        let numbers = inner.tags.iter().map(|(_, _, number)| *number);
+        numbers.max().unwrap_or(0)
+    }
+
     fn softened(&self, id: &ObjectId, record: &Record) -> Option<Timestamp> {
         let inner = self.lock();
         let soft = inner.soft.iter();

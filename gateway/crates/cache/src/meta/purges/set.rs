@@ -65,6 +65,11 @@ impl PurgeSet {
         self.newest_of_tags(&self.tags, origin, version)
     }
 
+    /// Returns the largest number of a purge of tags so far; 0 if there is none.
+    pub(in crate::meta) fn last_tag_purge(&self) -> u64 {
+        self.tags.last()
+    }
+
     /// Returns the number of the last purge that covers this version of the key; 0 if none does.
     pub(in crate::meta) fn version_generation(&self, id: &ObjectId, version: &Version) -> u64 {
         self.generation(id)
