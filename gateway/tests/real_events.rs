@@ -34,11 +34,16 @@ mod mounted;
 mod nats;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "hooks/receiver.rs"]
+#[expect(dead_code, reason = "other suites have receivers that fail")]
+mod receiver;
 #[path = "real_events/reload.rs"]
 mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "real_events/tags.rs"]
+mod tags;
 #[path = "real_events/ways.rs"]
 mod ways;
 

@@ -17,7 +17,7 @@ const OBJECTS: usize = 100;
 
 impl World {
     /// Returns the requests that readers have caused.
-    async fn caused_by_readers(&self) -> u64 {
+    pub(crate) async fn caused_by_readers(&self) -> u64 {
         let metrics = self.gateway().look("/metrics").await;
         let of = |cause| metrics.metric(&["tidegate_origin_requests_total{", cause]);
         of("cause=\"demand\"") + of("cause=\"revalidate\"")

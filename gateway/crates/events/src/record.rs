@@ -305,11 +305,15 @@ fn timestamp(text: &str) -> Option<Timestamp> {
     u64::try_from(millis).ok().map(Timestamp)
 }
 
-/// Returns the class of a record's `eventName`; some stores put `s3:` before it.
+/// Returns the class of a record's `eventName`; some stores put `s3:` before it. MinIO reports changes of tags and locks
+/// in the family of created objects.
 fn record_class(name: &str) -> EventClass {
     let name = name.strip_prefix("s3:").unwrap_or(name);
     let (family, detail) = name.split_once(':').unwrap_or((name, ""));
     match (family, detail) {
+        ("ObjectCreated", "PutTagging" | "DeleteTagging" | "PutRetention" | "PutLegalHold") => {
+            EventClass::Ignored
+        }
         ("ObjectCreated" | "ObjectRestore", _) | ("ObjectSynced", "Create") => {
             EventClass::Change(ChangeKind::Created)
         }
