@@ -18,7 +18,7 @@ mod ports;
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
 
-use gateway::ask;
+use gateway::{Whole, ask};
 use http::Method;
 use serving::Serving;
 
@@ -272,4 +272,27 @@ fn only_admitted_requests_ask(asked: &str) {
         let found = asked.matches(&format!(" /b/{key}?")).count();
         assert_eq!(found, asks, "{key}\n{asked}");
     }
+}
+
+/// The bucket has no object: a request that is admitted is answered 404.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_names_are_the_hosts_of_the_accesss_routes() {
+    let (endpoint, _) = bucket().await;
+    let gateway = Whole::start(&format!(
+        "[[origin]]\nname = \"o\"\nbucket = \"b\"\nendpoint = \"{endpoint}\"\npath_style = true\nanonymous = true\n\
+         [access.pages]\nreferers = [\"server_names\"]\n\
+         [[route]]\norigin = \"o\"\nhost = \"Shop.example\"\naccess = \"pages\"\n\
+         [[route]]\norigin = \"o\"\nhost = \"open.example\"\n"
+    ))
+    .await;
+    for (referer, status) in [
+        ("https://shop.example/a", 404),
+        ("https://open.example/a", 403),
+        ("https://server_names/", 403),
+    ] {
+        let headers = [("host", "shop.example"), ("referer", referer)];
+        let got = ask(gateway.http, Method::GET, "/k", &headers).await;
+        assert_eq!(got.status, status, "{referer}");
+    }
+    gateway.stop().await;
 }

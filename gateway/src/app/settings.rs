@@ -66,8 +66,12 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
     }
 }
 
-/// Returns the rules of an access, with their secrets read, and without those for JWTs.
-pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result<Rules> {
+/// Returns the rules of an access, with their secrets read, and without those for JWTs. `hosts` are those of its routes.
+pub(super) fn access_rules<'h>(
+    access: &Access,
+    hosts: impl IntoIterator<Item = &'h str>,
+    env: &Environment,
+) -> anyhow::Result<Rules> {
     let token = |(name, token): (&String, &AccessToken)| {
         let of = || format!("the token of `{name}`");
         let secret = token.secret.resolve(env).with_context(of)?;
@@ -91,7 +95,7 @@ pub(super) fn access_rules(access: &Access, env: &Environment) -> anyhow::Result
             .map_or(Duration::ZERO, |signed| signed.skew.into()),
         jwt: None,
         auth_request: access.auth_request.is_some(),
-        referers: (!access.referers.is_empty()).then_some(referers),
+        referers: (!access.referers.is_empty()).then(|| referers.with_server_names(hosts)),
     })
 }
 

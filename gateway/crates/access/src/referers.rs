@@ -13,7 +13,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The error of a text that is no rule of [`Referers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is no host such as example.org, *.example.org, .example.org or example.*, nor `none` or `blocked`"
+    "is no host such as example.org, *.example.org, .example.org or example.*, with or without a path such as /galleries/, nor `none`, `blocked` or `server_names`"
 )]
 pub struct WrongReferer;
 
@@ -22,7 +22,16 @@ pub struct WrongReferer;
 pub struct Referers {
     none: bool,
     blocked: bool,
-    names: Vec<Name>,
+    server_names: bool,
+    sites: Vec<Site>,
+}
+
+/// The pages of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Site {
+    name: Name,
+    /// The beginning of their path and query; empty: all pages.
+    path: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +47,9 @@ enum Name {
 }
 
 impl Referers {
-    /// Reads the rules: `none` (no `Referer`), `blocked` (a `Referer` that a proxy has emptied of its URL), or hosts,
-    /// with `*` as the first or last label.
+    /// Reads the rules: `none` (no `Referer`), `blocked` (a `Referer` that a proxy has emptied of its URL), `server_names`
+    /// (the hosts of [`Referers::with_server_names`]), or hosts, with `*` as the first or last label, and with or without the
+    /// beginning of a path.
     ///
     /// # Errors
     /// The index of the first rule that is none.
@@ -51,12 +61,26 @@ impl Referers {
             match rule {
                 "none" => referers.none = true,
                 "blocked" => referers.blocked = true,
+                "server_names" => referers.server_names = true,
                 rule => referers
-                    .names
-                    .push(name(rule).ok_or((index, WrongReferer))?),
+                    .sites
+                    .push(site(rule).ok_or((index, WrongReferer))?),
             }
         }
         Ok(referers)
+    }
+
+    /// Lets `server_names`, if it is among the rules, stand for these hosts.
+    #[must_use]
+    pub fn with_server_names<'t>(mut self, hosts: impl IntoIterator<Item = &'t str>) -> Self {
+        if self.server_names {
+            let site = |host: &str| Site {
+                name: Name::Exact(host.to_ascii_lowercase()),
+                path: String::new(),
+            };
+            self.sites.extend(hosts.into_iter().map(site));
+        }
+        self
     }
 
     /// Returns whether the headers of a request hold.
@@ -72,11 +96,23 @@ impl Referers {
         if lines.next().is_some() {
             return false;
         }
-        match referer.to_str().ok().map(host_of) {
-            Some(Some(host)) => self.names.iter().any(|name| name.is(host)),
+        match referer.to_str().ok().map(page_of) {
+            Some(Some((host, path))) => self
+                .sites
+                .iter()
+                .any(|site| site.name.is(host) && path.starts_with(&site.path)),
             _ => self.blocked,
         }
     }
+}
+
+/// Reads the pattern of a host, and the beginning of a path behind it.
+fn site(rule: &str) -> Option<Site> {
+    let (host, path) = rule.split_at(rule.find('/').unwrap_or(rule.len()));
+    // No `Referer` has a fragment, and no other character than these.
+    let fits = path.bytes().all(|byte| byte.is_ascii_graphic()) && !path.contains('#');
+    let path = path.to_owned();
+    name(host).filter(|_| fits).map(|name| Site { name, path })
 }
 
 /// Reads the pattern of a host.
@@ -122,13 +158,14 @@ impl Name {
     }
 }
 
-/// Returns the host of an `http` or `https` URL, without user, port and the root's dot. `None`: it is no such URL.
-fn host_of(url: &str) -> Option<&str> {
+/// Returns the host of an `http` or `https` URL, without user, port and the root's dot, and its path and query. `None`: it is
+/// no such URL.
+fn page_of(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return None;
     }
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host = match host.find(']') {
         // An address of IPv6, and perhaps its port.
@@ -142,7 +179,7 @@ fn host_of(url: &str) -> Option<&str> {
         None => host.split(':').next().unwrap_or_default(),
     };
     let host = host.strip_suffix('.').unwrap_or(host);
-    (!host.is_empty()).then_some(host)
+    (!host.is_empty()).then_some((host, path))
 }
 
 #[cfg(test)]
@@ -192,6 +229,18 @@ mod tests {
             ("example.org", "https://", false),
             ("example.org", "https://[::1]:80/", false),
             ("example.org", "", false),
+            ("example.org/", "https://example.org/", true),
+            ("example.org/", "https://example.org", false),
+            ("example.org/g/", "https://example.org/g/1?x", true),
+            ("EXAMPLE.org/g/", "http://example.org:8080/g/", true),
+            ("example.org/g/", "https://example.org/G/1", false),
+            ("example.org/g/", "https://example.org/gold", false),
+            ("example.org/g", "https://example.org/gold", true),
+            ("example.org/g/", "https://example.org/h/g/", false),
+            ("example.org/g/", "https://example.org/?/g/", false),
+            ("example.org/g/", "https://www.example.org/g/", false),
+            ("*.example.org/g/", "https://www.example.org/g/1", true),
+            ("example.org/p?id=", "https://example.org/p?id=7", true),
         ];
         for (rule, referer, expected) in rows {
             assert_eq!(
@@ -234,6 +283,27 @@ mod tests {
     }
 
     #[test]
+    fn server_names_are_the_hosts_that_are_given() {
+        let hosts = ["example.org", "Example.COM"];
+        for (rules, referer, expected) in [
+            (&["server_names"][..], "https://example.org/a", true),
+            (&["server_names"], "https://EXAMPLE.com:8080/", true),
+            (&["server_names"], "https://www.example.org/", false),
+            (&["server_names"], "https://server_names/", false),
+            (&["none"], "https://example.org/", false),
+        ] {
+            let referers = Referers::new(rules.iter().copied()).expect("rules");
+            let referers = referers.with_server_names(hosts);
+            let value = HeaderValue::from_static(referer);
+            let headers = HeaderMap::from_iter([(REFERER, value)]);
+            assert_eq!(referers.admit(&headers), expected, "{rules:?} {referer}");
+        }
+        let without = Referers::new(["server_names"]).expect("rules");
+        let value = HeaderValue::from_static("https://example.org/");
+        assert!(!without.admit(&HeaderMap::from_iter([(REFERER, value)])));
+    }
+
+    #[test]
     fn a_rule_that_is_none_is_named() {
         for bad in [
             "",
@@ -244,7 +314,10 @@ mod tests {
             "a.*.b",
             "*.a.*",
             "https://a",
-            "a/b",
+            "/b",
+            "a/b c",
+            "a/ü",
+            "a/b#c",
             "~a",
             "a:80",
         ] {
@@ -259,7 +332,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_referer_is_judged(referer in "[ -~]{0,60}") {
-            let _ = admits(&["example.org", ".a", "*.b", "c.*", "none"], &[("referer", &referer)]);
+            let _ = admits(&["example.org", ".a", "*.b", "c.*", "d/e", "none"], &[("referer", &referer)]);
         }
     }
 }

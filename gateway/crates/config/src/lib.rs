@@ -133,6 +133,13 @@ impl Config {
         }
     }
 
+    /// Returns the hosts of the routes that have this access.
+    pub fn hosts_of(&self, access: &str) -> impl Iterator<Item = &str> {
+        let routes = self.route.iter();
+        let of_access = routes.filter(move |route| route.access.as_deref() == Some(access));
+        of_access.filter_map(|route| route.host.as_deref())
+    }
+
     /// Returns the profile of this name, its read-ahead cut to the budget. `None` if there is none; in a loaded
     /// configuration no route names such a profile.
     #[must_use]

@@ -81,7 +81,8 @@ impl Accesses {
     ) -> anyhow::Result<Self> {
         let mut next = Self::new(&self.metrics);
         for (name, access) in &config.access {
-            let made = self.access(name, access, env, &mut next);
+            let hosts = config.hosts_of(name);
+            let made = self.access((name.as_str(), access), hosts, env, &mut next);
             let made = made.with_context(|| format!("access `{name}`"))?;
             next.by_name.insert(name.clone(), made);
         }
@@ -92,14 +93,14 @@ impl Accesses {
         Ok(next)
     }
 
-    fn access(
+    fn access<'h>(
         &self,
-        name: &str,
-        access: &tidegate_config::Access,
+        (name, access): (&str, &tidegate_config::Access),
+        hosts: impl IntoIterator<Item = &'h str>,
         env: &Environment,
         next: &mut Self,
     ) -> anyhow::Result<RouteAccess> {
-        let mut rules = settings::access_rules(access, env)?;
+        let mut rules = settings::access_rules(access, hosts, env)?;
         let mut source = None;
         if let Some(jwt) = &access.jwt {
             let (keys, found) = self.keys(name, jwt, env, next).context("`jwt`")?;

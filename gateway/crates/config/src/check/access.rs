@@ -45,6 +45,7 @@ impl Check<'_, '_> {
                 self.warn(&path, "no route names it");
             }
             self.access(&path, access);
+            self.server_names(config, (name.as_str(), access));
             self.networks_of_proxies(&path, access, &config.http.trusted_proxies);
             self.secrets_in_the_clear(&path, access, &config.http.listen.0);
         }
@@ -130,6 +131,21 @@ impl Check<'_, '_> {
         };
         if let Err(error) = SigningKey::new(id, text) {
             self.error(path, error.to_string());
+        }
+    }
+
+    /// Reports `server_names` in an access whose routes have no host.
+    fn server_names(&mut self, config: &Config, (name, access): (&str, &Access)) {
+        let index = access
+            .referers
+            .iter()
+            .position(|rule| rule == "server_names");
+        if let Some(index) = index
+            && config.hosts_of(name).next().is_none()
+        {
+            let path = KeyPath::of("access", name).key("referers").index(index);
+            let message = "`server_names` names none: no route with this access has a `host`";
+            self.error(&path, message);
         }
     }
 

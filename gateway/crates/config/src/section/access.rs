@@ -56,8 +56,9 @@ pub struct Access {
     pub auth_request: Option<AuthRequest>,
     /// Sites whose pages may embed the objects, with `*` as first or last label; left out: all.
     ///
-    /// `none` stands for no `Referer`, `blocked` for one that a proxy has emptied. A browser that says that the page is
-    /// of the same site needs no entry.
+    /// `example.org/galleries/` stands for the pages whose path begins so, `server_names` for the hosts of the routes that
+    /// have this access, `none` for no `Referer`, `blocked` for one that a proxy has emptied. A browser that says that the
+    /// page is of the same site needs no entry.
     #[schemars(extend("examples" = [["example.org", "*.example.org", "none"]]))]
     pub referers: Vec<String>,
     /// Answer what is refused as where there is no route: 404 in place of 401 and 403.

@@ -43,7 +43,14 @@ fn an_access_admits_something_and_not_all() {
         (
             "[access.a]\nreferers = [\"none\", \"https://example.org\"]\n",
             &[
-                "t.toml:5:21: `access.a.referers[1]`: `https://example.org` is no host such as example.org, *.example.org, .example.org or example.*, nor `none` or `blocked`",
+                "t.toml:5:21: `access.a.referers[1]`: `https://example.org` is no host such as example.org, *.example.org, .example.org or example.*, with or without a path such as /galleries/, nor `none`, `blocked` or `server_names`",
+            ],
+        ),
+        (
+            "[access.a]\nreferers = [\"none\", \"server_names\"]\n[[route]]\norigin = \"media\"\naccess = \"a\"\n\
+             [[route]]\norigin = \"media\"\npath = \"/b/\"\nhost = \"example.org\"\n",
+            &[
+                "t.toml:5:21: `access.a.referers[1]`: `server_names` names none: no route with this access has a `host`",
             ],
         ),
     ]);
