@@ -242,6 +242,26 @@ async fn a_doubt_is_confirmed_before_anything_is_served() {
     assert_eq!(world.asked(), asked, "it is fresh again");
 }
 
+/// A doubt is no purge: nothing says that the version is over. It is served as after a soft purge if the bucket fails.
+#[tokio::test(start_paused = true)]
+async fn a_doubted_version_is_served_while_the_bucket_fails() {
+    let world = world();
+    let bytes = sample(1, CHUNK);
+    world.bucket.put(KEY, bytes.clone());
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    pass(secs(1)).await;
+    let origin = world.source.origin.id();
+    world.engine.doubt(origin).await.expect("durable");
+    let fails = || Fault::Refuse(OriginError::Unavailable("503"));
+    let (gets, _) = world.asked();
+    world.bucket.set_faults([fails()]);
+    same(&world.read(KEY).await.expect("stale"), &bytes);
+    assert_eq!(world.asked().0, gets + 1, "the bucket is asked first");
+    pass(secs(3601)).await;
+    world.bucket.set_faults([fails()]);
+    assert!(matches!(world.read(KEY).await, Err(Error::Unavailable)));
+}
+
 /// The engine applies the purges and changes of another process, and does not report them again.
 #[tokio::test(start_paused = true)]
 async fn purges_are_reported_and_those_of_others_are_not() {
