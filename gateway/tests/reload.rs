@@ -24,6 +24,8 @@ mod changing;
 mod door;
 #[path = "reload/events.rs"]
 mod events;
+#[path = "../crates/origin/tests/support/fake_s3.rs"]
+mod fake_s3;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -45,6 +47,8 @@ mod ports;
 #[path = "hooks/receiver.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod receiver;
+#[path = "reload/secrets.rs"]
+mod secrets;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
