@@ -288,7 +288,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Demo(args) => actions.demo(args),
         Command::Serve => {
             let loaded = load()?;
-            let rehearsed = || check::warnings(&loaded.config, env, actions);
+            let rehearsed = || check::warnings(&loaded, env, actions);
             // The start ends over what is missing. A file that is wrong may be in the middle of its renewal.
             if rehearsed().is_err() {
                 std::thread::sleep(RENEWAL_TIME);

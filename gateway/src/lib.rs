@@ -12,4 +12,5 @@ pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
 mod link;
+mod secrets;
 mod tls;

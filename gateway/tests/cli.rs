@@ -48,7 +48,7 @@ fn check_sums_up_what_is_right() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
         text(&output.stdout),
-        "warning: `admin.token`: the environment variable NOT_SET_HERE is not set\n\
+        "warning: tidegate.toml:2:9: `admin.token`: the environment variable NOT_SET_HERE is not set\n\
          ok: tidegate.toml: 1 origin, 1 route, 1 disk\n\
          http   127.0.0.1:8080, admin 127.0.0.1:8081\n\
          cache  512MiB of memory, 256MiB of budget\n\
@@ -136,7 +136,7 @@ fn check_says_what_is_not_safe() {
     assert_eq!(output.status.code(), Some(78));
     let said = text(&output.stderr);
     assert!(
-        said.starts_with("`admin.token`: is shorter than 16 characters"),
+        said.starts_with("tidegate.toml:4:9: `admin.token`: is shorter than 16 characters"),
         "{said}"
     );
     assert!(!said.contains("0123456789"), "{said}");
@@ -234,7 +234,7 @@ fn serve_ends_over_files_as_check_does() {
             assert!(said.starts_with(&expected), "{command}: {said}");
         }
         let output = tidegate(&["check"], Some(&config(&path("gone"))));
-        let warning = format!("warning: {}", missing.replace("FILE", &path("gone")));
+        let warning = missing.replace("FILE", &path("gone"));
         assert_eq!(
             output.status.code(),
             Some(0),
@@ -242,7 +242,8 @@ fn serve_ends_over_files_as_check_does() {
             text(&output.stderr)
         );
         let said = text(&output.stdout);
-        assert!(said.contains(&warning), "{section}: {said}");
+        let is_said = |line: &str| line.starts_with("warning: ") && line.contains(&warning);
+        assert!(said.lines().any(is_said), "{section}: {said}");
         let output = tidegate(&["serve"], Some(&config(&path("gone"))));
         assert_eq!(output.status.code(), Some(1), "{section}");
     }
@@ -282,14 +283,16 @@ fn check_looks_at_every_secret() {
     };
     let output = tidegate(&["check"], Some(&config("{ env = \"NOT_SET_HERE\" }")));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    for key in [
-        "access.members.jwt.secret",
-        "events[0].token",
-        "fleet.token",
-        "tls.acme.external_account.key",
-        "trace.headers.a",
+    for (place, key) in [
+        ("20:14", "access.members.jwt.secret"),
+        ("18:9", "events[0].token"),
+        ("3:9", "fleet.token"),
+        ("14:42", "tls.acme.external_account.key"),
+        ("6:13", "trace.headers.a"),
     ] {
-        let line = format!("warning: `{key}`: the environment variable NOT_SET_HERE is not set\n");
+        let line = format!(
+            "warning: tidegate.toml:{place}: `{key}`: the environment variable NOT_SET_HERE is not set\n"
+        );
         let said = text(&output.stdout);
         assert!(said.contains(&line), "{key}: {said}");
     }
@@ -298,8 +301,8 @@ fn check_looks_at_every_secret() {
     assert_eq!(
         text(&output.stderr).lines().collect::<Vec<_>>(),
         [
-            "`access.members.jwt.secret`: is shorter than 32 characters; `openssl rand -hex 32` makes one that cannot be guessed",
-            "`events[0].token`: is shorter than 16 characters; `openssl rand -hex 24` makes one that cannot be guessed",
+            "tidegate.toml:18:9: `events[0].token`: is shorter than 16 characters; `openssl rand -hex 24` makes one that cannot be guessed",
+            "tidegate.toml:20:14: `access.members.jwt.secret`: is shorter than 32 characters; `openssl rand -hex 32` makes one that cannot be guessed",
         ]
     );
 }
@@ -333,7 +336,10 @@ fn check_reads_the_key_sets_of_jwts() {
             }
             expected => {
                 assert_eq!(output.status.code(), Some(78), "{set:?}");
-                let start = format!("`access.members.jwt.jwks`: {}: {expected}", path.display());
+                let start = format!(
+                    "tidegate.toml:5:12: `access.members.jwt.jwks`: {}: {expected}",
+                    path.display()
+                );
                 assert!(said.starts_with(&start), "{said}");
             }
         }

@@ -150,11 +150,11 @@ async fn a_wrong_configuration_changes_nothing_and_says_where() {
         ),
         (
             format!("{right}write_token = {{ file = \"/not/there\" }}\nwritable = true\n"),
-            "/not/there",
+            "`route[1].write_token`: cannot read the secret in /not/there",
         ),
         (
             format!("{right}[access.a]\njwt.jwks = \"/not/there.json\"\n"),
-            "/not/there.json",
+            "`access.a.jwt.jwks`: /not/there.json",
         ),
         (
             right.replace("capacity = \"128MiB\"", "capacity = \"8EiB\""),
@@ -165,6 +165,7 @@ async fn a_wrong_configuration_changes_nothing_and_says_where() {
         let got = serving.post("/reload").await;
         assert_eq!(got.status, 422, "{wrong}\n{}", got.text());
         assert!(got.text().contains(said), "{said}: {}", got.text());
+        assert!(got.text().contains("tidegate.toml:"), "{}", got.text());
         assert_eq!(serving.get("/more/1").await.status, 404, "{said}");
         assert_eq!(serving.get("/o/1").await.status, 200, "{said}");
     }

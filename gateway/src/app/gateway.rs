@@ -24,6 +24,7 @@ use super::reload::Reloader;
 use super::reload::admin::LiveAdmin;
 use super::traces::Traces;
 use super::{hooks, locate, settings, writing};
+use crate::secrets::SecretProblems;
 use crate::tls::{self, RunningTls};
 use tidegate_admin::auth::AdminToken;
 use tidegate_admin::reload::Reload as _;
@@ -120,6 +121,9 @@ impl Gateway {
         mut sockets: Sockets,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
+        // As text: a supervisor is to start again over a file that may come, and not over a configuration that is wrong.
+        let secrets = SecretProblems::find(&loaded, env).into_result();
+        secrets.map_err(|error| anyhow::Error::msg(error.to_string()))?;
         let token = AdminToken::new(settings::admin_token(config, env)?);
         let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;

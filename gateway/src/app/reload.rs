@@ -22,6 +22,7 @@ use super::parts::{GatewayParts, split_budget};
 use super::routes::{self, RouteParts};
 use super::{hooks, settings};
 use crate::doctor::Origins;
+use crate::secrets::SecretProblems;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::{PreparedTiers, Tiers};
@@ -352,6 +353,8 @@ impl Reloader {
                     "an override cannot move the state folder, which it lies in",
                 ));
             }
+            let secrets = SecretProblems::find(&loaded, &env);
+            secrets.into_result().map_err(wrong)?;
             let tls = PreparedTls::read(&loaded.config, &env, &challenges);
             let tls = tls.map_err(|error| wrong(format!("{error:#}")))?;
             Ok((loaded, tls))

@@ -4,14 +4,13 @@ use std::error::Error;
 use std::fmt::Write;
 
 use super::Actions;
-use tidegate_access::KeySet;
-use tidegate_auth::{FileKeys, KeyFileError};
+use crate::secrets::SecretProblems;
+use tidegate_auth::KeyFileError;
 use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
-    SecretError, SecretUse, ValueLocation,
+    SecretError, ValueLocation,
 };
 use tidegate_outbound::ClientError;
-use tidegate_plan::Token;
 use tidegate_tls::TlsError;
 
 /// Returns the summary of a configuration that is right.
@@ -24,7 +23,7 @@ pub(super) fn summary(
     actions: &impl Actions,
 ) -> Result<String, Problems> {
     let config = &loaded.config;
-    let of_parts = warnings(config, env, actions)?;
+    let of_parts = warnings(loaded, env, actions)?;
     let mut text = String::new();
     let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
     let of_file = loaded.warnings.iter().map(ToString::to_string);
@@ -89,21 +88,21 @@ fn route(route: &Route) -> String {
 /// There is no origin, or `serve` would end over what a secret or a file has: one is too short, a certificate and its key do
 /// not fit, a file is no key set.
 pub(super) fn warnings(
-    config: &Config,
+    loaded: &Loaded,
     env: &Environment,
     actions: &impl Actions,
 ) -> Result<Vec<String>, Problems> {
+    let config = &loaded.config;
     config.require_origin()?;
-    let secrets = config.secrets();
-    let mut wrong = short_secrets(&secrets, env);
-    wrong.extend(key_files(config));
+    let SecretProblems { mut wrong, missing } = SecretProblems::find(loaded, env);
     if !wrong.is_empty() {
         return Err(Problems(wrong));
     }
-    let mut warnings = odd_secrets(&secrets, env);
+    let mut warnings: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    warnings.extend(open_secrets(config, env));
     for error in actions.rehearse(config, env) {
-        // `odd_secrets` has named it, by its key.
-        if error.chain().any(<dyn Error>::is::<SecretError>) {
+        // It is named already, by its key.
+        if error.chain().any(is_named) {
             continue;
         }
         let message = format!("{error:#}");
@@ -122,32 +121,20 @@ pub(super) fn warnings(
     }
 }
 
+/// Returns whether an error is that of a secret or a key set, which [`SecretProblems`] names.
+fn is_named(error: &(dyn Error + 'static)) -> bool {
+    error.is::<SecretError>() || error.is::<KeyFileError>()
+}
+
 /// Returns whether an error is that of a file which this machine has not, or may not read.
 fn is_missing(error: &(dyn Error + 'static)) -> bool {
     let certificate = error.downcast_ref::<TlsError>();
     let authorities = error.downcast_ref::<ClientError>();
-    let keys = error.downcast_ref::<KeyFileError>();
     matches!(certificate, Some(TlsError::File { .. }))
-        || matches!(keys, Some(KeyFileError::Unreadable(_)))
         || matches!(
             authorities,
             Some(ClientError::File { .. } | ClientError::Roots(_))
         )
-}
-
-/// Returns a problem for each file that is there as the key set of JWTs, and is none.
-fn key_files(config: &Config) -> Vec<Problem> {
-    let wrong = |(name, access): (&String, &tidegate_config::Access)| {
-        let jwt = access.jwt.as_ref().filter(|jwt| !jwt.is_fetched())?;
-        let error = FileKeys::read(jwt.jwks.as_ref()?.as_ref()).err()?;
-        let is_there = matches!(error, KeyFileError::Invalid(_));
-        is_there.then(|| Problem {
-            location: ValueLocation::Nowhere,
-            path: KeyPath::of("access", name).key("jwt").key("jwks"),
-            message: error.to_string(),
-        })
-    };
-    config.access.iter().filter_map(wrong).collect()
 }
 
 /// Warns of mount points beneath which programs can write, or have written.
@@ -205,34 +192,12 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
-/// Returns a problem for each secret, out of a file or a variable, that is too short: `serve` would refuse it.
-fn short_secrets(secrets: &[NamedSecret<'_>], env: &Environment) -> Vec<Problem> {
-    let short = |one: &NamedSecret<'_>| {
-        let text = one.secret.resolve(env).ok()?;
-        let message = match one.usage {
-            SecretUse::Token => Token::from_setting(&text).err()?.to_string(),
-            SecretUse::Jwt => KeySet::shared(&text).err()?.to_string(),
-            SecretUse::Own => return None,
-        };
-        Some(Problem {
-            location: ValueLocation::Nowhere,
-            path: one.path.clone(),
-            message,
-        })
+/// Warns of secrets whose file others can read.
+fn open_secrets(config: &Config, env: &Environment) -> Vec<String> {
+    let open = |one: &NamedSecret<'_>| {
+        let path = one.secret.readable_by_others(env)?;
+        let (key, path) = (&one.path, path.display());
+        Some(format!("`{key}`: every user can read {path}: chmod o-rwx"))
     };
-    secrets.iter().filter_map(short).collect()
-}
-
-/// Warns of secrets that are missing now, over which `serve` would end on the machine that serves, and of those whose
-/// file others can read.
-fn odd_secrets(secrets: &[NamedSecret<'_>], env: &Environment) -> Vec<String> {
-    let odd = |one: &NamedSecret<'_>| match one.secret.resolve(env) {
-        Err(error) => Some(format!("`{}`: {error}", one.path)),
-        Ok(_) => {
-            let path = one.secret.readable_by_others(env)?;
-            let (key, path) = (&one.path, path.display());
-            Some(format!("`{key}`: every user can read {path}: chmod o-rwx"))
-        }
-    };
-    secrets.iter().filter_map(odd).collect()
+    config.secrets().iter().filter_map(open).collect()
 }

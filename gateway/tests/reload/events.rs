@@ -75,8 +75,9 @@ async fn a_subscription_comes_changes_and_goes() {
     assert_eq!((alive(serving.admin).await, asked(&serving).await), (1, 0));
     // A change that is refused leaves no trace of what it would have begun.
     let webhook = "[[events]]\nname = \"m\"\norigin = \"media\"\ntoken = \"an0ther-token-of-it\"\n";
+    // The file is there, and has no credentials: that is seen when the subscription is made.
     serving.configure(&of("60s", &format!("{webhook}[[events]]\nname = \"n\"\norigin = \"media\"\n\
-         kind = \"nats\"\nservers = [\"nats://127.0.0.1:9\"]\nsubject = \"s\"\npassword = {{ env = \"NO\" }}\nuser = \"u\"\n")));
+         kind = \"nats\"\nservers = [\"nats://127.0.0.1:9\"]\nsubject = \"s\"\ncredentials = {{ file = \"{}\" }}\n", file.display())));
     let refused = serving.post("/reload").await;
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(refused.text().contains("events `n`"), "{}", refused.text());

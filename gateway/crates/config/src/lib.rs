@@ -237,6 +237,24 @@ pub struct Loaded {
     pub overrides: Overrides,
 }
 
+impl Loaded {
+    /// Returns a problem of a key, with the place that wrote the key, or else the nearest table around it.
+    #[must_use]
+    pub fn problem(&self, path: KeyPath, message: String) -> Problem {
+        let source = |path: &KeyPath| {
+            let key = path.to_string();
+            let setting = self.settings.iter().find(|one| one.key == key);
+            setting.and_then(|one| one.source.clone())
+        };
+        let location = path.with_parents().find_map(|path| source(&path));
+        Problem {
+            location: location.unwrap_or(ValueLocation::Nowhere),
+            path,
+            message,
+        }
+    }
+}
+
 /// The reason why there is no configuration. The process ends with exit code 78 (`EX_CONFIG`, sysexits.h).
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

@@ -44,6 +44,12 @@ impl KeyPath {
         Self(steps)
     }
 
+    /// Returns this path, then the tables and lists around it, from the inside.
+    pub(super) fn with_parents(&self) -> impl Iterator<Item = Self> {
+        let lengths = (1..=self.0.len()).rev();
+        lengths.map(move |length| Self(self.0[..length].to_vec()))
+    }
+
     pub(super) fn steps(&self) -> &[Step] {
         &self.0
     }
