@@ -78,10 +78,10 @@ pub struct DoctorArgs {
 pub struct PurgeArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`
     #[arg(value_name = "PATH")]
-    #[arg(required_unless_present_any = ["from_list", "tag"])]
+    #[arg(required_unless_present_any = ["from_list", "tag", "key"])]
     pub path: Option<String>,
 
-    /// A file with a path a line, as it stands in the URL, or with `--tags` a tag a line; `-`: standard input
+    /// A file with a path a line, as it stands in the URL, or with `--tags` a tag, with `--keys` a key; `-`: standard input
     #[arg(long, value_name = "FILE", conflicts_with = "path")]
     pub from_list: Option<PathBuf>,
 
@@ -96,6 +96,19 @@ pub struct PurgeArgs {
     /// The lines of the list are tags
     #[arg(long, requires = "from_list", conflicts_with = "prefix")]
     pub tags: bool,
+
+    /// The object of this key, as the bucket names it; may be given several times
+    #[arg(long, value_name = "KEY")]
+    #[arg(conflicts_with_all = ["path", "from_list", "tag", "prefix", "host"])]
+    pub key: Vec<String>,
+
+    /// The lines of the list are keys
+    #[arg(long, requires = "from_list", conflicts_with_all = ["prefix", "tags", "host"])]
+    pub keys: bool,
+
+    /// Only in the bucket of this origin; for keys. Left out: in each bucket that routes lead to
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "tag", "tags", "prefix", "host"])]
+    pub origin: Option<String>,
 
     /// Make stale in place of removing: served while it is confirmed, and while the origin fails
     #[arg(long)]

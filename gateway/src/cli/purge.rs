@@ -1,5 +1,5 @@
 //! `tidegate purge`: requests to the admin listener of a running gateway, one for a
-//! path, or for each part of a list of paths or tags.
+//! path, or for each part of a list of paths, tags or keys.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,9 +13,10 @@ use super::PurgeArgs;
 use super::client::{AdminRequest, Client, check_path, run};
 use super::lines::{lines, open};
 use tidegate_config::{Config, Environment};
+use tidegate_plan::ObjectKey;
 use tidegate_plan::tags::Tag;
 
-/// Paths, prefixes or tags in one request.
+/// Paths, prefixes, tags or keys in one request.
 const BATCH_SIZE: usize = 1000;
 
 /// Purges, and returns the purged names, or for a list their number.
@@ -33,25 +34,32 @@ pub(super) fn purge(
             });
             run(client.send(request(body)))
         }
-        (None, Some(file)) => purge_list(&client, &read(file, args.tags)?, args),
+        (None, Some(file)) => purge_list(&client, &read(file, args)?, args),
         (None, None) if !args.tag.is_empty() => {
             check_tags(&args.tag)?;
             purge_list(&client, &args.tag, args)
         }
-        _ => bail!("say one of PATH, --tag TAG and --from-list FILE"),
+        (None, None) if !args.key.is_empty() => {
+            check_keys(&args.key)?;
+            purge_list(&client, &args.key, args)
+        }
+        _ => bail!("say one of PATH, --tag TAG, --key KEY and --from-list FILE"),
     }
 }
 
 fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow::Result<String> {
     let list = match args {
         _ if args.tags || !args.tag.is_empty() => "tags",
+        _ if args.keys || !args.key.is_empty() => "keys",
         _ if args.prefix => "prefixes",
         _ => "paths",
     };
     let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
     run(async {
         for (nth, part) in names.chunks(BATCH_SIZE).enumerate() {
-            let body = json!({ list: part, "host": args.host, "soft": args.soft });
+            let body = json!({
+                list: part, "host": args.host, "origin": args.origin, "soft": args.soft,
+            });
             let answer = client.send(request(body)).await.and_then(|answer| {
                 serde_json::from_str::<Value>(&answer).context("the answer is no JSON")
             });
@@ -64,7 +72,7 @@ fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow
         Ok(())
     })?;
     let mut text = match list {
-        "paths" => format!("purged {purged}, known {known}\n"),
+        "paths" | "keys" => format!("purged {purged}, known {known}\n"),
         _ => format!("purged {purged}\n"),
     };
     for path in no_route {
@@ -86,6 +94,13 @@ fn check_tags(tags: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn check_keys(keys: &[String]) -> anyhow::Result<()> {
+    for key in keys {
+        ObjectKey::new(key).with_context(|| format!("`{}`", key.escape_debug()))?;
+    }
+    Ok(())
+}
+
 fn request(body: Value) -> AdminRequest {
     AdminRequest {
         method: Method::POST,
@@ -94,8 +109,8 @@ fn request(body: Value) -> AdminRequest {
     }
 }
 
-/// Reads a path or a tag a line; empty lines are passed over.
-fn read(file: &Path, are_tags: bool) -> anyhow::Result<Vec<String>> {
+/// Reads a path, a tag or a key a line; empty lines are passed over.
+fn read(file: &Path, args: &PurgeArgs) -> anyhow::Result<Vec<String>> {
     let (mut names, mut is_text) = (Vec::new(), true);
     lines(open(file)?, |line| {
         is_text &= matches!(line, Cow::Borrowed(_));
@@ -105,9 +120,10 @@ fn read(file: &Path, are_tags: bool) -> anyhow::Result<Vec<String>> {
         }
     })?;
     ensure!(is_text, "{} is not text", file.display());
-    match are_tags {
-        true => check_tags(&names)?,
-        false => names.iter().try_for_each(|path| check_path(path))?,
+    match (args.tags, args.keys) {
+        (true, _) => check_tags(&names)?,
+        (_, true) => check_keys(&names)?,
+        _ => names.iter().try_for_each(|path| check_path(path))?,
     }
     Ok(names)
 }

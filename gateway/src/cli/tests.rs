@@ -143,6 +143,9 @@ fn purged(
         prefix: true,
         tag: Vec::new(),
         tags: false,
+        key: Vec::new(),
+        keys: false,
+        origin: None,
         soft: true,
         host: None,
     };
@@ -197,6 +200,9 @@ fn a_purge_that_cannot_be_asked_for_says_why() {
         prefix: false,
         tag: Vec::new(),
         tags: false,
+        key: Vec::new(),
+        keys: false,
+        origin: None,
         soft: false,
         host: None,
     };

@@ -57,6 +57,7 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
         "{err}"
     );
     lists_are_purged(&world, &gateway);
+    keys_are_purged(&world, &gateway).await;
     let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
     assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
     for (body, why) in [
@@ -99,6 +100,42 @@ fn lists_are_purged(world: &World, gateway: &Whole) {
         let bad = purge_list(text, more);
         assert!(bad.0 != 0 && bad.2.contains(why), "{bad:?}");
     }
+}
+
+/// Purges objects by the keys of their bucket: by request and by the command line.
+async fn keys_are_purged(world: &World, gateway: &Whole) {
+    let get = async || gateway.get("/s/2", &[]).await.body;
+    let keys = json!({ "keys": ["s/2", "s/none"] });
+    for body in [keys.clone(), json!({ "keys": ["s/2"], "origin": "media" })] {
+        let before = get().await;
+        let seed = usize::from(before == sample(1000, 2)) + 2;
+        world.put("s/2", &sample(1000, seed)).await;
+        assert_eq!(get().await, before, "it is cached");
+        let text = body.to_string();
+        let got = send(gateway.admin, Method::POST, "/purge", &[AUTH], &text).await;
+        let count = body["keys"].as_array().map(Vec::len);
+        let expected = json!({ "purged": count, "known": 1, "no_route": [] });
+        assert_eq!(read(&got), expected);
+        assert_eq!(get().await, sample(1000, seed), "{body}");
+    }
+    let other = json!({ "keys": ["s/2"], "origin": "other" }).to_string();
+    let got = send(gateway.admin, Method::POST, "/purge", &[AUTH], &other).await;
+    assert_eq!(got.status, 404);
+    assert!(got.text().contains("no route leads to"), "{}", got.text());
+    let line = [
+        "purge", "--key", "s/2", "--key", "s/none", "--origin", "media",
+    ];
+    let (code, out, err) = tidegate(world, gateway, &line);
+    assert_eq!((code, &*out), (0, "purged 2, known 1\n"), "{err}");
+    get().await;
+    let list = world.folder.path().join("keys");
+    std::fs::write(&list, "s/2\n").expect("written");
+    let file = list.to_str().expect("text");
+    let line = ["purge", "--from-list", file, "--keys", "--soft"];
+    let (code, out, err) = tidegate(world, gateway, &line);
+    assert_eq!((code, &*out), (0, "purged 1, known 1\n"), "{err}");
+    let bad = tidegate(world, gateway, &["purge", "--key", "a/../b"]);
+    assert!(bad.0 != 0 && bad.2.contains("a/../b"), "{bad:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

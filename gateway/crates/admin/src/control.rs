@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
-use super::place::{Locate, Place, PlaceError};
+use super::place::{Below, Locate, Place, PlaceError};
 use super::purge::PurgeTarget;
 use super::{Control, Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
 use tidegate_engine::{Engine, Scope};
@@ -87,15 +87,29 @@ impl EngineControl {
                 Ok(prefixes.collect())
             }
             PurgeExtent::Tag(tag) => {
-                let mut buckets = self.locate.beginning(&place("/"))?;
-                let mut seen = BTreeSet::new();
-                buckets.retain(|below| seen.insert(below.source.origin.id()));
-                let tags = buckets.into_iter();
-                let tags = tags.map(|below| (below.source, Scope::Tag(tag.clone())));
+                let buckets = one_a_bucket(self.locate.beginning(&place("/"))?);
+                let tags = buckets.map(|below| (below.source, Scope::Tag(tag.clone())));
                 Ok(tags.collect())
+            }
+            PurgeExtent::Key(key, origin) => {
+                let mut all = self.locate.beginning(&place("/"))?;
+                all.retain(|below| origin.as_ref().is_none_or(|name| below.origin == *name));
+                if all.is_empty() {
+                    return Err(PlaceError::NoOrigin);
+                }
+                let keys = one_a_bucket(all);
+                let keys = keys.map(|below| (below.source, Scope::Key(key.clone())));
+                Ok(keys.collect())
             }
         }
     }
+}
+
+/// Leaves one place in each bucket.
+fn one_a_bucket(mut all: Vec<Below>) -> impl Iterator<Item = Below> {
+    let mut seen = BTreeSet::new();
+    all.retain(|below| seen.insert(below.source.origin.id()));
+    all.into_iter()
 }
 
 fn not_durable(error: impl fmt::Display) -> PurgeError {

@@ -66,6 +66,9 @@ pub enum PlaceError {
     /// No route has it.
     #[error("no route has this path")]
     NoRoute,
+    /// No route leads to an origin of this name.
+    #[error("no route leads to an origin of this name")]
+    NoOrigin,
     /// It leads to different objects for several hosts.
     #[error("several routes have this path: say which host")]
     Several,
@@ -111,7 +114,7 @@ impl PlaceError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::BadPath(_) | Self::Several => StatusCode::BAD_REQUEST,
-            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::NoRoute | Self::NoOrigin => StatusCode::NOT_FOUND,
         }
     }
 }

@@ -8,7 +8,8 @@
 //! `+`. A client that encodes its parameters sends `%2F` first, which is refused rather than misread: such a client
 //! sends JSON.
 //!
-//! `{"paths": ["/a", "/b"], "prefixes": ["/c/"], "tags": ["post-17"], "host": …}` purges up to 10,000 at once. All are
+//! `{"paths": ["/a", "/b"], "prefixes": ["/c/"], "tags": ["post-17"], "host": …}` purges up to 10,000 at once, and so does
+//! `{"keys": ["a b.jpg"], "origin": …}`, which names objects as their bucket does, without `origin` in each bucket. All are
 //! resolved before the first is purged: a path that no object can have (400) purges nothing. The answer comes when all are
 //! durable: `{"purged": 4, "known": 1, "no_route": []}` counts keys, prefixes and tags in buckets, then the keys of which
 //! anything was known, and names the paths that lead nowhere. It may be sent again.
@@ -31,12 +32,13 @@ use super::Admin;
 use super::ask::{self, Refusal};
 use super::place::{self, PlaceError};
 use tidegate_engine::{PurgeKind, ReadContext, Scope};
+use tidegate_plan::ObjectKey;
 use tidegate_plan::tags::Tag;
 
 /// The longest body: ten thousand paths of keys of 1,024 bytes, each of them percent-encoded.
 pub(super) const MAX_BODY: usize = 32 << 20;
 
-/// The most paths, prefixes and tags of one request.
+/// The most paths, prefixes, tags and keys of one request.
 const MAX_PURGES: usize = 10_000;
 
 /// The purges that wait for the state's disk at once: it takes them together.
@@ -62,6 +64,8 @@ pub enum PurgeExtent {
     Prefix(String),
     /// Every object that has the tag, in the buckets of the host's routes.
     Tag(Tag),
+    /// The object of this key, in the bucket of the origin of this name; left out: in each bucket that routes lead to.
+    Key(ObjectKey, Option<String>),
 }
 
 /// A purge in a bucket.
@@ -86,11 +90,12 @@ pub struct Purged {
 }
 
 impl Purge {
-    /// Returns the path, the prefix or the tag.
+    /// Returns the path, the prefix, the tag or the key.
     fn name(&self) -> &str {
         match &self.extent {
             PurgeExtent::Path(path) | PurgeExtent::Prefix(path) => path,
             PurgeExtent::Tag(tag) => tag.as_str(),
+            PurgeExtent::Key(key, _) => key.as_str(),
         }
     }
 }
@@ -137,7 +142,10 @@ struct Batch {
     prefixes: Vec<String>,
     #[serde(default)]
     tags: Vec<String>,
+    #[serde(default)]
+    keys: Vec<String>,
     host: Option<String>,
+    origin: Option<String>,
     #[serde(default)]
     soft: bool,
 }
@@ -154,14 +162,21 @@ impl One {
 
 impl Batch {
     fn purges(self) -> Result<Vec<Purge>, String> {
-        let count = self.paths.len() + self.prefixes.len() + self.tags.len();
+        let of_hosts = self.paths.len() + self.prefixes.len() + self.tags.len();
+        let count = of_hosts + self.keys.len();
         if !(1..=MAX_PURGES).contains(&count) {
             let most = MAX_PURGES;
             return Err(format!(
-                "{count} paths, prefixes and tags: say from 1 to {most}"
+                "{count} paths, prefixes, tags and keys: say from 1 to {most}"
             ));
         }
-        let (host, kind) = (self.host, kind(self.soft));
+        if self.host.is_some() && of_hosts == 0 {
+            return Err("keys have no host: name an `origin`".to_owned());
+        }
+        if self.origin.is_some() && self.keys.is_empty() {
+            return Err("`origin` narrows keys, and there are none".to_owned());
+        }
+        let (host, origin, kind) = (self.host, self.origin, kind(self.soft));
         let paths = self.paths.into_iter().map(|path| extent(path, false));
         let prefixes = self.prefixes.into_iter().map(|path| extent(path, true));
         let tags = self.tags.iter().map(|tag| match Tag::new(tag) {
@@ -174,7 +189,16 @@ impl Batch {
             kind,
         };
         let extents = paths.chain(prefixes).chain(tags);
-        extents.map(|extent| extent.map(purge)).collect()
+        let of_hosts = extents.map(|extent| extent.map(purge));
+        let keys = self.keys.iter().map(|key| {
+            let named = ObjectKey::new(key).map(|key| Purge {
+                extent: PurgeExtent::Key(key, origin.clone()),
+                host: None,
+                kind,
+            });
+            named.map_err(|error| format!("{}: {error}", key.escape_debug()))
+        });
+        of_hosts.chain(keys).collect()
     }
 }
 
@@ -295,7 +319,7 @@ pub fn from_json(body: &[u8]) -> Result<PurgeRequests, String> {
     let fields: HashMap<String, IgnoredAny> = serde_json::from_slice(body).map_err(wrong)?;
     let has = |list: &&str| fields.contains_key(*list);
     // Each is read from the text, in which a field that is named twice is seen.
-    if ["paths", "prefixes", "tags"].iter().any(has) {
+    if ["paths", "prefixes", "tags", "keys"].iter().any(has) {
         let batch: Batch = serde_json::from_slice(body).map_err(wrong)?;
         return batch.purges().map(PurgeRequests::Many);
     }
@@ -320,85 +344,4 @@ fn from_query(query: &str) -> Result<Purge, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_plan::tags::MAX_TAG;
-
-    #[test]
-    fn a_path_in_the_query_is_taken_as_it_stands() {
-        let rows = [
-            ("path=/a%20b+c.jpg", "/a%20b+c.jpg", false, PurgeKind::Hard),
-            ("prefix=true&path=/a/", "/a/", true, PurgeKind::Hard),
-            (
-                "path=/a=b&prefix=false&soft=true",
-                "/a=b",
-                false,
-                PurgeKind::Soft,
-            ),
-        ];
-        for (query, path, prefix, kind) in rows {
-            let purge = from_query(query).expect(query);
-            let extent = extent(path.to_owned(), prefix).expect("a path");
-            assert_eq!((purge.extent, purge.kind), (extent, kind), "{query}");
-        }
-    }
-
-    #[test]
-    fn a_batch_is_bounded_and_checked_whole() {
-        let read = |text: &str| from_json(text.as_bytes());
-        let many = |text: &str| match read(text) {
-            Ok(PurgeRequests::Many(purges)) => purges.len(),
-            _ => 0,
-        };
-        assert_eq!(many(r#"{"paths": ["/a", "/b"], "prefixes": ["/c/"]}"#), 3);
-        for bad in [
-            r#"{"paths": []}"#,
-            r#"{"paths": ["/a", "b"]}"#,
-            r#"{"paths": ["/a"], "prefix": true}"#,
-            r#"{"prefixes": "/a"}"#,
-            r#"{"path": "/a", "paths": ["/b"]}"#,
-            r#"{"path": "/a", "soft": "yes"}"#,
-            r#"{"tags": []}"#,
-            r#"{"tags": ["a b"]}"#,
-            r#"{"tags": ["a", ""]}"#,
-            r#"{"tags": ["a\u0000"]}"#,
-            r#"{"tags": ["ä"]}"#,
-            r#"{"tag": "a"}"#,
-            r#"{"path": "/a", "path": "/b"}"#,
-            r#"{"paths": ["/a"], "paths": ["/b"]}"#,
-            "[]",
-        ] {
-            assert!(read(bad).is_err(), "{bad}");
-        }
-        let count = |count| json!({ "paths": vec!["/a"; count] }).to_string();
-        assert_eq!(many(&count(MAX_PURGES)), MAX_PURGES);
-        assert!(read(&count(MAX_PURGES + 1)).is_err());
-        let tags = |count, tag: &str| json!({ "tags": vec![tag; count], "soft": true }).to_string();
-        assert_eq!(many(&tags(MAX_PURGES, "a")), MAX_PURGES);
-        for (bad, why) in [
-            (tags(MAX_PURGES + 1, "a"), "10001 paths, prefixes and tags"),
-            (tags(1, &"x".repeat(MAX_TAG + 1)), "longer than 1024 bytes"),
-        ] {
-            let error = read(&bad).expect_err("refused");
-            assert!(error.contains(why), "{error}");
-        }
-    }
-
-    #[test]
-    fn refuses_what_it_does_not_understand() {
-        let bad = [
-            "prefix=true",
-            "path=/a&path=/b",
-            "path=/a&recursive=true",
-            "path=/a&prefix=yes",
-            "path=/a&soft=1",
-            "path=/a&host=%ff",
-            "path=%2Fa",
-            "path=a",
-            "path=/a?ver=6.4",
-        ];
-        for query in bad {
-            assert!(from_query(query).is_err(), "{query}");
-        }
-    }
-}
+mod tests;

@@ -72,6 +72,7 @@ fn scripted(purge: &Purge) -> Purged {
         PurgeExtent::Path(path) => (path.clone(), 1),
         PurgeExtent::Prefix(path) => (path.clone(), 0),
         PurgeExtent::Tag(tag) => (tag.to_string(), 0),
+        PurgeExtent::Key(key, _) => (key.as_str().to_owned(), 1),
     };
     Purged {
         names: vec![name],

@@ -6,12 +6,13 @@ use tidegate_admin::purge::{PurgeRequests, from_json};
 use tidegate_admin::reload::OverrideChange;
 use tidegate_admin::{Purge, PurgeExtent, WarmRequest, pins::PinRequest};
 use tidegate_engine::PurgeKind;
+use tidegate_plan::ObjectKey;
 use tidegate_plan::tags::Tag;
 
 use crate::RUNS;
 
-const FIELDS: [&str; 8] = [
-    "path", "paths", "prefixes", "tags", "prefix", "host", "soft", "all",
+const FIELDS: [&str; 10] = [
+    "path", "paths", "prefixes", "tags", "keys", "prefix", "host", "origin", "soft", "all",
 ];
 
 const TEXTS: &[&str] = &[
@@ -70,7 +71,13 @@ fn meant(fields: &[(&str, Value)]) -> Vec<Purge> {
         host: host.clone(),
         kind,
     };
-    extents.map(purge).collect()
+    let origin = only(fields, "origin").map(|name| name.as_str().expect("text").to_owned());
+    let keys = list("keys").map(|key| Purge {
+        extent: PurgeExtent::Key(ObjectKey::new(&text(key)).expect("a key"), origin.clone()),
+        host: None,
+        kind,
+    });
+    extents.map(purge).chain(keys).collect()
 }
 
 /// Checks that a request can be carried out as it stands.
@@ -109,7 +116,7 @@ fn an_accepted_purge_means_each_of_its_fields_once() {
             for purge in purges {
                 match purge.extent {
                     PurgeExtent::Path(path) | PurgeExtent::Prefix(path) => check_path(&path),
-                    PurgeExtent::Tag(_) => {}
+                    PurgeExtent::Tag(_) | PurgeExtent::Key(..) => {}
                 }
             }
         });
