@@ -29,22 +29,21 @@ mod ports;
 mod receiver;
 #[path = "real_fleet/secured.rs"]
 mod secured;
+#[path = "real_fleet/settled.rs"]
+mod settled;
 
 use bucket::Bucket;
 use gateway::{Got, Whole, send};
 use minio::{Minio, SECRET, USER};
 use nats::Nats;
-use past::WAYS;
+use past::{WAYS, WAYS_FOR_ALL};
 use ports::free_addr;
 use receiver::{Manner, Receiver};
+use settled::KnownObject;
 
 const TOKEN: &str = "a token of the tests";
 const LONG: Duration = Duration::from_secs(300);
 const BUCKETS: [&str; 2] = ["media", "photos"];
-
-/// The bound: from the time at which NATS is there again. SEMANTICS names it. A machine that stands still may make more of
-/// it; a change that is lost would be seen in an hour.
-const BOUND: Duration = Duration::from_secs(6);
 
 /// The keys of each bucket that the operations touch.
 const KEYS: u64 = 20;
@@ -305,11 +304,7 @@ async fn one_gateway_calls_a_hook() {
     }
     // Longer than the window of a second gateway would be.
     sleep(Duration::from_secs(2)).await;
-    let (seen, mut lost) = (world.receiver.seen(), 0);
-    for gateway in &world.gateways {
-        let doubts = ["tidegate_fleet_doubts_total{", "reason=\"lost\""];
-        lost += gateway.metric(&doubts).await;
-    }
+    let (seen, lost) = (world.receiver.seen(), world.lost().await);
     // A gateway that falls silent for seconds, as on a busy machine, does not keep the others from calling.
     assert!(seen == 3 || seen > 3 && lost > 0, "{seen}, {lost} lost");
     world.stop().await;
@@ -323,40 +318,39 @@ async fn no_answer_is_stale_after_the_bound() {
     eprintln!("{count} operations, seed {seed}");
     let mut world = World::new().await;
     let mut chance = Chance(seed);
-    let mut expected = vec![String::new(); usize::try_from(2 * KEYS).expect("small")];
-    // The objects that carry a tag, so that a purge by tag covers them.
-    let mut tagged = vec![false; expected.len()];
-    let path = |at: u64| format!("/{}/{}", BUCKETS[usize::from(at >= KEYS)], at % KEYS);
+    let mut objects: Vec<_> = (0..2 * KEYS).map(KnownObject::new).collect();
     let (mut cuts, mut checks, mut latest) = (0, 0, Duration::ZERO);
     for operation in 0..count {
         let (at, nth) = (chance.below(2 * KEYS), chance.below(3));
-        let (slot, nth) = (at as usize, nth as usize);
+        let (object, nth) = (&mut objects[at as usize], nth as usize);
         match chance.below(20) {
             0..5 => {
-                expected[slot] = format!("{operation}");
-                world.put(nth, &path(at), &expected[slot]).await;
-                tagged[slot] = false;
+                object.is_now(format!("{operation}"));
+                world.put(nth, &object.path, &object.body).await;
             }
             5..7 => {
-                world.change(nth, Method::DELETE, &path(at), "").await;
-                expected[slot].clear();
-                tagged[slot] = false;
+                object.is_now(String::new());
+                world.change(nth, Method::DELETE, &object.path, "").await;
             }
             7..11 => {
-                world.warm(&path(at)).await;
-                let is_removed = chance.below(4) == 0;
-                expected[slot] = match is_removed {
-                    true => String::new(),
-                    false => format!("{operation}"),
+                world.warm(&object.path).await;
+                let ways = match object.is_tagged {
+                    true => WAYS.len() as u64,
+                    false => WAYS_FOR_ALL,
                 };
-                world.change_past(&path(at), &expected[slot]).await;
-                let way = WAYS[chance.below(if tagged[slot] { 4 } else { 2 }) as usize];
-                world.purge_one(nth, &path(at), way).await;
-                tagged[slot] = !is_removed;
+                object.is_now(match chance.below(4) {
+                    0 => String::new(),
+                    _ => format!("{operation}"),
+                });
+                world.change_past(&object.path, &object.body).await;
+                let way = WAYS[chance.below(ways) as usize];
+                world.purge_one(nth, &object.path, way).await;
+                object.is_tagged = !object.body.is_empty();
+                object.is_softened = way.is_soft();
             }
-            11..13 => world.purge(nth, &format!("path={}", path(at))).await,
+            11..13 => world.purge(nth, &format!("path={}", object.path)).await,
             13..14 => world.purge(nth, "path=/media/&prefix=true").await,
-            14..19 => world.warm(&path(at)).await,
+            14..19 => world.warm(&object.path).await,
             _ if world.nats.is_some() => {
                 drop(world.nats.take());
                 cuts += 1;
@@ -367,17 +361,12 @@ async fn no_answer_is_stale_after_the_bound() {
             if world.nats.is_none() {
                 world.start_nats().await;
             }
-            sleep(BOUND).await;
-            let since = Instant::now();
-            for (at, body) in (0..2 * KEYS).zip(&expected) {
-                world.reads(&path(at), body, LONG).await;
-                checks += 3;
-            }
-            latest = latest.max(since.elapsed());
+            latest = latest.max(world.shows_all(operation, &mut objects).await);
+            checks += 3 * objects.len();
         }
     }
     assert!(cuts > 0, "no cut");
-    eprintln!("{cuts} cuts of NATS, {checks} reads after the bound, fresh within {latest:?}");
+    eprintln!("{cuts} cuts of NATS, {checks} reads, settled within {latest:?}, 3 heartbeats too");
     world.stop().await;
 }
 

@@ -7,24 +7,41 @@ use tokio::time::Instant;
 use crate::bucket::Bucket;
 use crate::{BUCKETS, LONG, World};
 
-/// The ways in which a purge names and treats an object.
-pub(super) const WAYS: [Way; 4] = [
-    Way::new(false, false),
-    Way::new(false, true),
-    Way::new(true, false),
-    Way::new(true, true),
+/// The ways in which a purge names and treats an object; those by tag last.
+pub(super) const WAYS: [Way; 6] = [
+    Way::new(By::Path, false),
+    Way::new(By::Path, true),
+    Way::new(By::Key, false),
+    Way::new(By::Key, true),
+    Way::new(By::Tag, false),
+    Way::new(By::Tag, true),
 ];
 
-/// One way of a purge. A tag covers only an object that carries it.
+/// The number of ways that cover every object: a tag covers only one that carries it.
+pub(super) const WAYS_FOR_ALL: u64 = 4;
+
+/// One way of a purge.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    by_tag: bool,
+    by: By,
     soft: bool,
 }
 
+/// The name by which a purge means an object.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Path,
+    Key,
+    Tag,
+}
+
 impl Way {
-    const fn new(by_tag: bool, soft: bool) -> Self {
-        Self { by_tag, soft }
+    const fn new(by: By, soft: bool) -> Self {
+        Self { by, soft }
+    }
+
+    pub(super) const fn is_soft(self) -> bool {
+        self.soft
     }
 }
 
@@ -68,11 +85,13 @@ impl World {
     /// Purges an object through one gateway.
     pub(super) async fn purge_one(&self, nth: usize, path: &str, way: Way) {
         let soft = way.soft;
-        let body = if way.by_tag {
-            format!("{{\"tags\": [\"{}\"], \"soft\": {soft}}}", tag(path))
-        } else {
-            format!("{{\"paths\": [\"{path}\"], \"soft\": {soft}}}")
+        let (bucket, key) = path[1..].split_once('/').expect("a bucket and a key");
+        let names = match way.by {
+            By::Path => format!("\"paths\": [\"{path}\"]"),
+            By::Key => format!("\"keys\": [\"{key}\"], \"origin\": \"{bucket}\""),
+            By::Tag => format!("\"tags\": [\"{}\"]", tag(path)),
         };
+        let body = format!("{{{names}, \"soft\": {soft}}}");
         let got = self.operate(nth, Method::POST, "/purge", &body).await;
         assert_eq!(got.status, 200, "{way:?}: {}", got.text());
     }
@@ -82,7 +101,7 @@ fn tag(path: &str) -> String {
     path[1..].replace('/', "-")
 }
 
-/// Each gateway in turn is asked to purge, hard and soft, by path and by tag: all serve what the bucket has.
+/// Each gateway in turn is asked to purge, hard and soft, by path, key and tag: all serve what the bucket has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purge_of_each_kind_reaches_all() {
     let world = World::new().await;
