@@ -5,6 +5,8 @@
 #[path = "../support/door.rs"]
 #[expect(dead_code, reason = "other suites have the bucket hang")]
 mod door;
+#[path = "../support/nginx.rs"]
+mod nginx;
 #[path = "../support/ports.rs"]
 mod ports;
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 
+use crate::nginx::Nginx;
 use crate::ports::free_addr;
 use crate::world::World;
 
@@ -117,7 +118,7 @@ async fn requests_of_plugins_purge_the_public_listener() -> Result<()> {
         assert_eq!(plugin(path, method)?, "200 purged 1", "{path}");
         assert_eq!(seen(), new, "{path}");
     }
-    // Nginx Helper's GET becomes a PURGE in nginx; here it is none, and purges nothing.
+    // Nginx Helper's GET becomes a PURGE in nginx; without that it is none, and purges nothing.
     let helper = format!("http://{listener}/purge{uploads}/one.txt");
     let got = sent(&world, &helper, "['method' => 'GET']")?;
     assert!(got.starts_with("404"), "{got}");
@@ -129,11 +130,51 @@ async fn requests_of_plugins_purge_the_public_listener() -> Result<()> {
     Ok(())
 }
 
+/// Nginx Helper sends GET, which the shipped file turns into a PURGE. Its *Purge Entire Cache* sends nothing, and ends with an
+/// action, for which OPERATIONS has a plugin.
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_helper_purges_through_nginx_and_by_its_action() -> Result<()> {
+    let listener = free_addr();
+    let world = World::with(|toml| with_listener(&toml, listener)).await;
+    let nginx = Nginx::start(
+        &format!("upstream tidegate {{ server {listener}; }}"),
+        include_str!("../../../config/nginx/wordpress-purge.conf"),
+    );
+    let path = "/wp-content/uploads/one.txt";
+    let put = async |text: &str| {
+        let text = text.to_owned();
+        world.bucket.put("uploads/one.txt", text.into()).await
+    };
+    let seen = || world.visit(path).text();
+    put("old").await?;
+    assert_eq!(seen(), "old");
+    put("new").await?;
+    assert_eq!(seen(), "old", "it is cached");
+    let helper = format!("http://{}/purge{path}", nginx.addr());
+    let get = "['method' => 'GET', 'headers' => ['host' => 'site.example']]";
+    assert_eq!(sent(&world, &helper, get)?, "200 purged 1");
+    assert_eq!(seen(), "new");
+
+    let page = include_str!("../../docs/OPERATIONS.md");
+    let (_, plugin) = page.split_once("```php\n").expect("its plugin");
+    let plugin = plugin.split("```").next().expect("its end");
+    let plugin = plugin.replace("127.0.0.1:8080", &listener.to_string());
+    install(&world, "purge-all.php", &plugin)?;
+    put("newest").await?;
+    assert_eq!(seen(), "new", "it is cached");
+    world
+        .site
+        .php("do_action('rt_nginx_helper_after_fastcgi_purge_all');")?;
+    assert_eq!(seen(), "newest");
+    Ok(())
+}
+
 /// Adds a listener for the plugins of this machine to the recipe.
 fn with_listener(toml: &str, listener: SocketAddr) -> String {
     let (before, after) = toml.split_once("[http]\nlisten = ").expect("the recipe's");
     let (own, after) = after.split_once('\n').expect("a line");
     format!(
-        "{before}[http]\nlisten = [{own}, \"{listener}\"]\npurge_networks = [\"127.0.0.1\"]\n{after}"
+        "{before}[http]\nlisten = [{own}, \"{listener}\"]\npurge_networks = [\"127.0.0.1\"]\n\
+         trusted_proxies = [\"127.0.0.1\"]\n{after}"
     )
 }
