@@ -2,19 +2,22 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
-use tidegate_access::SigningKey;
+use http::{HeaderMap, Method, Uri};
+use tidegate_access::{Access, Request, Rules, SigningKey, Verdict};
+use tidegate_plan::Timestamp;
 
 const SECRET: &str = "a secret, as an operator writes it";
 
-/// Returns the program in this language.
-fn program(language: &str) -> String {
+/// Returns the program in this language that makes links for a folder, or the one after it, which presigns a URL.
+fn program(language: &str, presigns: bool) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("docs/HTTP.md")).expect("the document");
-    let (_, rest) = text
-        .split_once(&format!("```{language}\n"))
-        .expect("its block");
-    rest.split("```").next().expect("its end").to_owned()
+    let begin = format!("```{language}\n");
+    let block = text.split(&begin).nth(1 + usize::from(presigns));
+    let block = block.and_then(|rest| rest.split("```").next());
+    block.expect("its block").to_owned()
 }
 
 /// Whether each interpreter has to be there: CI installs them with the other real parts.
@@ -41,7 +44,7 @@ fn each_program_makes_the_link_of_tidegate_sign() {
         ("js", &["node", "-e"]),
         ("sh", &["sh", "-c"]),
     ] {
-        let text = program(language).replace("books/", folder);
+        let text = program(language, false).replace("books/", folder);
         let text = text.strip_prefix("<?php").unwrap_or(&text);
         let Some(link) = output(command, text) else {
             let may_be_missing = !ALL_ARE_HERE && language != "sh";
@@ -58,5 +61,54 @@ fn each_program_makes_the_link_of_tidegate_sign() {
         assert!(path.chars().all(is_plain), "{language}: {link}");
         let decoded = percent_encoding::percent_decode_str(path).decode_utf8();
         assert_eq!(decoded.expect("text"), folder, "{language}: {link}");
+    }
+}
+
+/// Those of the SDKs that are installed here presign URLs that the gateway admits, for what they name and nothing else.
+#[test]
+fn each_sdk_presigns_a_url_that_is_admitted() {
+    let access = Access::new(Rules {
+        keys: vec![SigningKey::new("k1", SECRET).expect("a key")],
+        skew: Duration::from_secs(60),
+        ..Rules::default()
+    });
+    for (language, command, probe) in [
+        ("sh", &["sh", "-c"][..], "aws --version"),
+        ("python", &["python3", "-c"], "import boto3"),
+        (
+            "js",
+            &["node", "-e"],
+            "require('@aws-sdk/s3-request-presigner')",
+        ),
+        ("php", &["php", "-r"], "require 'vendor/autoload.php';"),
+    ] {
+        let mut probed = Command::new(command[0]);
+        probed.args(&command[1..]).arg(probe).stdin(Stdio::null());
+        if !probed.output().is_ok_and(|output| output.status.success()) {
+            eprintln!("{language} has no SDK here");
+            continue;
+        }
+        let text = program(language, true);
+        let text = text.strip_prefix("<?php").unwrap_or(&text);
+        let url = output(command, text).expect("it was probed");
+        let uri: Uri = url.trim_end().parse().expect("a URL");
+        let path = "/private/books/list.m3u8";
+        assert_eq!(uri.path(), path, "{language}: {url}");
+        let admits = |path: &str| {
+            let request = Request {
+                method: &Method::GET,
+                host: uri.host().expect("a host"),
+                path,
+                below: path.strip_prefix("/private/").expect("below the route"),
+                query: uri.query(),
+                headers: &HeaderMap::new(),
+                address: None,
+                certificate: &[],
+            };
+            let verdict = access.check(&request, Timestamp::from(SystemTime::now()));
+            matches!(verdict, Verdict::Admitted { .. })
+        };
+        assert!(admits(path), "{language}: {url}");
+        assert!(!admits("/private/books/other.m3u8"), "{language}");
     }
 }
