@@ -1,6 +1,7 @@
 //! A mount beside the listeners: what its kernel holds of a name is over when an event reports a change.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,6 +29,20 @@ fn section(of_test: &Path) -> String {
 impl World {
     async fn shows(&self, name: &str, bytes: Option<&'static str>) {
         shows(&folder(self.folder.path()).join(name), bytes).await;
+    }
+}
+
+/// Waits until a file has this size.
+async fn shows_size(path: &Path, size: usize) {
+    let since = Instant::now();
+    loop {
+        let file = path.to_owned();
+        let seen = blocking(move || fs::metadata(file).ok().map(|one| one.len())).await;
+        if seen == Some(size as u64) {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "{path:?}: {seen:?}, not {size}");
+        sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -62,6 +77,82 @@ async fn a_mount_shows_what_an_event_reports() {
     world.bucket.delete("a.txt").await;
     world.shows("a.txt", None).await;
     // The mount goes before its folder does.
+    world.gateway.take().expect("it runs").stop().await;
+}
+
+/// Waits until `ls` of a folder has these names, and no others.
+async fn lists(folder: &Path, names: &[&str]) {
+    let since = Instant::now();
+    loop {
+        let folder = folder.to_owned();
+        let seen = blocking(move || -> Vec<String> {
+            // A folder is there as long as a key is in it.
+            let entries = fs::read_dir(&folder).into_iter().flatten();
+            let names = entries.map(|entry| entry.expect("a name").file_name());
+            let mut names: Vec<_> = names
+                .map(|name| name.into_string().expect("text"))
+                .collect();
+            names.sort();
+            names
+        })
+        .await;
+        if seen == names {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "{seen:?}, not {names:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Without events each listing would stand for an hour.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_shows_what_an_event_reports() {
+    let mut world = World::with(Way::Webhook, section).await;
+    let album = folder(world.folder.path()).join("album");
+    lists(&album, &[]).await;
+    let mut there = Vec::new();
+    for name in ["1.txt", "2.txt", "3.txt"] {
+        world.bucket.put(&format!("album/{name}"), "x").await;
+        there.push(name);
+        lists(&album, &there).await;
+    }
+    while let Some(name) = there.pop() {
+        world.bucket.delete(&format!("album/{name}")).await;
+        lists(&album, &there).await;
+    }
+    world.gateway.take().expect("it runs").stop().await;
+}
+
+/// The event tells the kernel of the new version while a program reads the old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_open_across_an_event_ends_on_its_version() {
+    const SIZE: usize = 4 << 20;
+    let mut world = World::with(Way::Webhook, section).await;
+    let old = "o".repeat(SIZE);
+    world.bucket.put("a.txt", old.clone()).await;
+    world.reads("/a.txt", 200, &old).await;
+    let path = folder(world.folder.path()).join("a.txt");
+    shows_size(&path, SIZE).await;
+    let opened = path.clone();
+    let (mut file, begin) = blocking(move || {
+        let mut file = fs::File::open(opened).expect("there");
+        let mut begin = vec![0; 4096];
+        file.read_exact(&mut begin).expect("read");
+        (file, begin)
+    })
+    .await;
+    world.bucket.put("a.txt", "the second one").await;
+    world.shows("a.txt", Some("the second one")).await;
+    let rest = blocking(move || {
+        let mut rest = Vec::new();
+        file.read_to_end(&mut rest).expect("read to its end");
+        rest
+    })
+    .await;
+    assert!(
+        [begin, rest].concat() == old.as_bytes(),
+        "it mixes versions"
+    );
     world.gateway.take().expect("it runs").stop().await;
 }
 
