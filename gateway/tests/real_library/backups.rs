@@ -19,7 +19,8 @@ fn old() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000)
 }
 
-/// Makes the folder `data` with files of 1 KB to 5 MB that are `megabytes` in all.
+/// Makes the folder `data` with files of 1 KB to 5 MB that are `megabytes` in all, and with a link. Their times, modes and
+/// owners, and those of the folders, are not those that a new file gets.
 fn data(given: &Path, megabytes: u64) -> Result<()> {
     let folder = given.join("data");
     let mut left = megabytes * 1_000_000;
@@ -34,10 +35,19 @@ fn data(given: &Path, megabytes: u64) -> Result<()> {
             .set_modified(old())?;
         left -= len;
         if left == 0 {
-            return Ok(());
+            break;
         }
     }
-    Ok(())
+    let script = "
+        chmod 750 1; chmod 604 0/0.bin; chown 1234:5678 2 1/1.bin; ln -s 0/0.bin link; chown -h 1234:5678 link
+        touch -h -d @1500000000.123456789 link; touch -d @1400000000.987654321 0/0.bin
+        find . -type d -exec touch -d 2018-01-02T03:04:05.678 {} +";
+    must(
+        Command::new("sh")
+            .args(["-ec", script])
+            .current_dir(&folder),
+    )
+    .map(drop)
 }
 
 fn megabytes() -> u64 {
@@ -45,8 +55,8 @@ fn megabytes() -> u64 {
     asked.map_or(50, |text| text.parse().expect("a number"))
 }
 
-/// Runs a script in the folder and in the mount; both must succeed and say the same.
-async fn both(shelf: &mut Shelf, name: &str, script: &str) -> Result<()> {
+/// Runs a script in the folder and in the mount; both must succeed and say the same, and leave the same in `folder`.
+async fn both(shelf: &mut Shelf, name: &str, script: &str, folder: &str) -> Result<()> {
     let local = shelf.run(&shelf.local, script)?;
     ensure!(local.status.success(), "{name}, local: {local:?}");
     let mount = shelf
@@ -57,7 +67,7 @@ async fn both(shelf: &mut Shelf, name: &str, script: &str) -> Result<()> {
         local.stdout == mount.stdout,
         "{name}: local {local:?}, mount {mount:?}"
     );
-    Ok(())
+    shelf.same_below(name, folder)
 }
 
 /// The repository's keys and names are random: what is restored is compared, and not the repository.
@@ -67,23 +77,23 @@ async fn restic_backs_up_and_restores() -> Result<()> {
     data(&shelf.given, megabytes())?;
     let script = "
         export RESTIC_PASSWORD=secret RESTIC_CACHE_DIR=$(mktemp -d) RESTIC_REPOSITORY=$PWD/repository
+        more() { echo more > data/more; touch -d 2017-01-02 data/more data; }
+        less() { rm data/more; touch -d 2016-01-02 data; }
         back=$(mktemp -d)
         restic init -q
         cd \"$given\"
         restic backup -q data
-        echo more > data/more; restic backup -q data; rm data/more
+        more; restic backup -q data; less
         restic forget -q --keep-last 1 --prune
         restic check -q --read-data
         restic restore -q latest --target \"$back\"
-        rm \"$back/data/more\"
-        diff -r data \"$back/data\"
+        diff -r -x more data \"$back/data\"
         cd - > /dev/null
-        umask 027; restic restore -q latest --target restored; rm restored/data/more
-        diff -r \"$given/data\" restored/data
-        find restored -type f -printf '%m %Ts %P\\n' | sort; rm -r restored
+        umask 027; restic restore -q latest --target restored
         restic snapshots -q --json | grep -o '\"paths\"' | wc -l
         rm -r \"$back\" \"$RESTIC_CACHE_DIR\"";
-    both(&mut shelf, "restic", script).await?;
+    both(&mut shelf, "restic", script, "restored").await?;
+    ensure!(shelf.mount.join("restored/data/more").is_file());
     shelf.finish_alone().await
 }
 
@@ -94,18 +104,21 @@ async fn borg_backs_up_and_restores() -> Result<()> {
     let script = "
         export BORG_BASE_DIR=$(mktemp -d) BORG_REPO=$PWD/repository BORG_PASSPHRASE=secret
         export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes BORG_RELOCATED_REPO_ACCESS_IS_OK=yes
+        more() { echo more > data/more; touch -d 2017-01-02 data/more data; }
+        less() { rm data/more; touch -d 2016-01-02 data; }
         back=$(mktemp -d)
         borg init --encryption=repokey-blake2 2> /dev/null
-        (cd \"$given\"; borg create ::one data; echo more > data/more; borg create ::two data; rm data/more)
+        (cd \"$given\"; borg create ::one data; more; borg create ::two data; less)
         borg delete ::one
         borg compact
         borg check --verify-data
         (cd \"$back\"; borg extract ::two)
-        rm \"$back/data/more\"
-        diff -r \"$given/data\" \"$back/data\"
+        diff -r -x more \"$given/data\" \"$back/data\"
+        umask 027; mkdir restored; (cd restored; borg extract ::two)
         borg list --short
         rm -r \"$back\" \"$BORG_BASE_DIR\"";
-    both(&mut shelf, "borg", script).await?;
+    both(&mut shelf, "borg", script, "restored").await?;
+    ensure!(shelf.mount.join("restored/data/more").is_file());
     shelf.finish_alone().await
 }
 
@@ -126,16 +139,17 @@ async fn a_project_is_cloned_built_and_committed() -> Result<()> {
         chmod -x script; git status --short; git commit -qam 'no program'; git checkout -q HEAD~1; seen; git checkout -q -
         echo '// more' >> main.c; git commit -qam more
         git mv part.c other.c; sed -i s/part.c/other.c/ Makefile; git commit -qam renamed
+        git mv texts notes; git status --short | wc -l; git commit -qm moved; seen
         make -s; ./program; make clean
         git log --format=%s; git status --short; git fsck --strict; git gc -q; git fsck
         git stash list; git checkout -q -b side HEAD~1; cat Makefile; git checkout -q -; cat Makefile; seen";
-    both(&mut shelf, "git and make", script).await?;
+    both(&mut shelf, "git and make", script, "work").await?;
     shelf.finish_alone().await
 }
 
 /// Makes a repository with a small C program.
 fn project(folder: &Path) -> Result<()> {
-    std::fs::create_dir(folder)?;
+    std::fs::create_dir_all(folder.join("texts/inner"))?;
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text);
     write(
         "Makefile",
@@ -148,7 +162,11 @@ fn project(folder: &Path) -> Result<()> {
     write("part.c", "int part(void) { return 0; }\n")?;
     write("script", "#!/bin/sh\necho it runs\n")?;
     for n in 0..60 {
-        write(&format!("text {n}.txt"), &format!("{n}\n").repeat(200))?;
+        let place = ["", "texts/", "texts/inner/"][n % 3];
+        write(
+            &format!("{place}text {n}.txt"),
+            &format!("{n}\n").repeat(200),
+        )?;
     }
     let script = "
         export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
@@ -164,12 +182,19 @@ async fn archives_and_edits() -> Result<()> {
     let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
     data(&shelf.given, 8)?;
     let script = "
-        cd \"$given\"; mkdir data/closed; echo a > data/closed/a; chmod 640 data/closed/a; ln -s closed/a data/link
-        echo b > data/run; chmod 755 data/run; touch -d 2019-03-04T05:06:07 data/run data/closed/a; chmod 750 data/closed
+        cd \"$given\"; mkdir data/closed; echo a > data/closed/a; chmod 640 data/closed/a; ln -s a data/closed/link
+        echo b > data/run; chmod 755 data/run; chmod 750 data/closed
+        touch -h -d 2019-03-04T05:06:07 data/run data/closed/a data/closed/link data/closed data
         tar cf data.tar data; rm -f data.zip; zip -qr data.zip data";
     ensure!(shelf.run(&shelf.local, script)?.status.success());
     for (name, script) in [
         ("tar x", "tar xf \"$given/data.tar\"; mv data tree; ls tree"),
+        (
+            "mv",
+            "mkdir -p old/inner; echo a > old/inner/a; echo b > old/b; ln -s b old/link; chmod 4711 old/b
+             touch -h -d 2011-12-13T14:15:16.123456789 old/inner/a old/b old/link old/inner old
+             mv old new; mv new/b new/c; touch -d 2012-12-13 new; mv new/c c; mv c new/inner/d; touch -d 2013-12-13 new/inner new; ls -R new",
+        ),
         ("tar x, umask", "umask 027; tar xf \"$given/data.tar\" --no-same-permissions; rm -r data"),
         ("tar c", "tar cf all.tar tree; tar tf all.tar | sort | cksum; rm all.tar"),
         ("unzip", "umask 027; unzip -q \"$given/data.zip\" -d unzipped; ls unzipped/data"),
@@ -181,6 +206,14 @@ async fn archives_and_edits() -> Result<()> {
         (
             "sed -i",
             "umask 027; printf 'a\\nb\\n' > text; sed -i s/a/c/ text; sed -i.bak s/b/d/ text; cat text text.bak",
+        ),
+        (
+            "appends",
+            "for writer in 1 2 3 4; do
+                 (exec 8>> held; for n in $(seq 100); do printf '%s %03d %0200d\\n' $writer $n 0 >&8; done) &
+                 (for n in $(seq 20); do printf '%s %03d %0200d\\n' $writer $n 0 >> opened; done) &
+             done; wait
+             sort -s -k 1,1 held > held.sorted; sort -s -k 1,1 opened > opened.sorted; rm held opened; wc -l *.sorted",
         ),
         (
             "flock",
@@ -201,6 +234,9 @@ async fn a_copy_with_its_attributes() -> Result<()> {
         chmod 755 \"$given/script\"; touch -d 2020-01-01 \"$given/script\"
         cp -a \"$given/script\" .; sh script";
     shelf.step("cp -a", script).await?;
+    data(&shelf.given, 8)?;
+    let script = "umask 027; cp -a \"$given/data\" .; cp -a data again; diff -r data again";
+    shelf.step("cp -a of a folder", script).await?;
     shelf.finish().await
 }
 

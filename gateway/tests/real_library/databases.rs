@@ -20,16 +20,16 @@ const SQLITE: &str = "
     rm -f config/*-journal
     ls config";
 
-/// Two writers of a database at once: one waits for the other. The order of their rows, and so the file, is by chance.
-const TWO_WRITERS: &str = "
+/// Three writers of a database at once wait for each other. The order of their rows, and so the file, is by chance.
+const THREE_WRITERS: &str = "
     cd config
-    for writer in 1 2; do
+    for writer in 1 2 3; do
         for n in 1 2 3 4 5; do
-            sqlite3 wal.sqlite \".timeout 300000\" \"insert into books values ($writer$n, 'both');\"
+            sqlite3 wal.sqlite \".timeout 300000\" \"insert into books values ($writer$n, 'all');\"
         done &
     done
     wait
-    sqlite3 wal.sqlite \"pragma wal_checkpoint(truncate); select count(*) from books where title = 'both'; pragma integrity_check;\"
+    sqlite3 wal.sqlite \"pragma wal_checkpoint(truncate); select count(*) from books where title = 'all'; pragma integrity_check;\"
     rm wal.sqlite";
 
 /// Locks hold among the programs of this machine.
@@ -44,7 +44,7 @@ const LOCKS: &str = "
 async fn databases_and_locks_work_as_on_a_local_disk() -> Result<()> {
     let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
     shelf.step("sqlite", SQLITE).await?;
-    shelf.step("two writers", TWO_WRITERS).await?;
+    shelf.step("three writers", THREE_WRITERS).await?;
     shelf.step("locks", LOCKS).await?;
     shelf.finish().await
 }

@@ -1,6 +1,7 @@
 //! A mount by a recipe beside a local folder, in which each step is done in turn.
 
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -25,6 +26,9 @@ const LONG: Duration = Duration::from_secs(300);
 const QUIET: Duration = Duration::from_millis(700);
 
 const BUCKET: &str = "library";
+
+/// The user, and the group, of the recipes' mounts.
+const MOUNT_USER: u32 = 1000;
 
 /// A file of `config/`, with the names in it that a test replaces.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +84,7 @@ impl Shelf {
 
     /// Does the same for a bucket with these objects.
     pub(crate) async fn with(recipe: Recipe, objects: &[(&str, Vec<u8>)]) -> Result<Self> {
+        let begun = SystemTime::now();
         let dir = tempfile::Builder::new()
             .prefix("tidegate-shelf-")
             .tempdir()?;
@@ -114,7 +119,7 @@ impl Shelf {
             title: recipe.file,
             tally,
             costs: vec![],
-            begun: SystemTime::now(),
+            begun,
             _minio: minio,
             _dir: dir,
         })
@@ -137,6 +142,12 @@ impl Shelf {
         );
         compare::same(name, &self.local, &self.mount, self.begun)?;
         Ok(said(&mount))
+    }
+
+    /// Compares one folder below both, after a step that makes other names and bytes elsewhere.
+    pub(crate) fn same_below(&self, name: &str, folder: &str) -> Result<()> {
+        let (local, mount) = (self.local.join(folder), self.mount.join(folder));
+        compare::same(name, &local, &mount, self.begun)
     }
 
     /// Counts the requests of one act on the mount, which become those of the step `name`.
@@ -179,6 +190,20 @@ impl Shelf {
         command.args(["-ec", script]).current_dir(folder);
         command.env("given", &self.given).stdin(Stdio::null());
         Ok(command.output()?)
+    }
+
+    /// Writes a local file as the mount shows an object of another program: it belongs to the mount's user, as its folders do.
+    pub(crate) fn write_foreign(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.local.join(name);
+        let own = |path: &Path| chown(path, Some(MOUNT_USER), Some(MOUNT_USER));
+        let above = path.ancestors().skip(1);
+        let above = above.take_while(|folder| *folder != self.local && !folder.exists());
+        for folder in above.collect::<Vec<_>>().into_iter().rev() {
+            std::fs::create_dir(folder)?;
+            own(folder)?;
+        }
+        std::fs::write(&path, bytes)?;
+        Ok(own(&path)?)
     }
 
     /// Purges a key through the admin listener.
