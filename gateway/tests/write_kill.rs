@@ -8,21 +8,25 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use tidegate::embedded::Embedded;
 use tidegate_engine::{Open, ReadContext};
-use tidegate_origin::List;
 use tidegate_origin::settings::Credentials;
-use tidegate_plan::{ByteRange, ObjectKey};
+use tidegate_origin::write::{OriginWrite, Write, WriteOutcome};
+use tidegate_origin::{Answer, Get, List, Listing, Metrics, Origin, OriginError};
+use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, Version};
 use tidegate_write::{Commit, FolderRename, OpenMode, WriteError};
 
 #[path = "support/writers.rs"]
 mod writers;
 
-use writers::{PART, start};
+use writers::{PART, start, start_over, terms};
 
 const ROOM: u64 = 1 << 30;
 
@@ -127,17 +131,28 @@ async fn renames_until_it_is_killed() {
     };
     let variable = |name| std::env::var(name).expect("set");
     let settings = settings(&variable(ENDPOINT), &variable(SECRETS));
-    let (_engine, source, writers) = start(Path::new(&spool), ROOM, &settings).await;
+    let held: u64 = variable(FROM).parse().expect("a number");
+    let origin = tidegate_origin::connect(&settings, &Metrics::default()).await;
+    let origin = Arc::new(Holding {
+        origin: origin.expect("valid settings"),
+        changes: AtomicU64::new(0),
+        held: AtomicU64::new(u64::MAX),
+    });
+    let (_engine, source, writers) = start_over(terms(Path::new(&spool), ROOM), origin.clone());
     // Ends the rename of the process before.
     writers.settled().await;
     let mut from = whole_folder(&source).await;
-    // The steps at which it is killed, somewhere in a rename.
-    tokio::spawn(async {
-        for step in 0.. {
-            println!("\nclosed {step}");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
+    if held > 0 {
+        origin.hold(held);
+    } else {
+        // The steps at which it is killed, somewhere in a rename.
+        tokio::spawn(async {
+            for step in 0.. {
+                println!("\nclosed {step}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
     loop {
         let (old, new) = (FOLDERS[from], FOLDERS[1 - from]);
         let lock = writers.lock_folders(&source, [old, new]).await;
@@ -145,6 +160,72 @@ async fn renames_until_it_is_killed() {
         let renamed = renamed.await.expect("renamed");
         assert!(matches!(renamed, FolderRename::Copied(it) if it.left.is_none()));
         from = 1 - from;
+    }
+}
+
+/// An origin that never answers one change, and reports it, so that the process is killed with a rename under way.
+#[derive(Debug)]
+struct Holding {
+    origin: Arc<dyn Origin>,
+    changes: AtomicU64,
+    /// The number of the change, counted from 1.
+    held: AtomicU64,
+}
+
+impl Holding {
+    /// Holds the change that comes as number `held` from now on.
+    fn hold(&self, held: u64) {
+        self.held
+            .store(self.changes.load(Ordering::SeqCst) + held, Ordering::SeqCst);
+    }
+}
+
+impl OriginWrite for Holding {
+    /// Of those with an even number, the bucket makes the change.
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
+        let change = matches!(write, Write::Copy { .. } | Write::Delete { .. });
+        let number = self.changes.fetch_add(u64::from(change), Ordering::SeqCst) + 1;
+        Box::pin(async move {
+            if !change || number != self.held.load(Ordering::SeqCst) {
+                return self.origin.writing().write(write).await;
+            }
+            if number.is_multiple_of(2) {
+                let made = self.origin.writing().write(write).await;
+                made.expect("the bucket answers");
+            }
+            println!("\nclosed {number}");
+            std::future::pending().await
+        })
+    }
+}
+
+impl Origin for Holding {
+    fn id(&self) -> OriginId {
+        self.origin.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.origin.bucket()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        self.origin.get(request)
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        self.origin.head(key)
+    }
+
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        self.origin.peek(key)
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        self.origin.list(request)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        self.origin.probe()
     }
 }
 
@@ -257,17 +338,28 @@ async fn a_folder_whose_rename_was_killed_is_whole_under_one_name() {
     }
     let mut left = 0;
     for round in 0..ROUNDS / 2 {
-        let (path, count) = (spool.path().to_owned(), 1 + round * 13 % 100);
+        let path = spool.path().to_owned();
+        // Every other one after some milliseconds. The others in a certain copy or deletion, of which a rename has two
+        // an object; the last one may be the rename's end.
+        let (held, count) = match round as u64 {
+            round if round % 2 == 0 => (0, 1 + round as usize * 13 % 100),
+            round => (1 + round * 5 % (2 * RENAMED - 1), 1),
+        };
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
         let ran = tokio::task::spawn_blocking(move || {
             let test = "renames_until_it_is_killed";
-            run_and_kill(test, &path, (&endpoint, &secrets), 0, count)
+            run_and_kill(test, &path, (&endpoint, &secrets), held, count)
         });
         ran.await.expect("the folder is whole");
         let names = std::fs::read_dir(spool.path()).expect("readable");
         let names = names.map(|entry| entry.expect("readable").file_name());
         let mut names = names.map(|name| name.to_string_lossy().into_owned());
-        left += usize::from(names.any(|name| name.starts_with("rename-")));
+        let is_cut = names.any(|name| name.starts_with("rename-"));
+        assert!(
+            is_cut || held == 0,
+            "no rename was under way at change {held}"
+        );
+        left += usize::from(is_cut);
     }
     println!("{left} of {} renames were cut", ROUNDS / 2);
     let (_engine, source, writers) = start(spool.path(), ROOM, &settings).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Parts, ReadContext};
-use tidegate_origin::Metrics;
+use tidegate_origin::{Metrics, Origin};
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 use tidegate_write::Writers;
 use tidegate_write::{Settings, WritePath};
@@ -19,13 +19,17 @@ pub(crate) async fn start(
     size: u64,
     settings: &tidegate_origin::Settings,
 ) -> (Engine, Arc<ReadContext>, Writers) {
-    let terms = Settings {
+    start_with(terms(spool, size), settings).await
+}
+
+/// Returns the settings of a spool of `size` bytes.
+pub(crate) fn terms(spool: &Path, size: u64) -> Settings {
+    Settings {
         parts: PartSizes::new(PART),
         size,
         kept: 2 * PART,
         ..Settings::new(spool.to_owned())
-    };
-    start_with(terms, settings).await
+    }
 }
 
 /// Does the same with other settings.
@@ -34,10 +38,15 @@ pub(crate) async fn start_with(
     settings: &tidegate_origin::Settings,
 ) -> (Engine, Arc<ReadContext>, Writers) {
     let origin = tidegate_origin::connect(settings, &Metrics::default()).await;
-    let source = Arc::new(ReadContext::new(
-        origin.expect("valid settings"),
-        Profile::web(),
-    ));
+    start_over(terms, origin.expect("valid settings"))
+}
+
+/// Does the same over this origin.
+pub(crate) fn start_over(
+    terms: Settings,
+    origin: Arc<dyn Origin>,
+) -> (Engine, Arc<ReadContext>, Writers) {
+    let source = Arc::new(ReadContext::new(origin, Profile::web()));
     let stores = tidegate_cache::Settings::default();
     let geometry = stores.geometry;
     let tidegate_cache::Stores { chunks, meta, .. } =
