@@ -1,7 +1,7 @@
 // Loads the compose files that it is given as Docker Compose does, and says what is wrong with them: an
 // error of the loader, an image without a version, a file that is missing, a long-running service without health
 // check or restart, a wait that cannot end, a mount that others do not see or that does not see their processes, a
-// secret that is written down or that its reader does not wait for.
+// secret that is written down or that its reader does not wait for. An argument A:B is the file A, changed by B.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 }
 
 func check(path string) ([]string, error) {
-	options, err := cli.NewProjectOptions([]string{path}, cli.WithResolvedPaths(true), cli.WithDotEnv)
+	options, err := cli.NewProjectOptions(strings.Split(path, ":"), cli.WithResolvedPaths(true), cli.WithDotEnv)
 	if err != nil {
 		return nil, err
 	}
