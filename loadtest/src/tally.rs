@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -19,6 +19,12 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+
+/// The time for which an answer of the bucket counts: the `probe` of the recipe for several servers.
+pub const PROBE: Duration = Duration::from_secs(1);
+
+/// The time that an answer may take from here to the peer. A probe sent meanwhile is none too many.
+const UNDER_WAY: Duration = Duration::from_millis(50);
 
 /// A counting proxy in front of an S3 server with path-style addresses.
 #[derive(Debug)]
@@ -38,9 +44,12 @@ struct Counts {
     delete: AtomicU64,
     multipart: AtomicU64,
     bucket: AtomicU64,
+    bucket_again: AtomicU64,
     other: AtomicU64,
     bytes: AtomicU64,
     sent: AtomicU64,
+    /// The time of the last success.
+    answered: Mutex<Option<Instant>>,
 }
 
 /// The requests so far, or between two points in time.
@@ -62,6 +71,8 @@ pub struct Asked {
     pub multipart: u64,
     /// Other requests about the bucket, such as for its existence or location.
     pub bucket: u64,
+    /// Of these, the requests sent within [`PROBE`] of an answer to another request, which proves as much.
+    pub bucket_again: u64,
     /// All other requests, about the server.
     pub other: u64,
     /// Bytes of object bodies sent to the peer.
@@ -102,6 +113,7 @@ impl Tally {
             delete: read(&self.counts.delete),
             multipart: read(&self.counts.multipart),
             bucket: read(&self.counts.bucket),
+            bucket_again: read(&self.counts.bucket_again),
             other: read(&self.counts.other),
             bytes: read(&self.counts.bytes),
             sent: read(&self.counts.sent),
@@ -147,6 +159,7 @@ impl Asked {
             delete: self.delete - earlier.delete,
             multipart: self.multipart - earlier.multipart,
             bucket: self.bucket - earlier.bucket,
+            bucket_again: self.bucket_again - earlier.bucket_again,
             other: self.other - earlier.other,
             bytes: self.bytes - earlier.bytes,
             sent: self.sent - earlier.sent,
@@ -162,6 +175,10 @@ impl Asked {
 }
 
 impl Counts {
+    fn answered(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn count(&self, request: &Request<Incoming>) -> Kind {
         let kind = kind(
             request.method(),
@@ -181,8 +198,17 @@ impl Counts {
             Kind::Other => &self.other,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let answered = *self.answered();
+        if kind == Kind::Bucket && is_needless(answered.map(|at| at.elapsed())) {
+            self.bucket_again.fetch_add(1, Ordering::Relaxed);
+        }
         kind
     }
+}
+
+/// Returns whether a request about the bucket asks for nothing new, this long after the last success.
+fn is_needless(since: Option<Duration>) -> bool {
+    since.is_some_and(|since| (UNDER_WAY..PROBE).contains(&since))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +294,9 @@ async fn pass_on(
         }
         Err(_) => None,
     };
+    if answer.as_ref().is_some_and(|it| it.status().is_success()) {
+        *counts.answered() = Some(Instant::now());
+    }
     Ok(match answer {
         Some(answer) if kind == Kind::Get => answer.map(|inner| {
             BoxBody::new(Counted {
@@ -348,5 +377,12 @@ mod tests {
         }
         assert_eq!(kind(&Method::POST, "/media", Some("delete")), Kind::Delete);
         assert_eq!(get("/", None), Kind::Other);
+    }
+
+    #[test]
+    fn a_probe_is_needless_while_an_answer_counts() {
+        let after = |millis| is_needless(Some(Duration::from_millis(millis)));
+        assert!(!is_needless(None) && !after(49) && !after(1000));
+        assert!(after(50) && after(999));
     }
 }

@@ -200,7 +200,7 @@ impl Engine {
         self.core.readiness.check(self.core.chunks.ready()).await
     }
 
-    /// Checks that the bucket answers. A probe's result that is not older than `stands` is used again.
+    /// Checks that the bucket answers. Any answer that is not older than `stands` counts, and proves it without a request.
     ///
     /// # Errors
     /// The reason for which the bucket does not answer.

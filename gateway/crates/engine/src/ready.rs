@@ -25,11 +25,14 @@ pub(super) struct Readiness {
     origins: ArcSwap<Vec<Arc<Probed>>>,
 }
 
+/// The time and the result of the last probe.
+type LastProbe = Option<(Instant, Result<(), OriginError>)>;
+
 #[derive(Debug)]
 struct Probed {
     name: String,
     origin: Arc<dyn Origin>,
-    last: Mutex<Option<(Instant, Result<(), OriginError>)>>,
+    last: Mutex<LastProbe>,
 }
 
 impl Readiness {
@@ -69,7 +72,8 @@ impl Readiness {
 }
 
 impl Readiness {
-    /// Returns the result of an origin's last probe if it is younger than `stands`; otherwise probes again.
+    /// Returns whether the origin has answered any request within `stands`; if it has not, probes it. A probe that failed
+    /// within `stands` is not repeated.
     pub(super) async fn reachable(
         &self,
         origin: OriginId,
@@ -77,17 +81,39 @@ impl Readiness {
     ) -> Result<(), OriginError> {
         let origins = self.origins.load_full();
         match origins.iter().find(|one| one.origin.id() == origin) {
-            Some(probed) => probed.probe(stands).await,
+            Some(probed) => probed.reachable(stands).await,
             None => Ok(()),
         }
     }
 }
 
 impl Probed {
+    /// See [`Readiness::reachable`].
+    async fn reachable(&self, stands: Duration) -> Result<(), OriginError> {
+        let mut last = self.last.lock().await;
+        let failed = match &*last {
+            Some((at, Err(_))) => Some(*at),
+            _ => None,
+        };
+        let proof = self.origin.last_proof();
+        if proof.is_some_and(|at| at.elapsed() < stands && Some(at) > failed) {
+            return Ok(());
+        }
+        self.probe_locked(&mut last, stands).await
+    }
+
     /// Probes at most once within `stands`; concurrent callers wait for the probe under way.
     async fn probe(&self, stands: Duration) -> Result<(), OriginError> {
         let mut last = self.last.lock().await;
-        if let Some((at, result)) = &*last
+        self.probe_locked(&mut last, stands).await
+    }
+
+    async fn probe_locked(
+        &self,
+        last: &mut LastProbe,
+        stands: Duration,
+    ) -> Result<(), OriginError> {
+        if let Some((at, result)) = last
             && at.elapsed() < stands
         {
             return result.clone();
@@ -105,6 +131,9 @@ impl Probed {
 mod tests {
     use super::*;
     use tidegate_origin::fake::{FakeOrigin, Fault};
+    use tidegate_origin::{List, Metrics, Settings, stack};
+    use tidegate_plan::ObjectKey;
+    use tokio::time::advance;
 
     #[tokio::test(start_paused = true)]
     async fn names_every_origin_that_does_not_answer_in_bounded_time() {
@@ -140,5 +169,64 @@ mod tests {
         assert!(readiness.reachable(well.id(), stands).await.is_ok());
         assert_eq!(well.probes(), 2);
         down.set_faults([]);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn any_good_answer_counts_as_a_probe_until_a_request_fails() {
+        let fake = FakeOrigin::new();
+        fake.put("k", "bytes");
+        let metrics = Metrics::default();
+        let origin = stack(Arc::new(fake.clone()), &Settings::new("m", "m"), &metrics);
+        let readiness = Readiness::default();
+        readiness.set(vec![("m".to_owned(), origin.clone())]);
+        let stands = Duration::from_secs(1);
+        let reachable = async || readiness.reachable(fake.id(), stands).await;
+        let key = ObjectKey::new("k").expect("a key");
+        for _ in 0..10 {
+            origin.head(&key).await.expect("a version");
+            advance(stands / 2).await;
+            assert_eq!(reachable().await, Ok(()));
+        }
+        assert_eq!(fake.probes(), 0, "an answer of half a second ago counts");
+        advance(stands / 2).await;
+        assert_eq!(reachable().await, Ok(()));
+        assert_eq!(fake.probes(), 1, "the answer is too old");
+        let gone = OriginError::Unavailable("not reached");
+        fake.set_faults([Fault::Refuse(gone.clone())]);
+        origin.head(&key).await.expect_err("down");
+        advance(stands).await;
+        assert_eq!(reachable().await, Err(gone.clone()));
+        assert_eq!(reachable().await, Err(gone));
+        assert_eq!(fake.probes(), 2, "a failed probe is not repeated");
+        fake.set_faults([]);
+        // Longer than the breaker's pause.
+        advance(Duration::from_secs(60)).await;
+        origin.list(page()).await.expect("a page");
+        assert_eq!(reachable().await, Ok(()));
+        assert_eq!(fake.probes(), 2, "an answer since the failed probe counts");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_before_a_probe_that_failed_does_not_count() {
+        let fake = FakeOrigin::new();
+        let metrics = Metrics::default();
+        let origin = stack(Arc::new(fake.clone()), &Settings::new("m", "m"), &metrics);
+        let readiness = Readiness::default();
+        readiness.set(vec![("m".to_owned(), origin.clone())]);
+        origin.list(page()).await.expect("a page");
+        fake.set_faults([Fault::Latency(Duration::from_secs(3600))]);
+        readiness.check(Ok(())).await.unwrap_err();
+        let late = OriginError::Timeout(Phase::Total);
+        let stands = PROBE_TIMEOUT * 2;
+        assert_eq!(readiness.reachable(fake.id(), stands).await, Err(late));
+        assert_eq!(fake.probes(), 1);
+    }
+
+    fn page() -> List {
+        List {
+            prefix: String::new(),
+            delimiter: true,
+            after: None,
+            limit: 1,
+        }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! `deadline` bounds every wait. `checked` accepts an answer only after it has compared status, `Content-Range`, length
 //! and ETag with the request. `metered` counts. `limit` bounds concurrency, serves clients in turn and prefers requests
-//! that a reader waits for. `breaker` answers at once while the origin is known to be down. `resume` retries, and
-//! continues a broken body from the byte that it reached.
+//! that a reader waits for. `breaker` answers at once while the origin is known to be down. `proven` remembers the last
+//! answer that proves that the bucket takes requests. `resume` retries, and continues a broken body from the byte that it
+//! reached.
 //!
 //! `exchange` holds all of them, made anew with each change of the settings.
 //!
@@ -16,13 +17,15 @@ mod deadline;
 pub(crate) mod exchange;
 mod limit;
 mod metered;
+mod proven;
 mod resume;
 
 use std::sync::Arc;
 
 use crate::{Metrics, Origin, Settings};
 
-/// Wraps any origin in every decorator, in this order: `resume(breaker(limit(metered(checked(deadline(origin))))))`.
+/// Wraps any origin in every decorator, in this order:
+/// `resume(proven(breaker(limit(metered(checked(deadline(origin)))))))`.
 #[must_use]
 pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
     let meter = metrics.of(&settings.name);
@@ -41,5 +44,6 @@ pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) ->
         settings.breaker,
         meter.clone(),
     ));
+    let origin = Arc::new(proven::Proven::new(origin, settings.missing_is_403));
     Arc::new(resume::Resume::new(origin, settings.retry, meter))
 }

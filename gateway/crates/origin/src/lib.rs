@@ -4,7 +4,7 @@
 //! faults on demand. Each module of `decorators` wraps any origin with one concern; [`stack`] stacks them:
 //!
 //! ```text
-//! exchange( resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) )
+//! exchange( resume( proven( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) ) )
 //! ```
 
 mod awaited;
@@ -47,6 +47,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
+use tokio::time::Instant;
 
 use tidegate_plan::{Bucket, ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
 
@@ -96,6 +97,12 @@ pub trait Origin: OriginWrite {
     /// Checks whether the bucket answers, with the cheapest request. Backs `/readyz`. The refusal of an unsigned access
     /// counts as an answer: such a bucket may still serve objects.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;
+
+    /// Returns the time of the last answer that proves that the bucket takes requests with these credentials. `None` if
+    /// there was none, a request has failed since, or the implementation does not remember it.
+    fn last_proof(&self) -> Option<Instant> {
+        None
+    }
 }
 
 impl dyn Origin + '_ {

@@ -39,6 +39,12 @@ pub(super) const UPLOAD: Play = Play {
     after: |count| there(count).into_iter().chain(made(count)).collect(),
     targets: &[
         most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0).in_the_background(),
+        // More than an answer in each `probe` proves already.
+        most(
+            "needless probes of the bucket",
+            |run| run.of(UPLOADING).bucket_again as f64,
+            0.0,
+        ),
         most("GET", |run| run.of(UPLOADING).get as f64, 0.0),
         most(
             "MB fetched",

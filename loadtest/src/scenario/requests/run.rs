@@ -113,7 +113,7 @@ impl Run {
     }
 }
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "mount",
     "s",
     "PUT",
@@ -123,6 +123,7 @@ const COLUMNS: [&str; 12] = [
     "GET",
     "HEAD",
     "LIST",
+    "bucket",
     "MB sent",
     "MB fetched",
     "$ for 1,000",
@@ -137,6 +138,7 @@ fn row(name: &str, seconds: f64, asked: &Asked) -> Vec<String> {
         asked.get,
         asked.head,
         asked.list,
+        asked.bucket,
     ];
     let mut row = vec![name.to_owned(), figure(seconds)];
     row.extend(counts.map(|count| count.to_string()));

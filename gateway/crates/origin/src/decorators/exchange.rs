@@ -220,6 +220,11 @@ impl Origin for LiveOrigin {
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(self.send(|used| Box::pin(async move { used.origin.probe().await })))
     }
+
+    /// New settings are not proven by answers to the ones before.
+    fn last_proof(&self) -> Option<Instant> {
+        self.current.load().origin.last_proof()
+    }
 }
 
 impl OriginWrite for LiveOrigin {

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
+use tokio::time::Instant;
 
 use super::breaker;
 use crate::metrics::Meter;
@@ -140,6 +141,10 @@ impl Origin for Resume {
     /// Sends one request: a readiness check repeats anyway.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
+    }
+
+    fn last_proof(&self) -> Option<Instant> {
+        self.inner.last_proof()
     }
 }
 
