@@ -55,8 +55,8 @@ struct Most {
 }
 
 impl Most {
-    /// Returns the bound, which the recipe of `close` does not reach: it forgets after a second that names are free, and
-    /// the folder has three pages.
+    /// Returns the bound, which the recipe of `close` does not reach: it forgets after a second that a photo's name is
+    /// free, and the folder has three pages.
     const fn in_the_background(self) -> Self {
         let weight = |kind| match kind {
             Kind::Close => Weight::Speed,

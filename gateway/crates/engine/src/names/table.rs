@@ -259,6 +259,7 @@ impl Table {
         let epoch = self.begin_epoch();
         let path = key.trim_end_matches('/');
         names.folders.forget(origin, path);
+        names.forget_stems(origin, path);
         for (end, _) in path.match_indices('/') {
             let folder = &path[..end];
             let known = names.current(origin, folder).map(|known| known.meaning);
@@ -311,7 +312,7 @@ impl NameGenerations {
     }
 
     /// See [`Table::record_change`]. An existing name proves the folders on its path. A name is not missing if this
-    /// process has put something below it meanwhile.
+    /// process has put something below it meanwhile. A file in place of a missing name is newly made.
     fn record_change(
         &mut self,
         (origin, path): (OriginId, &str),
@@ -324,6 +325,9 @@ impl NameGenerations {
             meaning => meaning,
         };
         self.folders.forget(origin, path);
+        if matches!(meaning, Meaning::File(_)) && self.passed_at(origin, path).is_some() {
+            self.note_stem(origin, path, at);
+        }
         if !matches!(meaning, Meaning::Missing | Meaning::Unknown) {
             for (end, _) in path.match_indices('/') {
                 let folder = &path[..end];

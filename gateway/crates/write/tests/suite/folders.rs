@@ -17,6 +17,7 @@ mod changes;
 mod model;
 mod overtaken;
 mod resumed;
+mod stems;
 mod targets;
 mod trees;
 mod walks;

@@ -14,6 +14,9 @@ use tidegate_plan::folder;
 use tidegate_plan::{OriginId, Timestamp};
 
 mod reading;
+mod stems;
+
+use stems::Stems;
 
 /// The number of a folder's names that are requested singly; for the next one the folder is listed.
 const MAX_BY_NAME: u32 = 2;
@@ -43,6 +46,8 @@ pub(super) struct Folder {
     asked: u32,
     asked_since: Timestamp,
     asked_before: u32,
+    /// The files that this process has newly made in it.
+    stems: Stems,
     /// The readers of its folders.
     pub(super) walk: Walk,
 }
@@ -202,11 +207,13 @@ impl Folders {
         folder.has_passed(name).then_some(folder.since)
     }
 
-    /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
+    /// Returns that a name outside the table is missing, if the listing of its folder has passed it. That holds for
+    /// `negative_ttl`; for a name that continues the stem of a file newly made here, as long as the listing itself.
     pub(super) fn missing(&self, asked: &NameRequest, path: &str) -> Option<FreshName> {
         let (folder, name) = split(path);
         let folder = self.get(asked.origin, folder)?;
-        let (_, left) = folder.time_left(asked);
+        let (here, missing) = folder.time_left(asked);
+        let left = missing.max(here.min(folder.stems.time_left(asked, name)));
         (!left.is_zero() && folder.has_passed(name)).then_some(FreshName {
             meaning: Meaning::Missing,
             left,

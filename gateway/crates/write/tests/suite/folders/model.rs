@@ -16,9 +16,9 @@ use super::*;
 use crate::support::engine::{clock, first, valid};
 use crate::support::spool::{Desk, Terms};
 
-/// Files, and names that are never there.
+/// Files, and names that are never there. `d/a` has a stem that others continue.
 const FILES: [&str; 11] = [
-    "d/a", "d/a-1", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "d/w/y", "top",
+    "d/a", "d/a-x", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "d/w/y", "top",
 ];
 const NEVER: [&str; 4] = ["d/a-", "d/none", "d/s/z", "d/u/z"];
 /// Enough in `d` for the listing of a tree.
@@ -79,6 +79,8 @@ struct Truth {
     there: BTreeMap<&'static str, bool>,
     /// The changes in order: the time, whether the name exists, and whether this process changed it.
     history: BTreeMap<&'static str, Vec<(Timestamp, bool, bool)>>,
+    /// The last time at which this process wrote each file.
+    written: BTreeMap<&'static str, Timestamp>,
     /// The last answer: the lowest possible index in the history, and its time.
     told: BTreeMap<&'static str, (usize, Timestamp)>,
 }
@@ -90,6 +92,7 @@ impl Truth {
         Self {
             now: Box::new(move || clock()),
             there: BTreeMap::new(),
+            written: BTreeMap::new(),
             told: BTreeMap::new(),
             history: all
                 .map(|name| (name, vec![(Timestamp(0), false, false)]))
@@ -104,6 +107,9 @@ impl Truth {
             .get_mut(name)
             .expect("known")
             .push((now, there, own));
+        if there && own && FILES.contains(&name) {
+            self.written.insert(name, now);
+        }
         for folder in FOLDERS {
             let below =
                 |(name, there): (&&str, &bool)| *there && name.starts_with(&format!("{folder}/"));
@@ -115,6 +121,15 @@ impl Truth {
                 history.push((now, is, own));
             }
         }
+    }
+
+    /// Returns the greatest age of the answer that a name is missing: greater if it continues the stem of a file of ours.
+    fn missing_bound(&self, name: &str) -> Duration {
+        let (now, mut written) = ((self.now)(), self.written.iter());
+        let counts = |(file, at): (&&str, &Timestamp)| {
+            name.starts_with(&format!("{file}-")) && now.since(*at) < TTL
+        };
+        if written.any(counts) { TTL } else { NEGATIVE }
     }
 
     /// Checks an answer about a name, which may be as old as `bound`. It may not be older than the answer before it.
@@ -210,7 +225,8 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
 async fn look(world: &World, truth: &mut Truth, name: &'static str) -> NameKind {
     let found = world.entry(name).await;
     let there = found != NameKind::Missing;
-    truth.tell(name, there, if there { TTL } else { NEGATIVE });
+    let missing = truth.missing_bound(name);
+    truth.tell(name, there, if there { TTL } else { missing });
     found
 }
 
@@ -230,6 +246,8 @@ async fn chmod(desk: &Desk, truth: &mut Truth, name: &'static str) {
         .change_attributes(source, &key, (&facts, since), attributes);
     // A listing that the look-up caused is later than the epoch.
     let _ = changed.await;
+    // The object that the copy makes may have been gone for a listing.
+    truth.written.insert(name, (truth.now)().plus(secs(2)));
 }
 
 async fn make_folder(desk: &Desk, truth: &mut Truth, n: usize) {
@@ -422,4 +440,11 @@ async fn a_removed_folder_brings_nothing_back_that_it_was_told_without() {
         Look(9),
     ];
     run(steps, (0, 3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_file_says_nothing_of_names_with_another_stem() {
+    use Step::{ForeignPut, Look, Pass, Read, Write};
+    let steps = vec![Read(0), Write(0), ForeignPut(2), Pass(5000), Look(2)];
+    run(steps, (1, 1000)).await;
 }
