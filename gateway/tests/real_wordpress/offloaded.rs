@@ -17,14 +17,16 @@ struct Layout {
     path: &'static str,
 }
 
-/// The layouts with each plugin's own defaults. The first is that of WP Offload Media Lite 3.2, whose object version is
-/// the day and the time of day; the second and third of S3-Uploads 3, the last of Media Cloud 4.
+/// The layouts with each plugin's own defaults.
 const LAYOUTS: [Layout; 5] = [
+    // WP Offload Media Lite 3.2: "Path", "Year/Month" and "Object Versioning", which is the day and the time of day.
+    // https://deliciousbrains.com/wp-offload-media/doc/settings/
     Layout {
         key: "wp-content/uploads/2026/11/25093012/photo-300x225.jpg",
         host: "media.example.org",
         path: "/wp-content/uploads/2026/11/25093012/photo-300x225.jpg",
     },
+    // S3-Uploads 3, with and without `S3_UPLOADS_BUCKET_URL`. https://github.com/humanmade/S3-Uploads
     Layout {
         key: "uploads/2026/11/photo-300x225.jpg",
         host: "media.example.org",
@@ -35,12 +37,14 @@ const LAYOUTS: [Layout; 5] = [
         host: "www.example.org",
         path: "/wp-content/uploads/2026/11/other.jpg",
     },
-    // A second site of a network.
+    // WP Offload Media: a second site of a network.
     Layout {
         key: "wp-content/uploads/sites/2/2026/11/25093012/photo.jpg",
         host: "media.example.org",
         path: "/wp-content/uploads/sites/2/2026/11/25093012/photo.jpg",
     },
+    // Media Cloud 4: "Upload Path".
+    // https://docs.mediacloud.press/articles/documentation/cloud-storage/upload-handling-settings
     Layout {
         key: "2026/11/photo-300x225.jpg",
         host: "media.example.org",

@@ -78,6 +78,15 @@ const RECIPE: &str = "wordpress-mount.toml";
 /// attributes.
 const QUIET: Duration = Duration::from_secs(3);
 
+/// Returns the mode that the recipe's socket unit gives its socket.
+fn socket_mode() -> Result<u32> {
+    let unit = recipe::read("systemd/wordpress/tidegate-mount.socket")?;
+    let mode = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("SocketMode="));
+    Ok(u32::from_str_radix(mode.context("no SocketMode=")?, 8)?)
+}
+
 /// A site, its gateway, and its bucket behind a door and a count of requests. Fields are dropped in this order.
 pub(crate) struct World {
     pub(crate) site: Site,
@@ -165,8 +174,7 @@ impl World {
     pub(crate) async fn with_socket_unit() -> Self {
         let listens = |home: &Home| {
             let listener = UnixListener::bind(home.socket())?;
-            // SocketMode=
-            fs::set_permissions(home.socket(), fs::Permissions::from_mode(0o660))?;
+            fs::set_permissions(home.socket(), fs::Permissions::from_mode(socket_mode()?))?;
             Ok(Listens::Passed(listener))
         };
         let run = Run {
