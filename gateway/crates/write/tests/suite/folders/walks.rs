@@ -66,3 +66,20 @@ async fn a_slow_walk_by_names_lists_each_page_once_a_ttl() {
     assert!(heads <= 16 && gets == 0, "{heads} HEAD, {gets} GET");
     assert!(lists - heads <= 3 * 5, "{} pages", lists - heads);
 }
+
+/// A folder of half as many names as the table holds is known whole. The knowledge of one that is larger than the table
+/// leaves it while it is listed: each reader lists it anew, and no name of it is told to be missing.
+#[tokio::test(start_paused = true)]
+async fn a_folder_larger_than_the_table_is_listed_by_each_reader() {
+    for (keys, again) in [(25_000, 0), (90_000, 90)] {
+        let world = World::plain();
+        fill(&world, keys).await;
+        assert_eq!(world.names("f/").await.len(), keys);
+        let before = world.costs();
+        assert_eq!(world.names("f/").await.len(), keys);
+        assert_eq!(world.since(before), (0, again, 0), "{keys} names");
+        for n in (0..keys).step_by(keys / 10) {
+            assert!(world.is_there(&format!("f/{n:05}")).await, "{n}");
+        }
+    }
+}
