@@ -14,7 +14,6 @@ mod bucket;
 #[path = "real_mount_write/closes.rs"]
 mod closes;
 #[path = "support/desk.rs"]
-#[expect(dead_code, reason = "other suites start it again")]
 mod desk;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -30,6 +29,8 @@ mod gateway;
 mod minio;
 #[path = "support/mount.rs"]
 mod mount;
+#[path = "real_mount_write/names.rs"]
+mod names;
 #[path = "support/ports.rs"]
 mod ports;
 

@@ -13,6 +13,16 @@
 /// The longest name, in bytes (`NAME_MAX`, limits.h).
 pub const MAX_NAME: usize = 255;
 
+/// The longest name, in bytes, that every store takes. Whether a store takes a longer one is known once it is asked.
+const MAX_SURE_NAME: usize = 200;
+
+/// Returns whether every store takes the last name of a key, which may be a folder's.
+#[must_use]
+pub fn has_sure_name(key: &str) -> bool {
+    let name = key.trim_end_matches('/').rsplit('/').next();
+    name.is_some_and(|name| name.len() <= MAX_SURE_NAME)
+}
+
 /// Returns whether a segment of a key can be a name.
 #[must_use]
 pub fn is_name(segment: &str) -> bool {
@@ -159,6 +169,17 @@ mod tests {
         let folders: Vec<_> = folders_of("a/b//c").collect();
         assert_eq!(folders, ["a/", "a/b/", "a/b//"]);
         assert_eq!(folders_of("a").count(), 0);
+    }
+
+    #[test]
+    fn the_last_name_of_a_key_is_judged() {
+        let (short, long) = ("n".repeat(200), "n".repeat(201));
+        for key in [format!("{long}/{short}"), format!("a/{short}/"), short] {
+            assert!(has_sure_name(&key), "{key}");
+        }
+        for key in [format!("a/{long}"), format!("a/{long}/"), long] {
+            assert!(!has_sure_name(&key), "{key}");
+        }
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Writers {
         folders: &FolderLock,
     ) -> Result<FolderRename, WriteError> {
         let inner = &self.0;
-        inner.send_waiting_marker(source, to).await?;
+        inner.send_waiting_markers(source, (from, to)).await?;
         let mut there = list(source, to, 1).await?;
         if marker_of(to, there.as_deref()).is_err() {
             return Ok(FolderRename::NotEmpty);

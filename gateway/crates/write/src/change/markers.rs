@@ -26,6 +26,7 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
+use tidegate_plan::folder::has_sure_name;
 use tidegate_plan::{ChangeKind, ETag, Generations, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -37,9 +38,6 @@ const MAX_REFUSED: usize = 1 << 10;
 
 /// The most markers in a generation of those that are known; there are two.
 const MAX_KNOWN: usize = 1 << 11;
-
-/// The longest name of a folder, in bytes, that every store takes. Whether a store takes a longer one is known once it is asked.
-const MAX_SURE_NAME: usize = 200;
 
 /// The markers of new folders, besides the changes of attributes as which they wait.
 #[derive(Debug)]
@@ -199,9 +197,7 @@ impl Writers {
         inner.attributes.room(&id, inner.settings.patience).await?;
         let _lock = inner.path.lock_key(&id).await;
         self.check_no_folder(source, key)?;
-        let name = key.as_str().trim_end_matches('/').rsplit('/').next();
-        let is_sure = name.is_some_and(|name| name.len() <= MAX_SURE_NAME);
-        if !is_sure || inner.markers.failing.load(Ordering::Relaxed) {
+        if !has_sure_name(key.as_str()) || inner.markers.failing.load(Ordering::Relaxed) {
             return make_marker(inner, source, &id, attributes).await;
         }
         // Creating files in it needs no request.

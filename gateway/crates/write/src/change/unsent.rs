@@ -126,7 +126,7 @@ async fn publish_under(
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);
         let is_there = keeps && error == WriteError::Changed;
-        if is_there {
+        if is_there || error == WriteError::KeyRefused {
             // Under its old key the draft was not refused.
             state.step(Step::EndAttempt(None));
         }

@@ -11,6 +11,7 @@ use crate::draft::write::{GateGuard, Resize, WritePlace};
 use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_plan::attributes::Attributes;
+use tidegate_plan::folder::has_sure_name;
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectKey};
 
@@ -218,10 +219,15 @@ impl Writer {
     }
 
     /// Makes everything durable and queues it. A copy of another object is published at once, if the bucket answers:
-    /// that sends no bytes, and the spool need not have them.
+    /// that sends no bytes, and the spool need not have them. So is an object whose name the store may refuse: its program
+    /// is told, and the draft does not wait for ever.
     async fn close_in_background(&self) -> Result<(), WriteError> {
-        let is_copied = self.writing.state().copied_base().is_some();
-        if is_copied {
+        let is_asked = {
+            let state = self.writing.state();
+            let may_be_refused = !has_sure_name(state.id.key.as_str()) && !state.awaits_rename();
+            may_be_refused || state.copied_base().is_some()
+        };
+        if is_asked {
             match self.publish().await {
                 Err(error) if error.is_passing() => {}
                 done => return done,

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use futures_util::stream;
 use tempfile::TempDir;
 use tidegate_engine::ReadContext;
-use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::digest::Digests;
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
-use tidegate_write::{Commit, OpenMode};
+use tidegate_write::{Commit, OpenMode, WriteError};
 use tokio::task::spawn_blocking;
 
 use crate::support::engine::{Setup, pass, sample, secs, settle, valid};
@@ -143,6 +143,49 @@ async fn a_refused_request_renames_nothing() {
     assert_eq!(desk.object(KEY), Some("new".into()));
     assert_eq!(desk.object(OTHER), Some("old".into()));
     assert_eq!(desk.world.read(OTHER).await, Ok("old".into()));
+}
+
+/// The refusal is of the new name alone.
+#[tokio::test(start_paused = true)]
+async fn a_new_name_that_the_store_refuses_leaves_the_file_under_its_old_one() {
+    let desk = closed(&"new".into()).await;
+    let (from, to) = (valid(KEY), valid(OTHER));
+    desk.bucket()
+        .fail_next([Fault::Refuse(OriginError::KeyRefused)]);
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    assert_eq!(renamed, Err(WriteError::KeyRefused));
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("new".into()));
+    assert!(desk.writers.pending().is_empty());
+}
+
+/// A close in the background does not wait for the bucket, but for the one of a name that the store may refuse.
+#[tokio::test(start_paused = true)]
+async fn a_close_tells_of_a_name_that_the_store_refuses() {
+    let desk = Desk::new(Terms::background());
+    // Closes a new file while the bucket has a fault.
+    let close = async |key: &str, fault: Option<Fault>| {
+        let writer = desk.open(key, OpenMode::CreateNew).await.expect("opened");
+        put(&writer, 0, &"bytes".into()).await;
+        desk.bucket().set_faults(Vec::from_iter(fault));
+        writer.commit(Commit::Background).await
+    };
+    let key = format!("folder/{}", "n".repeat(201));
+    let refusal = Fault::Refuse(OriginError::KeyRefused);
+    let closed = close(&key, Some(refusal)).await;
+    assert_eq!(closed, Err(WriteError::KeyRefused));
+    settle().await;
+    assert!(desk.writers.pending().is_empty(), "it waits for nothing");
+    // One that the store takes is there.
+    desk.bucket().set_faults([]);
+    assert_eq!(close(&key, None).await, Ok(()));
+    assert_eq!(desk.object(&key), Some("bytes".into()));
+    // While the bucket is down, the file is promised like any other.
+    let key = format!("folder/{}", "m".repeat(201));
+    assert_eq!(close(&key, Some(down())).await, Ok(()));
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
+    assert_eq!(desk.object(&key), Some("bytes".into()));
 }
 
 /// The request is carried out and its answer lost, and the machine stops: both names have the bytes, and no third ones.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::locks::key_locks::KeyLock;
 use crate::{Drafts, WriteError};
 use tidegate_engine::ReadContext;
+use tidegate_plan::folder::has_sure_name;
 use tidegate_plan::{ObjectId, ObjectKey};
 
 impl Drafts {
@@ -25,8 +26,21 @@ impl Drafts {
         held
     }
 
-    /// Puts the marker of an empty folder that is to be replaced, if it waits for that, so that a listing shows it.
-    pub(super) async fn send_waiting_marker(
+    /// Puts the marker of an empty folder that is to be replaced, if it waits for that, so that a listing shows it. So is
+    /// the folder's own one if the store may refuse its new name: the copy of a marker in the bucket tells.
+    pub(super) async fn send_waiting_markers(
+        self: &Arc<Self>,
+        source: &Arc<ReadContext>,
+        (from, to): (&str, &str),
+    ) -> Result<(), WriteError> {
+        self.send_waiting_marker(source, to).await?;
+        match has_sure_name(to) {
+            true => Ok(()),
+            false => self.send_waiting_marker(source, from).await,
+        }
+    }
+
+    async fn send_waiting_marker(
         self: &Arc<Self>,
         source: &Arc<ReadContext>,
         prefix: &str,
