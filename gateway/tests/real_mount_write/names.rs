@@ -1,5 +1,7 @@
-//! Names that the store cannot have: each call says so, and nothing waits for ever.
+//! Names that the store, or a key, cannot have: each call says so, and nothing waits for ever.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -66,4 +68,26 @@ async fn a_name_that_minio_does_not_take_is_too_long() {
         }
         desk.stop().await;
     }
+}
+
+/// A key is text: no object can have the name, and the kernel's own calls are told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_no_text_is_an_illegal_sequence() {
+    let desk = Desk::start("").await;
+    let root = desk.path("");
+    blocking(move || {
+        let odd = root.join(OsString::from_vec(b"caf\xe9".to_vec()));
+        std::fs::write(root.join("file"), "x").expect("written");
+        let illegal = Some(Errno::ILSEQ);
+        assert_eq!(errno(std::fs::metadata(&odd)), Some(Errno::NOENT));
+        assert_eq!(errno(std::fs::write(&odd, "x")), illegal);
+        assert_eq!(errno(std::fs::create_dir(&odd)), illegal);
+        assert_eq!(errno(std::fs::rename(root.join("file"), &odd)), illegal);
+        assert_eq!(errno(std::os::unix::fs::symlink("x", &odd)), illegal);
+        let link = root.join("link");
+        assert_eq!(errno(std::os::unix::fs::symlink(&odd, link)), illegal);
+    })
+    .await;
+    assert_eq!(desk.mounted.says(&["ls", "-A"]).await, "file\n");
+    desk.stop().await;
 }

@@ -313,13 +313,39 @@ impl Files {
     }
 }
 
-/// Returns the path of a name in a folder; `odd` is the error for a string that cannot be a name.
-fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> {
+/// The errors for a name that no object can have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NameErrors {
+    /// The error for a name that is no UTF-8: keys are text.
+    not_text: Errno,
+    /// The error for any other one, as that of a hidden object.
+    hidden: Errno,
+}
+
+impl NameErrors {
+    /// Those of a look-up: there is no such file.
+    pub(crate) const LOOK_UP: Self = Self {
+        not_text: Errno::ENOENT,
+        hidden: Errno::ENOENT,
+    };
+
+    /// Those of a change.
+    pub(crate) const CHANGE: Self = Self {
+        not_text: Errno::EILSEQ,
+        hidden: Errno::EINVAL,
+    };
+}
+
+/// Returns the path of a name in a folder.
+fn path_of(folder: &Node, name: &OsString, errors: NameErrors) -> Result<String, Errno> {
     if name.len() > MAX_NAME {
         return Err(Errno::ENAMETOOLONG);
     }
-    let name = name.to_str().filter(|name| is_name(name));
-    Ok(format!("{}{}", folder.key(), name.ok_or(odd)?))
+    let name = name.to_str().ok_or(errors.not_text)?;
+    if !is_name(name) {
+        return Err(errors.hidden);
+    }
+    Ok(format!("{}{name}", folder.key()))
 }
 
 /// Returns the key of a file that still has a name.

@@ -9,7 +9,7 @@ use fuser::Errno;
 use futures_util::FutureExt as _;
 
 use super::attributes::Creator;
-use super::{Files, TimedAttr, path_of};
+use super::{Files, NameErrors, TimedAttr, path_of};
 use crate::errno;
 use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
@@ -28,7 +28,7 @@ impl Files {
     /// Returns the folder of a name, and the name's path.
     pub(crate) fn path_in(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
         let folder = self.folder_node(folder)?;
-        Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
+        Ok((folder.ino, path_of(&folder, name, NameErrors::CHANGE)?))
     }
 
     /// Removes a file.
@@ -132,7 +132,7 @@ impl Files {
         keep: bool,
     ) -> Result<(), Errno> {
         self.writers()?;
-        let old = self.shown_path(&from, Errno::EINVAL).await?;
+        let old = self.shown_path(&from, NameErrors::CHANGE).await?;
         let folders = (from.0, to.0);
         match self.bounded(self.resolve(&old)).await?.entry {
             NameKind::Missing => return Err(Errno::ENOENT),

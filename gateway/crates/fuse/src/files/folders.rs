@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fuser::Errno;
 
 use super::change::run_to_end;
-use super::{Files, key_of, path_of};
+use super::{Files, NameErrors, key_of, path_of};
 use crate::errno;
 use crate::nodes::{Node, ROOT_INO};
 use tidegate_engine::names::NameKind;
@@ -26,10 +26,14 @@ impl Files {
     }
 
     /// Returns the path of a name. If its folder's rename is just deleting the old objects, which are hidden, that is the
-    /// path after the rename. A name that no object can have is the error `no_name`.
-    pub(crate) async fn shown_path(&self, name: &Name, no_name: Errno) -> Result<String, Errno> {
+    /// path after the rename. A name that no object can have is one of `errors`.
+    pub(crate) async fn shown_path(
+        &self,
+        name: &Name,
+        errors: NameErrors,
+    ) -> Result<String, Errno> {
         let folder = self.folder_node(name.0)?;
-        let path = path_of(&folder, &name.1, no_name)?;
+        let path = path_of(&folder, &name.1, errors)?;
         if self.is_writable() && self.engine.is_hidden(&self.source, &folder.key()) {
             // Boxed: look-ups begin on the small stacks of the kernel's threads, and most do not come here.
             let (_, path, _) = Box::pin(self.use_name(name)).await?;

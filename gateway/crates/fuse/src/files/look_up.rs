@@ -7,7 +7,7 @@ use fuser::Errno;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout;
 
-use super::{Files, TimedAttr};
+use super::{Files, NameErrors, TimedAttr};
 use crate::errno;
 use crate::folder::FolderPage;
 use tidegate_engine::names::{Answer, NameKind};
@@ -38,7 +38,9 @@ impl From<NoAnswer> for Errno {
 impl Files {
     /// Looks a name up. Waits for a rename of its folder as long as that gets on, and for the origin within the deadline.
     pub(crate) async fn look_up(&self, folder: u64, name: OsString) -> Result<TimedAttr, Errno> {
-        let path = self.shown_path(&(folder, name), Errno::ENOENT).await?;
+        let path = self
+            .shown_path(&(folder, name), NameErrors::LOOK_UP)
+            .await?;
         let answer = self.bounded(self.resolve(&path)).await?;
         let shown = self.tell(folder, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)

@@ -1,5 +1,7 @@
 //! Objects that other writers make or change while this mount knows something else of them.
 
+use std::os::unix::ffi::OsStringExt as _;
+
 use super::*;
 
 impl World {
@@ -154,6 +156,32 @@ async fn a_staging_object_has_no_name() {
     let made = world.files.create(folder, name.clone().into(), 0, MAKER);
     assert_eq!(made.await.map(drop), Err(Errno::EINVAL));
     assert_eq!(world.stored(&key).expect("there"), "parts");
+}
+
+/// A key is text. A look-up finds no other name, and nothing makes one.
+#[tokio::test]
+async fn a_name_that_is_no_text_is_refused_as_such() {
+    let world = World::keeping();
+    let odd = || OsString::from_vec(b"caf\xe9".to_vec());
+    let looked_up = world.files.look_up(ROOT_INO, odd()).await;
+    assert_eq!(looked_up.map(drop), Err(Errno::ENOENT));
+    let created = world.files.create(ROOT_INO, odd(), 0, MAKER).await;
+    assert_eq!(created.map(drop), Err(Errno::EILSEQ));
+    let made = world.files.mkdir(ROOT_INO, odd(), MAKER).await;
+    assert_eq!(made.map(drop), Err(Errno::EILSEQ));
+    let linked = world.files.symlink((ROOT_INO, odd()), "x".into(), MAKER);
+    assert_eq!(linked.await.map(drop), Err(Errno::EILSEQ));
+    let target = odd().into();
+    let linked = world
+        .files
+        .symlink((ROOT_INO, "link".into()), target, MAKER);
+    assert_eq!(linked.await.map(drop), Err(Errno::EILSEQ));
+    world.bucket.put("p/file", "x");
+    let (from, to) = ((ROOT_INO, "file".into()), (ROOT_INO, odd()));
+    let renamed = world.files.rename(from, to, false).await;
+    assert_eq!(renamed, Err(Errno::EILSEQ));
+    world.settled().await;
+    assert_eq!(world.bucket.keys(), ["p/file"]);
 }
 
 /// `open("ab")`, a write, and a close with ESTALE: the next one is of the version that the other writer has made.
