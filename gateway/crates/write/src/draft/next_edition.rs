@@ -97,17 +97,14 @@ impl SharedDraft {
         })
     }
 
-    /// Begins an empty edition if this one was promised and is not empty. The caller holds the gate, the page and the
-    /// journal alone.
+    /// Begins an empty edition if this one was promised and is not empty. One that replaces another edition is not
+    /// promised: its last sync failed, if there was one, and a crash must find the edition before. The caller holds the
+    /// gate, the page and the journal alone.
     fn begin_edition(self: &Arc<Self>) -> Option<DiskWork> {
-        let promised = self.state().phase().is_promised();
-        if promised {
-            // The edition before that one is superseded.
-            self.discard_replaced_edition();
-        }
         let work = {
             let mut state = self.state();
-            let is_something = promised && state.draft.size() > 0;
+            let is_promised = state.phase().is_promised() && state.replaced_edition.is_none();
+            let is_something = is_promised && state.draft.size() > 0;
             let file = state.file.clone().filter(|_| is_something)?;
             let closed = state.closed_edition(&file);
             let freed = state.draft.truncate(0).ok()?;

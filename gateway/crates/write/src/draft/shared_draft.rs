@@ -137,13 +137,14 @@ impl SharedDraft {
         }
     }
 
-    /// Makes the written bytes and the journal durable. Does nothing for a deleted object, which
-    /// must not return after a crash.
+    /// Makes the written bytes and the journal durable. Does nothing for a published object, nor for a deleted one,
+    /// which must not return after a crash.
     pub(crate) async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
         self.sync_if(|_| true).await.map(drop)
     }
 
-    /// Syncs if `is_wanted` accepts the current state; returns whether it did.
+    /// Syncs if `is_wanted` accepts the current state; returns whether it did. Does nothing for an object that was
+    /// published or deleted, and returns `true`.
     pub(crate) async fn sync_if(
         self: &Arc<Self>,
         is_wanted: impl Fn(&DraftState) -> bool,
@@ -154,7 +155,8 @@ impl SharedDraft {
             let journal = self.journal.clone().lock_owned().await;
             {
                 let mut state = self.state();
-                if state.phase().is_discarded() {
+                // A publish may have ended while this waited: the bucket has it, and nothing is left to promise.
+                if !state.phase().is_unpublished() {
                     return Ok(true);
                 }
                 if !is_wanted(&state) {
@@ -184,6 +186,8 @@ impl SharedDraft {
                 writing.state().step(Step::FailSync);
                 return Err(error);
             }
+            // While the journal is held: later another writer may have begun the next edition, which replaces this one.
+            writing.discard_replaced_edition();
             if let Some((begin, records)) = anew {
                 file.renew(*begin, records);
             }
@@ -192,7 +196,6 @@ impl SharedDraft {
         let synced = synced.await;
         times.write_out().await;
         synced?;
-        self.discard_replaced_edition();
         Ok(true)
     }
 

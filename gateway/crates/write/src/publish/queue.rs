@@ -174,7 +174,8 @@ impl SharedDraft {
         {
             let mut state = self.state();
             state.check_not_lost()?;
-            if state.phase().is_discarded() {
+            // Published or discarded since the caller looked.
+            if !state.phase().is_unpublished() {
                 return Ok(());
             }
             state.close_for_queue();

@@ -9,6 +9,7 @@
 
 mod checks;
 mod crash;
+mod interleaved;
 mod operations;
 #[expect(dead_code, reason = "the suites ask more of it")]
 #[path = "../../../tests/suite/support.rs"]

@@ -1,0 +1,104 @@
+//! Calls that meet another one half way, where they wait for the disk, a lock or room.
+
+use futures_util::poll;
+
+use super::KEYS;
+use super::support::engine::{pass, sample, secs, settle, valid};
+use super::support::spool::{Desk, PART, Terms, down, put, source, until};
+use crate::spool::faults;
+use crate::{Commit, OpenMode};
+use tidegate_origin::fake::Fault;
+
+const KEY: &str = KEYS[0];
+
+/// The disk has synced a closed file. Before the task of its close goes on, another program opens the file to replace it.
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_has_ended_discards_no_edition_that_it_has_made_durable() {
+    for length in [100, 5 * PART] {
+        let desk = Desk::new(Terms::background());
+        let (writer, first) = (desk.create(KEY).await, sample(1, length));
+        put(&writer, 0, &first).await;
+        settle().await;
+        let uploads = desk.bucket().uploads_under_way().len();
+        desk.bucket().set_faults([down()]);
+        let draft = writer.writing.clone();
+        let mut close = Box::pin(writer.commit(Commit::Background));
+        assert!(poll!(&mut close).is_pending(), "it syncs");
+        until(|| draft.journal.try_lock().is_ok()).await;
+        let second = desk.open(KEY, OpenMode::Create).await.expect("opened");
+        assert_eq!(close.await, Ok(()));
+        let path = desk.writers.write_path().clone();
+        let closed = path.closed_draft(source(&desk), &valid(KEY));
+        let size = closed.map(|closed| closed.size());
+        assert_eq!(size, Some(length), "readers see the closed file");
+        desk.bucket().set_faults([]);
+        settle().await;
+        assert_eq!(desk.bucket().uploads_under_way().len(), uploads);
+        drop(writer);
+        let again = desk.switched_off([second], &Terms::background()).await;
+        again.writers.settled().await;
+        assert_eq!(again.object(KEY), Some(first));
+    }
+}
+
+/// A closed file waits for the bucket. A program replaces it, is told that its close failed, and begins once more.
+#[tokio::test(start_paused = true)]
+async fn an_edition_whose_sync_failed_does_not_replace_the_promised_one() {
+    let desk = Desk::new(Terms::background());
+    let (writer, first) = (desk.create(KEY).await, sample(1, 5 * PART));
+    put(&writer, 0, &first).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    desk.bucket().set_faults([down()]);
+    writer.commit(Commit::Background).await.expect("promised");
+    let second = desk.create(KEY).await;
+    put(&second, 0, &"half".into()).await;
+    // The queue leaves it to the close of the replacement.
+    until(|| !writer.writing.state().phase().is_queued()).await;
+    desk.bucket().set_faults([]);
+    faults::fail_next(desk.spool.path(), 0, 1);
+    let failed = second.commit(Commit::Background).await;
+    assert!(failed.expect_err("the disk fails").is_passing());
+    second.truncate(0).await.expect("cut");
+    put(&second, 0, &"anew".into()).await;
+    settle().await;
+    assert_eq!(desk.bucket().uploads_under_way().len(), 1);
+    let again = desk
+        .switched_off([writer, second], &Terms::background())
+        .await;
+    again.writers.settled().await;
+    assert_eq!(again.object(KEY), Some(first));
+    assert_eq!(again.bucket().count("part"), 5, "none is sent again");
+}
+
+/// A program syncs a file that is being published, and waits for the journal until the bucket has it.
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_waits_until_the_publish_has_ended_promises_nothing() {
+    for closes in [false, true] {
+        let desk = Desk::plain();
+        let writer = desk.create(KEY).await;
+        put(&writer, 0, &"bytes".into()).await;
+        let late = Fault::Latency(secs(5));
+        desk.bucket().fail_from("put", [late], []);
+        let mut publish = Box::pin(writer.publish());
+        assert!(poll!(&mut publish).is_pending());
+        pass(secs(1)).await;
+        let journal = writer.writing.journal.clone().lock_owned().await;
+        let mut sync = Box::pin(async {
+            match closes {
+                true => writer.commit(Commit::Background).await,
+                false => writer.sync().await,
+            }
+        });
+        assert!(poll!(&mut sync).is_pending(), "it waits for the journal");
+        publish.await.expect("published");
+        drop(journal);
+        assert_eq!(sync.await, Ok(()));
+        {
+            let state = writer.writing.state();
+            assert!(!state.phase().is_promised(), "{:?}", state.phase());
+            assert!(state.file.is_none() && state.records.is_empty());
+        }
+        let again = desk.switched_off([writer], &Terms::default()).await;
+        assert!(again.writers.pending().is_empty());
+    }
+}
