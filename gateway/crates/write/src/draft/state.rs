@@ -226,6 +226,11 @@ impl DraftState {
         self.handles > 0 && self.phase.is_unclosed()
     }
 
+    /// Returns whether an open handle has truncated it to nothing since the last close. Its own close publishes it.
+    pub(crate) fn is_half_replaced(&self) -> bool {
+        self.handles > 0 && self.phase.is_replaced()
+    }
+
     /// Fails if bytes of it are lost.
     pub(crate) fn check_not_lost(&self) -> Result<(), WriteError> {
         match self.phase.is_lost() {

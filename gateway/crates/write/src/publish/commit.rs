@@ -12,6 +12,7 @@ use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
 use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
@@ -38,14 +39,17 @@ impl SharedDraft {
         run_to_completion(&self.inner.core, work).await
     }
 
-    /// Publishes a closed draft in the same way. `false`: nothing was published, because a writer
-    /// began the next version before this held the gate. A next version that is truncated and not
-    /// yet written would become an empty object.
-    pub(crate) async fn commit_closed(self: &Arc<Self>) -> Result<bool, WriteError> {
+    /// Publishes a queued draft in the same way. `false`: nothing was published, because `is_begun` held by the time
+    /// that this held the gate: a writer had begun the next version. A next version that is truncated and not yet
+    /// written would become an empty object.
+    pub(crate) async fn commit_unless(
+        self: &Arc<Self>,
+        is_begun: fn(&DraftState) -> bool,
+    ) -> Result<bool, WriteError> {
         let writing = self.clone();
         let work = async move {
             let _gate = writing.gate.write().await;
-            if writing.state().is_half_way() {
+            if is_begun(&writing.state()) {
                 return Ok(false);
             }
             writing.commit_locked().await.map(|()| true)
@@ -387,7 +391,7 @@ impl SharedDraft {
     }
 }
 
-impl crate::draft::state::DraftState {
+impl DraftState {
     /// Returns the condition on the key for this commit. A draft that was cut so that it needs no byte of the base replaces
     /// any version, unless the object was to be new. One that began as an empty object was not cut.
     fn guard_now(&self) -> Guard {

@@ -215,14 +215,16 @@ impl SharedDraft {
                     return;
                 };
                 self.state().step(Step::BeginTry);
-                match due {
-                    PublishDue::Closed => self.commit_closed().await,
-                    _ => self.commit().await.map(|()| true),
-                }
+                // A draft that a writer has begun anew is not published, however long its close takes.
+                self.commit_unless(match due {
+                    PublishDue::Closed => DraftState::is_half_way,
+                    _ => DraftState::is_half_replaced,
+                })
+                .await
             };
             let key = self.id().key;
             match outcome {
-                // Another writer has begun the next version since the check.
+                // A writer has begun the next version since the check.
                 Ok(false) => {
                     self.state().step(Step::Request);
                 }
@@ -295,7 +297,7 @@ impl SharedDraft {
     async fn wait_for_close(&self) -> PublishDue {
         let look = |state: &mut DraftState| match state.is_half_way() {
             false => Some(PublishDue::Closed),
-            true if state.phase().is_replaced() => {
+            true if state.is_half_replaced() => {
                 state.step(Step::LeaveQueue);
                 Some(PublishDue::Left)
             }

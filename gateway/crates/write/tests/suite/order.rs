@@ -92,6 +92,36 @@ async fn what_is_cut_to_nothing_while_it_waits_for_its_turn_is_not_published() {
     same(&desk.object(KEY).expect("there"), &newer);
 }
 
+/// A program is half way through a closed draft for so long that the draft is published as it is. While that waits for its
+/// turn, the program begins anew.
+#[tokio::test(start_paused = true)]
+async fn what_is_begun_anew_after_the_wait_for_its_close_is_not_published() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, "before");
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"closed".into()).await;
+    writer.commit(Commit::Background).await.expect("promised");
+    put(&writer, 6, &" and half".into()).await;
+    engine::pass(engine::secs(57)).await;
+    desk.bucket().set_faults([Fault::Latency(engine::secs(10))]);
+    for number in 0..MANY {
+        desk.write(&format!("other/{number}"), &sample(1, 100))
+            .await;
+    }
+    // The wait for the close ends, and every turn is taken.
+    engine::pass(engine::secs(5)).await;
+    assert_eq!(desk.bucket().count("put"), 32);
+    writer.truncate(0).await.expect("cut");
+    desk.bucket().set_faults([]);
+    engine::pass(engine::secs(60)).await;
+    assert_eq!(desk.object(KEY), Some("before".into()));
+    put(&writer, 0, &"anew".into()).await;
+    writer.commit(Commit::Background).await.expect("promised");
+    drop(writer);
+    desk.writers.settled().await;
+    assert_eq!(desk.object(KEY), Some("anew".into()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_over_http_does_not_come_back() {
     let desk = waiting(&sample(1, 100)).await;
