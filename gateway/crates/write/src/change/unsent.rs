@@ -125,18 +125,16 @@ async fn publish_under(
         let mut state = writing.state();
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);
-        let is_there = keeps && error == WriteError::Changed;
-        if is_there || error == WriteError::KeyRefused {
-            // Under its old key the draft was not refused.
-            state.step(Step::EndAttempt(None));
-        }
         drop(state);
         // Its last handle may have gone meanwhile, and have looked for it under the new key.
         writing.leave_if_done();
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());
-        return Err(if is_there { WriteError::Exists } else { error });
+        return Err(match error {
+            WriteError::Changed if keeps => WriteError::Exists,
+            error => error,
+        });
     }
     // A draft that was to be new has found no object there. Any other would have replaced it.
     let gone = match guard {

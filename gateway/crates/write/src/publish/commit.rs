@@ -94,8 +94,12 @@ impl SharedDraft {
             self.inner.engine.doubt_key_now(&id).await;
         }
         {
-            let mut state = self.state();
-            state.step(Step::EndAttempt(result.as_ref().err().cloned()));
+            // A rename that is refused for good, as its new name may be, leaves the draft as it was under its old one.
+            let stays = |error: &WriteError| {
+                locks.is_none() || error.is_passing() || *error == WriteError::Lost
+            };
+            let trouble = result.as_ref().err().filter(|error| stays(error));
+            self.state().step(Step::EndAttempt(trouble.cloned()));
         }
         result
     }

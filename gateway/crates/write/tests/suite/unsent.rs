@@ -188,6 +188,24 @@ async fn a_close_tells_of_a_name_that_the_store_refuses() {
     assert_eq!(desk.object(&key), Some("bytes".into()));
 }
 
+/// The bucket takes no such new name, ever. The file is not promised, and goes on under its old name.
+#[tokio::test(start_paused = true)]
+async fn a_new_name_that_is_refused_for_good_refuses_no_draft() {
+    let desk = Desk::plain();
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    put(&writer, 0, &"bytes".into()).await;
+    let refused = Fault::Refuse(OriginError::KeyRefused);
+    desk.bucket().fail_next([refused]);
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    assert_eq!(renamed, Err(WriteError::KeyRefused));
+    assert_eq!(desk.writers.pending()[0].trouble, None);
+    drop(writer);
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), [KEY]);
+    assert_eq!(desk.object(KEY), Some("bytes".into()));
+}
+
 /// The request is carried out and its answer lost, and the machine stops: both names have the bytes, and no third ones.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_and_a_crash_leave_both_names() {
