@@ -338,11 +338,13 @@ impl SharedDraft {
             if state.handles > 0 {
                 return;
             }
-            // A queued draft that was not written to since is requested already.
-            let wants = state.phase().is_dirty()
-                && (!state.phase().is_queued() || state.phase().is_unclosed());
-            let abandoned = state.phase().is_discarded()
-                || (state.phase().is_refused() && !state.is_promised());
+            // One that is being published may be in the bucket soon. The queue waits for that.
+            let is_given_up = state.phase().is_refused() && !state.phase().is_publishing();
+            // A queued draft that was not written to since is requested already. A refused one would be refused again.
+            let has_nothing_new = state.phase().is_queued() || is_given_up;
+            let wants =
+                state.phase().is_dirty() && (!has_nothing_new || state.phase().is_unclosed());
+            let abandoned = state.phase().is_discarded() || (is_given_up && !state.is_promised());
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }

@@ -6,7 +6,7 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_write::{
-    OpenMode, PossibleChoices, RefusedChoice, ResolveError, Stage, WriteError, Writer,
+    Commit, OpenMode, PossibleChoices, RefusedChoice, ResolveError, Stage, WriteError, Writer,
 };
 
 use crate::support::engine::{pass, same, sample, secs, valid};
@@ -193,6 +193,27 @@ async fn attributes_that_are_set_during_the_decision_stay() {
         assert_eq!(stored.mode, Some(0o100_600));
         assert_eq!(stored.modified, Some(modified));
     }
+}
+
+/// A refused draft is tried once more, and its last handle goes while the bucket completes it.
+#[tokio::test(start_paused = true)]
+async fn a_close_does_not_discard_a_draft_that_is_being_published() {
+    let desk = Desk::plain();
+    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
+    let ours = sample(2, 5 * PART);
+    put(&writer, 0, &ours).await;
+    desk.bucket().put(KEY, "theirs");
+    let refused = writer.commit(Commit::Close).await;
+    assert_eq!(refused, Err(WriteError::Changed));
+    desk.bucket().delete(KEY);
+    let late = [Fault::Latency(secs(5))];
+    desk.bucket().fail_from("complete", late, []);
+    let gave_up = tokio::time::timeout(secs(1), writer.publish()).await;
+    assert!(gave_up.is_err(), "the bucket is slow");
+    drop(writer);
+    desk.writers.settled().await;
+    until(|| desk.writers.pending().is_empty()).await;
+    same(&desk.object(KEY).expect("published"), &ours);
 }
 
 #[tokio::test(start_paused = true)]
