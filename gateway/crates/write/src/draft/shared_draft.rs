@@ -95,7 +95,7 @@ impl SharedDraft {
         self.file_of(&mut self.state())
     }
 
-    fn file_of(&self, state: &mut DraftState) -> Arc<SpoolFile> {
+    pub(crate) fn file_of(&self, state: &mut DraftState) -> Arc<SpoolFile> {
         if let Some(file) = state.file.clone() {
             return file;
         }

@@ -10,11 +10,13 @@ use tokio::task::spawn_blocking;
 
 use crate::WriteError;
 use crate::draft::shared_draft::SharedDraft;
+use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
 use crate::spool::journal::Record;
 use crate::spool::space::Space;
 use crate::task::run_to_completion;
 use tidegate_plan::ByteRange;
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::upload::SendOccasion;
 
 /// Room reserved for a write. Released if the write does not begin.
@@ -198,8 +200,16 @@ impl SharedDraft {
         growth: u64,
         written: io::Result<()>,
     ) -> Result<(), WriteError> {
+        self.end_write_in(&mut self.state(), (range, growth), written)
+    }
+
+    fn end_write_in(
+        &self,
+        state: &mut DraftState,
+        (range, growth): (ByteRange, u64),
+        written: io::Result<()>,
+    ) -> Result<(), WriteError> {
         let space = &self.inner.spool.space;
-        let mut state = self.state();
         if let Err(error) = written {
             state.draft.fail_write(range);
             space.give(growth);
@@ -211,6 +221,40 @@ impl SharedDraft {
         space.take(grown.saturating_sub(growth));
         state.unnoted.insert(range);
         state.note_change(self.inner.core.now());
+        Ok(())
+    }
+
+    /// Makes a piece of the base, with these bytes, the draft's own, as far as no program has written to it or cut it
+    /// meanwhile. A write makes a set time void, but these are no new bytes.
+    pub(crate) async fn own_piece(
+        self: &Arc<Self>,
+        piece: ByteRange,
+        bytes: Bytes,
+    ) -> Result<(), WriteError> {
+        // Before the gate: freeing room may need it.
+        let room = self.make_room(Some(piece.start), piece.len()).await?;
+        let _gate = self.gate.read().await;
+        let _page = self.page.write().await;
+        loop {
+            let (gap, file) = {
+                let mut state = self.state();
+                let Some(gap) = state.draft.first_of_base(piece) else {
+                    break;
+                };
+                state.begin_write(gap)?;
+                (gap, self.file_of(&mut state))
+            };
+            let bytes = bytes.slice(gap.within(piece.start));
+            let written = file.blocking(move |file| file.write(gap.start, bytes));
+            let written = written.await;
+            let mut state = self.state();
+            let dated = Attributes::of(&state.headers).modified;
+            self.end_write_in(&mut state, (gap, 0), written)?;
+            let now = self.inner.core.now();
+            state.set_attributes(now, |kept| kept.modified = kept.modified.or(dated));
+        }
+        drop(room);
+        self.kick(SendOccasion::Writing);
         Ok(())
     }
 

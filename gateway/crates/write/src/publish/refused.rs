@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::task::{catch_panic, run_to_completion};
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
 use tidegate_origin::Guard;
@@ -61,11 +62,17 @@ impl From<WriteError> for ResolveError {
 }
 
 impl Writers {
-    /// Carries out a decision on a refused draft.
+    /// Carries out a decision on a refused draft, also if the caller stops waiting.
     ///
     /// # Errors
     /// If no draft of the object was refused, or the decision cannot be carried out.
     pub async fn resolve(&self, id: &ObjectId, choice: RefusedChoice) -> Result<(), ResolveError> {
+        let (writers, id) = (self.clone(), id.clone());
+        let work = async move { Ok(writers.carry_out(&id, choice).await) };
+        run_to_completion(&self.0.core, work).await?
+    }
+
+    async fn carry_out(&self, id: &ObjectId, choice: RefusedChoice) -> Result<(), ResolveError> {
         let writing = self.refused(id)?;
         match choice {
             RefusedChoice::KeepTheirs => self.keep_theirs(id, None).await,
@@ -83,15 +90,12 @@ impl Writers {
                 let writer = self.join(writing)?;
                 let aside = self.open(&source, &key, OpenMode::CreateNew, headers);
                 let aside = aside.await?;
-                if let Err(error) = writer.copy_and_publish(&aside).await {
+                if let Err(error) = catch_panic(writer.copy_and_publish(&aside)).await {
                     // Half a copy must not reach the bucket.
                     self.discard(&source, &key).await;
                     return Err(error.into());
                 }
-                // A handle that goes would have the queue try the draft once more.
-                let discarded = self.keep_theirs(id, Some(revision)).await;
-                drop(writer);
-                discarded
+                self.keep_theirs(id, Some(revision)).await
             }
         }
     }
@@ -248,12 +252,15 @@ impl Writer {
             if bytes.len() as u64 != range.len() {
                 return Err(Error::Changed.into());
             }
-            let dated = self.snapshot().attributes.modified;
-            self.write_at(range.start, bytes).await?;
-            // A write makes a set time void, but these are no new bytes.
-            self.set_attributes(|kept| kept.modified = kept.modified.or(dated))
-                .await;
-            at = range.end;
+            match self.writing.own_piece(range, bytes).await {
+                Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
+                    self.writing.read_back().await?;
+                }
+                owned => {
+                    owned?;
+                    at = range.end;
+                }
+            }
         }
         let mut state = self.writing.state();
         // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.

@@ -195,6 +195,42 @@ async fn attributes_that_are_set_during_the_decision_stay() {
     }
 }
 
+/// The bytes of the base come from a slow bucket. Meanwhile a program writes to some of them.
+#[tokio::test(start_paused = true)]
+async fn what_a_program_writes_during_the_decision_stays() {
+    let (desk, ours, _) = refused(false).await;
+    let writer = joined(&desk).expect("it is there");
+    desk.bucket().put(KEY, sample(1, 3 * PART));
+    desk.bucket().fail_next([Fault::Latency(secs(5))]);
+    let id = id(&desk);
+    let decide = desk.writers.resolve(&id, RefusedChoice::KeepOurs);
+    let write = async {
+        pass(secs(1)).await;
+        put(&writer, 10, &"a program's".into()).await;
+    };
+    let (done, ()) = tokio::join!(decide, write);
+    assert_eq!(done, Ok(()));
+    let whole = patched(&ours, 10, b"a program's");
+    same(&desk.object(KEY).expect("there"), &whole);
+}
+
+/// The operator's browser leaves while the draft is copied.
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_carried_out_though_its_caller_has_gone() {
+    let (desk, ours, _) = refused(false).await;
+    desk.bucket().put(KEY, sample(1, 3 * PART));
+    desk.bucket().set_faults([Fault::Latency(secs(5))]);
+    let id = id(&desk);
+    let aside = RefusedChoice::SaveAside(valid(ASIDE));
+    let decide = desk.writers.resolve(&id, aside);
+    // The new name is looked for, and then the base is read.
+    let left = tokio::time::timeout(secs(7), decide).await;
+    assert!(left.is_err(), "the bucket is slow");
+    until(|| desk.object(ASIDE).is_some()).await;
+    same(&desk.object(ASIDE).expect("there"), &ours);
+    nothing_is_left(&desk).await;
+}
+
 /// A refused draft is tried once more, and its last handle goes while the bucket completes it.
 #[tokio::test(start_paused = true)]
 async fn a_close_does_not_discard_a_draft_that_is_being_published() {
