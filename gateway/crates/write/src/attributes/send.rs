@@ -15,7 +15,7 @@ use crate::draft::begin;
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::task::run_to_completion;
-use crate::{Drafts, RETRY_PAUSE, WriteError, Writer};
+use crate::{Drafts, RETRY_PAUSE, Stage, WriteError, Writer};
 use tidegate_engine::{Error, Open, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::ObjectId;
@@ -23,7 +23,7 @@ use tidegate_plan::attributes::Attributes;
 
 /// The outcome of a try.
 enum Sent {
-    /// It is in the bucket, or has no object any more.
+    /// It is in the bucket, has no object any more, or is among the attributes of a refused draft.
     Done,
     /// A writer of the object takes it along, or is in the way.
     Postponed,
@@ -146,9 +146,21 @@ impl Drafts {
         change: &Change,
     ) -> Result<Sent, WriteError> {
         let there = self.writings().get(id).cloned();
+        if let Some(writing) = &there {
+            let state = writing.state();
+            let is_taken = state.attributes_of == Some(change.revision);
+            let is_replaced = state.phase().trouble() == Some(&WriteError::Changed);
+            // An operator decides about the draft, with the attributes that it has. Or the version that was changed is
+            // there no more.
+            if state.stage() == Stage::Refused && (is_taken || is_replaced) {
+                return Ok(Sent::Done);
+            }
+            if state.phase().is_dirty() {
+                return Ok(Sent::Postponed);
+            }
+        }
         let writer = match there.map(|writing| Writer::join(self, writing)) {
             Some(None) => return Ok(Sent::Postponed),
-            Some(Some(writer)) if writer.is_dirty() => return Ok(Sent::Postponed),
             // It is only held open.
             Some(Some(writer)) => writer,
             None => match self.open_to_send(source, id, change).await? {

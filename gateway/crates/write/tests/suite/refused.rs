@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_cache::fake::Faults;
+use tidegate_engine::names::NameKind;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::{Attributes, UnixTime};
@@ -229,6 +230,45 @@ async fn a_decision_is_carried_out_though_its_caller_has_gone() {
     until(|| desk.object(ASIDE).is_some()).await;
     same(&desk.object(ASIDE).expect("there"), &ours);
     nothing_is_left(&desk).await;
+}
+
+/// A change of attributes waits when a program opens the file, and the file is refused.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_attributes_has_no_refused_draft_tried_again() {
+    let desk = Desk::new(Terms::background());
+    desk.write(KEY, &"before".into()).await;
+    desk.writers.settled().await;
+    change_mode(&desk).await;
+    write_and_be_refused(&desk, &"mine, whole".into()).await;
+    let puts = desk.bucket().count("put");
+    pass(secs(60)).await;
+    assert_eq!(desk.bucket().count("put"), puts);
+    // An orderly end has nothing to wait for.
+    let settled = tokio::time::timeout(secs(5), desk.writers.settled()).await;
+    settled.expect("nothing waits");
+    let ours = desk
+        .writers
+        .resolve(&id(&desk), RefusedChoice::KeepOurs)
+        .await;
+    assert_eq!(ours, Ok(()));
+    let (version, bytes) = desk.bucket().object(KEY).expect("there");
+    same(&bytes, &"mine, whole".into());
+    assert_eq!(Attributes::of(&version.headers).mode, Some(0o100_600));
+}
+
+async fn change_mode(desk: &Desk) {
+    let since = desk.world.engine.name_epoch();
+    let found = desk.world.engine.look_up(source(desk), KEY, true).await;
+    let NameKind::File(facts) = found.expect("an answer").entry else {
+        panic!("no file");
+    };
+    let attributes = Attributes {
+        mode: Some(0o100_600),
+        ..Attributes::default()
+    };
+    let (writers, key) = (&desk.writers, valid(KEY));
+    let changed = writers.change_attributes(source(desk), &key, (&facts, since), attributes);
+    changed.await.expect("changed");
 }
 
 /// A refused draft is tried once more, and its last handle goes while the bucket completes it.
