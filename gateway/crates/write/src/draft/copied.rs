@@ -211,15 +211,16 @@ impl SharedDraft {
             read => read?,
         };
         let room = self.reserve_room(piece.len()).await?;
-        let file = self.file();
         let _page = self.page.write().await;
         loop {
             let gap = {
-                let state = self.state();
+                let mut state = self.state();
                 let same = state.copied_base().is_some_and(|now| now.is(base));
-                same.then(|| state.draft.first_of_base(piece)).flatten()
+                let gap = same.then(|| state.draft.first_of_base(piece)).flatten();
+                // A discarded draft has no base any more, and gets no new file.
+                gap.map(|gap| (gap, self.file_of(&mut state)))
             };
-            let Some(gap) = gap else { break };
+            let Some((gap, file)) = gap else { break };
             let bytes = bytes.slice(gap.within(piece.start));
             file.blocking(move |file| file.write(gap.start, bytes))
                 .await?;

@@ -73,6 +73,7 @@ impl SharedDraft {
     async fn send(self: &Arc<Self>, job: &PartJob) -> Result<SentPart, WriteError> {
         let _stream = self.inner.streams.acquire().await;
         let _memory = self.inner.core.budget.demand(2 * FRAME_BYTES).await?;
+        self.file_for(job)?;
         for gap in &job.fill {
             self.fill(job, *gap).await?;
         }
@@ -83,7 +84,7 @@ impl SharedDraft {
         if is_replaced {
             self.sync_if(replaces).await?;
         }
-        let file = self.file();
+        let file = self.file_for(job)?;
         let upload = self.upload().await?;
         let range = job.range;
         let sums = file.blocking(move |file| file.sums(range)).await?;
@@ -110,6 +111,16 @@ impl SharedDraft {
                 Err(WriteError::Lost)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the file of a part that is to be sent. Fails if the part was written to or cut since, or the draft was
+    /// discarded: no request is sent for it, and a discarded draft gets no new file.
+    fn file_for(&self, job: &PartJob) -> Result<Arc<SpoolFile>, WriteError> {
+        let mut state = self.state();
+        match state.draft.is_current(job) && !state.phase().is_discarded() {
+            true => Ok(self.file_of(&mut state)),
+            false => Err(Error::Unavailable.into()),
         }
     }
 
@@ -231,11 +242,8 @@ impl SharedDraft {
         while at < gap.end {
             let piece = ByteRange::new(at, gap.end.min(at + FRAME_BYTES));
             let bytes = self.base_bytes(piece).await?;
-            let file = self.file();
             let _page = self.page.write().await;
-            if !self.state().draft.is_current(job) {
-                return Ok(());
-            }
+            let file = self.file_for(job)?;
             file.blocking(move |file| file.write(piece.start, bytes))
                 .await?;
             let new = self.state().draft.record_fill(piece);
@@ -254,6 +262,9 @@ impl SharedDraft {
                 if let Some(upload) = state.upload.clone() {
                     return Ok(upload);
                 }
+                if state.phase().is_discarded() {
+                    return Err(WriteError::Lost);
+                }
                 let key = match state.staged {
                     true => staging_key(&state.id.key),
                     false => state.id.key.clone(),
@@ -268,9 +279,6 @@ impl SharedDraft {
             }
             // The draft has another key by now, or was discarded.
             self.abandon_upload(upload);
-            if self.state().phase().is_discarded() {
-                return Err(WriteError::Lost);
-            }
         }
     }
 

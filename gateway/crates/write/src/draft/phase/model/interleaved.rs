@@ -6,7 +6,7 @@ use super::KEYS;
 use super::support::engine::{pass, sample, secs, settle, valid};
 use super::support::spool::{Desk, PART, Terms, down, put, source, until};
 use crate::spool::faults;
-use crate::{Commit, OpenMode};
+use crate::{Commit, MAX_STREAMS, OpenMode};
 use tidegate_origin::fake::Fault;
 
 const KEY: &str = KEYS[0];
@@ -101,4 +101,25 @@ async fn a_sync_that_waits_until_the_publish_has_ended_promises_nothing() {
         let again = desk.switched_off([writer], &Terms::default()).await;
         assert!(again.writers.pending().is_empty());
     }
+}
+
+/// Parts of a file wait for their turn. The file is removed, and closed.
+#[tokio::test(start_paused = true)]
+async fn parts_that_wait_to_be_sent_end_with_their_draft() {
+    let desk = Desk::plain();
+    let streams = desk.writers.0.streams.clone();
+    let turns = streams.acquire_many(MAX_STREAMS as u32).await;
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, 8 * PART)).await;
+    let draft = writer.writing.clone();
+    assert!(draft.state().sending > 0, "they wait");
+    let removed = desk.writers.remove(source(&desk), &valid(KEY)).await;
+    removed.expect("removed");
+    drop(writer);
+    settle().await;
+    drop(turns);
+    until(|| draft.state().sending == 0).await;
+    settle().await;
+    assert_eq!(desk.bucket().count("begin"), 0);
+    assert_eq!(desk.writers.spooled().0, 0);
 }
