@@ -124,6 +124,7 @@ impl Drafts {
     fn copies_of(&self, id: &ObjectId) -> Vec<Arc<SharedDraft>> {
         // Held throughout: another caller must not find the flag cleared before all drafts were looked at.
         let writings = self.writings();
+        let of_bucket = self.core.of_bucket(id);
         // A draft that takes a copy after it was looked at sets this again.
         if !self.has_copies.swap(false, Ordering::SeqCst) {
             return Vec::new();
@@ -134,7 +135,11 @@ impl Drafts {
                 return false;
             };
             self.has_copies.store(true, Ordering::SeqCst);
-            base.key == id.key && state.id.origin == id.origin
+            let source = ObjectId {
+                origin: state.id.origin,
+                key: base.key.clone(),
+            };
+            source.key == id.key && self.core.of_bucket(&source) == of_bucket
         };
         writings.values().filter(is_of_it).cloned().collect()
     }
