@@ -73,6 +73,8 @@ pub(crate) struct DraftState {
     pub(crate) sending: usize,
     /// Whether parts are being evicted ahead of need.
     pub(crate) evicting: bool,
+    /// Whether the last eviction failed, of which the log knows.
+    pub(crate) eviction_fails: bool,
     /// The latest error of a part.
     pub(crate) failure: Option<WriteError>,
     /// Failures in a row. No part is sent ahead before `not_before`.
@@ -127,6 +129,7 @@ impl DraftState {
             handles: 0,
             sending: 0,
             evicting: false,
+            eviction_fails: false,
             failure: None,
             failures: 0,
             not_before: None,

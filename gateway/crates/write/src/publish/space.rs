@@ -56,12 +56,18 @@ impl Drafts {
         let writings: Vec<_> = self.writings().values().cloned().collect();
         for writing in &writings {
             match writing.evict().await {
-                Ok(true) => return true,
+                Ok(true) => {
+                    writing.state().eviction_fails = false;
+                    return true;
+                }
                 Ok(false) => {}
                 Err(error) => {
-                    // Its own writers get the error; the waiting writer may be another.
-                    let id = writing.id();
-                    tracing::warn!(%error, key = id.key.as_str(), "cannot evict sent parts from the spool");
+                    // Its own writers get the error; the waiting writers, who look all the time, may be others.
+                    let mut state = writing.state();
+                    if !std::mem::replace(&mut state.eviction_fails, true) {
+                        let key = state.id.key.as_str();
+                        tracing::warn!(%error, key, "cannot evict sent parts from the spool");
+                    }
                 }
             }
         }

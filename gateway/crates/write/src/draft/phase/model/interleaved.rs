@@ -1,12 +1,19 @@
 //! Calls that meet another one half way, where they wait for the disk, a lock or room.
 
-use futures_util::poll;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::KEYS;
+use futures_util::poll;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
 use super::support::engine::{pass, sample, secs, settle, valid};
 use super::support::spool::{Desk, PART, Terms, down, put, source, until};
+use super::{KEYS, crowded};
 use crate::spool::faults;
-use crate::{Commit, MAX_STREAMS, OpenMode};
+use crate::{Commit, MAX_STREAMS, OpenMode, WriteError};
 use tidegate_origin::fake::Fault;
 
 const KEY: &str = KEYS[0];
@@ -122,4 +129,60 @@ async fn parts_that_wait_to_be_sent_end_with_their_draft() {
     settle().await;
     assert_eq!(desk.bucket().count("begin"), 0);
     assert_eq!(desk.writers.spooled().0, 0);
+}
+
+/// Counts the lines of the log that say so.
+struct EvictionLines(Arc<AtomicUsize>);
+
+impl Visit for EvictionLines {
+    fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
+        if format!("{value:?}").starts_with("cannot evict sent parts") {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Subscriber for EvictionLines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut Self(self.0.clone()));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A writer waits 20 s for room, and looks five times a second.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_keeps_sent_parts_is_told_of_once() {
+    let desk = Desk::new(crowded());
+    let lines = Arc::new(AtomicUsize::new(0));
+    let _log = tracing::subscriber::set_default(EvictionLines(lines.clone()));
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, 30 * PART)).await;
+    until(|| desk.bucket().count("part") == 30).await;
+    settle().await;
+    faults::fail_next(desk.spool.path(), 0, 10_000);
+    let mut at = writer.size();
+    let written = loop {
+        let written = writer.write_at(at, sample(at, PART)).await;
+        if written.is_err() {
+            break written;
+        }
+        at += PART;
+    };
+    assert_eq!(written, Err(WriteError::Full));
+    assert_eq!(lines.load(Ordering::Relaxed), 1);
 }
