@@ -27,6 +27,8 @@ enum Sent {
     Done,
     /// A writer of the object takes it along, or is in the way.
     Postponed,
+    /// A folder was changed again, or removed. A folder that was made meanwhile under its name has a marker of its own.
+    Overtaken,
 }
 
 impl Drafts {
@@ -68,7 +70,7 @@ impl Drafts {
                 }
             };
             let (key, is_new) = (id.key.as_str(), self.markers.is_new(id));
-            again = !matches!(sent, Ok(Sent::Done));
+            again = !matches!(sent, Ok(Sent::Done | Sent::Overtaken));
             match sent {
                 Ok(Sent::Done) => {
                     self.metrics.sent_attributes("sent");
@@ -76,6 +78,7 @@ impl Drafts {
                     self.end_change(id, &change);
                     self.markers.end(id, None);
                 }
+                Ok(Sent::Overtaken) => {}
                 Ok(Sent::Postponed) => self.attributes.postpone(id, QUIET_TIME),
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
@@ -262,9 +265,10 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<(), WriteError> {
-        self.send_folder(source, id, change).await?;
-        self.end_change(id, change);
-        self.markers.end(id, None);
+        if let Sent::Done = self.send_folder(source, id, change).await? {
+            self.end_change(id, change);
+            self.markers.end(id, None);
+        }
         Ok(())
     }
 
@@ -278,7 +282,7 @@ impl Drafts {
     ) -> Result<Sent, WriteError> {
         let _hold = self.path.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
-            return Ok(Sent::Done);
+            return Ok(Sent::Overtaken);
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);

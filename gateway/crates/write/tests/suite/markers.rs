@@ -70,6 +70,33 @@ async fn of_two_that_make_it_one_finds_it_made_and_a_removal_waits_for_it() {
     assert!(desk.bucket().keys().is_empty());
 }
 
+/// The marker of a folder waits for its turn. Meanwhile the folder is removed, and made again: it is new, and not looked
+/// for.
+#[tokio::test(start_paused = true)]
+async fn a_marker_that_is_overtaken_ends_no_later_one() {
+    let desk = Desk::new(Terms::background());
+    let make = async |name: &str| {
+        let key = valid(name);
+        let made = desk.writers.make_folder_behind(source(&desk), &key, None);
+        made.await.expect("made");
+    };
+    desk.bucket().set_faults([Fault::Latency(secs(30))]);
+    for number in 0..8 {
+        make(&format!("other/{number}/")).await;
+    }
+    make("folder/").await;
+    // Each turn is taken.
+    pass(secs(5)).await;
+    desk.bucket().set_faults([]);
+    let removed = desk.writers.remove(source(&desk), &valid("folder/")).await;
+    removed.expect("removed");
+    make("folder/").await;
+    let heads = desk.bucket().heads();
+    desk.writers.settled().await;
+    assert_eq!(desk.object("folder/"), Some("".into()));
+    assert_eq!(desk.bucket().heads(), heads);
+}
+
 /// The first one that fails is put later; while they fail, the caller is told.
 #[tokio::test(start_paused = true)]
 async fn while_markers_fail_the_caller_waits_and_is_told() {
