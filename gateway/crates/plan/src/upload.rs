@@ -177,6 +177,13 @@ impl Draft {
         self.size <= self.sizes.first()
     }
 
+    /// Returns whether none of its bytes can leave the spool, because the kept ends are all of it. To send parts of it ahead
+    /// makes no room.
+    #[must_use]
+    pub fn is_kept_whole(&self) -> bool {
+        self.size <= self.kept.saturating_mul(2)
+    }
+
     /// Returns its part sizes.
     #[must_use]
     pub fn sizes(&self) -> PartSizes {

@@ -5,7 +5,8 @@
 //! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
 //! go into the spool (`spool`) at their offset. Parts that look finished are sent while the
 //! rest is still being written (`publish::send`), up to one per stream at once. A part that is written to
-//! again is sent again under the same part number. The bucket shows nothing of this.
+//! again is sent again under the same part number. The bucket shows nothing of this. A new file that closes in the
+//! background waits for its close with that, up to a size (`publish::waiting`).
 //!
 //! [`Writer::commit`] (a `close`) sends the remaining parts, has the server copy the untouched
 //! parts of a changed object, and completes the upload (`publish::commit`). The object then exists, whole,

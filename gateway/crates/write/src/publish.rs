@@ -13,3 +13,4 @@ pub(crate) mod single_put;
 pub(crate) mod space;
 pub(crate) mod staging;
 pub(crate) mod stuck;
+pub(crate) mod waiting;

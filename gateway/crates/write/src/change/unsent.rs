@@ -1,8 +1,8 @@
-//! Renames of a draft of which the bucket knows nothing yet: its one request goes to the new key.
+//! Renames of a draft of which the bucket knows nothing yet: its one request, or its upload, goes to the new key.
 //!
 //! Programs write a file under one name and rename it at once: lock files of git, documents of editors. Published first,
-//! such a file costs a PUT, two HEADs, a copy and a deletion, one after the other. It costs one PUT here. Until that is
-//! answered the journal has the draft under its old key, so a crash leaves both keys or the old one.
+//! such a file costs a PUT, two HEADs, a copy and a deletion, one after the other. It costs one PUT here, or the upload of
+//! its parts. Until that is answered the journal has the draft under its old key, so a crash leaves both keys or the old one.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::temporary::is_temporary;
 use crate::change::{delete_object, note_deleted};
 use crate::draft::phase::Step;
+use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
@@ -30,12 +31,12 @@ pub struct RenamedDraft {
 }
 
 impl DraftState {
-    /// Returns whether it is a new object of one part for which no request was sent yet.
+    /// Returns whether it is a new object for which no request was sent yet.
     pub(crate) fn is_unsent(&self) -> bool {
         let is_whole = self.phase().is_unpublished() && !self.phase().is_lost();
         let is_new = self.base.is_none() && self.replaced_edition.is_none();
         let is_untried = self.uncertain.is_empty() && self.completing.is_none() && !self.staged;
-        let is_alone = self.upload.is_none() && self.sending == 0 && self.draft.is_one_part();
+        let is_alone = self.upload.is_none() && self.sending == 0 && self.is_sent_at_close();
         let is_first = self.phase().trouble().is_none() && !self.phase().is_publishing();
         is_whole && is_new && is_untried && is_alone && is_first
     }
@@ -43,6 +44,11 @@ impl DraftState {
     /// Returns whether its program will rename it before it means anything to others.
     pub(crate) fn awaits_rename(&self) -> bool {
         is_temporary(self.id.key.as_str()) && self.is_unsent()
+    }
+
+    /// Returns whether its close may return before it is in the bucket, though closes do not.
+    pub(crate) fn may_close_early(&self) -> bool {
+        self.draft.is_one_part() && self.awaits_rename()
     }
 }
 
@@ -122,12 +128,7 @@ async fn publish_under(
         (std::mem::replace(&mut state.guard, wanted), taken)
     };
     if let Err(error) = writing.commit_over(&mut over, Some(locks)).await {
-        let mut state = writing.state();
-        state.id = old.clone();
-        (state.guard, state.attributes_of) = (guard, taken);
-        drop(state);
-        // Its last handle may have gone meanwhile, and have looked for it under the new key.
-        writing.leave_if_done();
+        take_back(writing, old, (guard, taken));
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());
@@ -164,4 +165,22 @@ async fn publish_under(
         etag: committed.etag.clone(),
         left: gone.err(),
     })
+}
+
+/// Gives a draft that was not published under another key its old one back.
+fn take_back(writing: &Arc<SharedDraft>, old: &ObjectId, (guard, taken): (Guard, Option<u64>)) {
+    let upload = {
+        let mut state = writing.state();
+        state.id = old.clone();
+        (state.guard, state.attributes_of) = (guard, taken);
+        // It is under the other key.
+        let is_begun = state.upload.is_some();
+        is_begun.then(|| state.forget_upload()).flatten()
+    };
+    if let Some(upload) = upload {
+        writing.chunks.clear();
+        writing.abandon_upload(upload);
+    }
+    // Its last handle may have gone meanwhile, and have looked for it under the other key.
+    writing.leave_if_done();
 }

@@ -69,6 +69,10 @@ pub(crate) struct DraftState {
     pub(crate) revision: u64,
     phase: Phase,
     pub(crate) handles: usize,
+    /// Whether its closes return before it is in the bucket.
+    pub(crate) closes_behind: bool,
+    /// The bytes at its start whose memory was released while it waits for its close.
+    pub(crate) released: u64,
     /// Parts being sent.
     pub(crate) sending: usize,
     /// Whether parts are being evicted ahead of need.
@@ -127,6 +131,8 @@ impl DraftState {
             revision: 0,
             phase: Phase::default(),
             handles: 0,
+            closes_behind: false,
+            released: 0,
             sending: 0,
             evicting: false,
             eviction_fails: false,

@@ -214,7 +214,7 @@ impl Writer {
             return Ok(());
         }
         match commit {
-            Commit::Close if !self.writing.state().awaits_rename() => self.publish().await,
+            Commit::Close if !self.writing.state().may_close_early() => self.publish().await,
             Commit::Close | Commit::Background => self.close_in_background().await,
         }
     }

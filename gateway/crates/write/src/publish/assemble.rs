@@ -41,7 +41,8 @@ impl SharedDraft {
             let mut state = self.state();
             state.note_written();
             let completing = Record::completing(&parts, before.as_ref());
-            state.records.push(completing);
+            let is_journaled = !state.is_journaled_elsewhere();
+            state.records.extend(is_journaled.then_some(completing));
             state.before = before;
             state.completing = Some(parts.clone());
             let is_journaled = !state.phase().is_behind();

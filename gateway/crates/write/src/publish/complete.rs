@@ -291,7 +291,7 @@ impl SharedDraft {
     ) -> Result<PublishedVersion, WriteError> {
         let (headers, begun_with) = {
             let state = self.state();
-            (state.headers.clone(), state.begun_with.clone())
+            (state.headers_to_end(), state.begun_with.clone())
         };
         if headers == begun_with {
             return Ok(published);

@@ -287,7 +287,9 @@ impl SharedDraft {
             true => TEMPORARY_DELAY,
             false => RENAME_DELAY,
         };
-        let look = |state: &mut DraftState| (!state.is_unsent()).then_some(());
+        let look = |state: &mut DraftState| {
+            (!state.is_unsent() || self.is_in_the_way(state)).then_some(())
+        };
         self.look_for(delay, look).await;
     }
 

@@ -41,6 +41,9 @@ const SEND_PAUSE: Backoff = Backoff {
 impl SharedDraft {
     /// Starts all parts that are due.
     pub(crate) fn kick(self: &Arc<Self>, when: SendOccasion) {
+        if when == SendOccasion::Writing && self.waits_for_close() {
+            return;
+        }
         loop {
             let job = {
                 let mut state = self.state();
@@ -170,7 +173,8 @@ impl SharedDraft {
                         state.sums.insert(job.index, sums);
                         let length = job.range.len();
                         let sent = Record::part(job.index, length, &etag, sums);
-                        state.records.push(sent);
+                        let is_journaled = !state.is_journaled_elsewhere();
+                        state.records.extend(is_journaled.then_some(sent));
                     } else {
                         self.inner.metrics.resent.inc();
                         self.chunks.forget(job.index + 1);
@@ -269,7 +273,8 @@ impl SharedDraft {
                     true => staging_key(&state.id.key),
                     false => state.id.key.clone(),
                 };
-                (state.staged, key, state.headers.clone(), state.part_sums())
+                let headers = state.headers_to_begin();
+                (state.staged, key, headers, state.part_sums())
             };
             let origin = self.source.origin.writing();
             let upload = origin.begin(&key, headers.clone(), sums).await?;
@@ -291,7 +296,9 @@ impl SharedDraft {
         {
             return false;
         }
-        state.records.push(Record::upload(upload, &headers));
+        if !state.is_journaled_elsewhere() {
+            state.records.push(Record::upload(upload, &headers));
+        }
         state.begun_with = headers;
         state.upload = Some(upload.clone());
         true

@@ -394,12 +394,13 @@ async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
     let terms = Terms::background();
     let desk = Desk::new(Terms::background());
     desk.bucket().hide_tags();
-    desk.write(KEY, &sample(1, 3 * PART)).await;
+    // So large that parts are sent before the close.
+    desk.write(KEY, &sample(1, 5 * PART)).await;
     desk.writers.settled().await;
-    let bytes = sample(2, 3 * PART);
+    let bytes = sample(2, 5 * PART);
     let writer = desk.create(KEY).await;
     put(&writer, 0, &bytes).await;
-    until(|| desk.bucket().count("part") == 6).await;
+    until(|| desk.bucket().count("part") == 10).await;
     settle().await;
     writer.sync().await.expect("durable");
     // The look at the present object, and then only the refusal of the completion.

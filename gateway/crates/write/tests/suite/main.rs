@@ -25,3 +25,4 @@ mod time;
 mod tried;
 mod unlinked;
 mod unsent;
+mod waits;

@@ -147,9 +147,11 @@ impl Desk {
             http::header::CONTENT_TYPE,
             "text/x-test".parse().expect("text"),
         )];
-        self.writers
+        let opened = self
+            .writers
             .open(&self.world.source, &valid(key), how, headers)
-            .await
+            .await;
+        opened.inspect(|writer| writer.expect(self.commit))
     }
 
     pub(crate) async fn create(&self, key: &str) -> Writer {

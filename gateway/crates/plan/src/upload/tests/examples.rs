@@ -289,6 +289,18 @@ fn an_object_is_one_part_up_to_the_size_of_the_first() {
     assert!(!draft(11).is_one_part());
 }
 
+/// To send such a draft ahead makes no room.
+#[test]
+fn a_draft_within_its_kept_ends_lets_go_of_nothing() {
+    for (size, goes) in [(40, false), (41, false), (50, true)] {
+        let mut draft = draft();
+        written(&mut draft, ByteRange::new(0, size));
+        while sent(&mut draft, SendOccasion::Writing).is_some() {}
+        assert_eq!(draft.evict().is_some(), goes, "{size}");
+        assert_eq!(draft.is_kept_whole(), size <= 40, "{size}");
+    }
+}
+
 #[test]
 fn a_part_replaces_gone_bytes_from_its_next_write_until_its_own_are_gone() {
     let mut draft = draft();
