@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use loadtest::tally::Asked;
-use loadtest::wordpress::photos::{self, LARGE};
-use loadtest::wordpress::recipe;
+use loadtest::wordpress::{photos, recipe};
 
 use crate::world::{Store, World, until};
 
 /// Number of sizes that WordPress makes of a photo, with the original.
 const SIZES: usize = 6;
+
+/// Size of a photo that WordPress does not scale down.
+const PHOTO: (u32, u32) = (2400, 1800);
 
 /// Uploads a photo into a folder that the gateway knows. Each file is one PUT; nothing is asked and nothing read back,
 /// neither by WordPress nor for visitors. The folder is listed once each time that its names are older than `ttl`, and
@@ -25,7 +27,7 @@ async fn an_upload_costs_one_put_a_file(
     editor.upload(&world.photo("first.jpg", 1))?;
     // WordPress works on its sizes for longer than an answer of the bucket counts.
     let photo = world.source("second.jpg");
-    photos::photo(&photo, LARGE, 2)?;
+    photos::photo(&photo, PHOTO, 2)?;
     let before = world.asked().await;
     let since = Instant::now();
     let upload = tokio::task::spawn_blocking(move || editor.upload(&photo));
