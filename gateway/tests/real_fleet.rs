@@ -366,7 +366,7 @@ async fn no_answer_is_stale_after_the_bound() {
         }
     }
     assert!(cuts > 0, "no cut");
-    eprintln!("{cuts} cuts of NATS, {checks} reads, settled within {latest:?}, 3 heartbeats too");
+    eprintln!("{cuts} cuts of NATS, {checks} reads, settled within {latest:?}, 6 heartbeats too");
     world.stop().await;
 }
 

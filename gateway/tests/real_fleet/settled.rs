@@ -62,10 +62,19 @@ impl World {
 
     /// Waits until each gateway knows of all that the others have said, or that it has missed some of it.
     ///
-    /// A gateway's messages arrive in their order: once all have its last purge, or have doubted everything since, what it
-    /// said before has come or is known to be missing. The doubt of what is missing rests for up to a second, in which the
-    /// doubting gateway sends a heartbeat.
+    /// Once all are connected, heartbeats say what was missed. A gateway's messages arrive in their order: once all have its
+    /// last purge, what it said before has come or is known to be missing. The doubt of what is missing rests for up to a
+    /// second, in which the doubting gateway sends a heartbeat.
     async fn settled(&self, round: u64) {
+        for gateway in &self.gateways {
+            self.until(|| async {
+                let metrics = gateway.look("/metrics").await;
+                metrics.metric(&["tidegate_fleet_peers "]) == 2
+                    && metrics.metric(&["tidegate_fleet_connected "]) == 1
+            })
+            .await;
+        }
+        self.pass_heartbeats().await;
         for nth in 0..self.gateways.len() {
             let path = format!("/media/marker-{nth}");
             self.warm(&path).await;
@@ -74,6 +83,11 @@ impl World {
             self.purge(nth, &format!("path={path}")).await;
             self.reads(&path, &body, LONG).await;
         }
+        self.pass_heartbeats().await;
+    }
+
+    /// Waits until each gateway has sent three heartbeats.
+    async fn pass_heartbeats(&self) {
         let heartbeats = ["tidegate_fleet_sent_total{", "kind=\"heartbeat\""];
         let mut before = Vec::new();
         for gateway in &self.gateways {
