@@ -83,8 +83,7 @@ pub(crate) async fn run<H: Handler, S>(
     let in_force = context.settings.load_full();
     let mut connection = Protocol::new(stream, activity.clone(), in_force.clone(), service);
     let timeouts = Timeouts::from(&in_force.settings);
-    let mut next_check = Instant::now() + timeouts.shortest();
-    let mut draining = false;
+    let (mut next_check, mut draining) = (Instant::now() + timeouts.shortest(), false);
     loop {
         let signal = match draining {
             true => &shutdown.abort,
