@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::Peer;
 use crate::child::{Server, free_addr};
+use crate::measure::callgrind;
 
 /// The name of the peer that has a runtime and a socket for each processor.
 pub const PER_CORE: &str = "bare-per-core";
@@ -16,8 +17,22 @@ pub const PER_CORE: &str = "bare-per-core";
 /// # Errors
 /// If it does not start.
 pub fn start(name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
+    let program = Command::new(std::env::current_exe()?);
+    start_by(program, name, dir, root)
+}
+
+/// Starts `bare` under callgrind.
+///
+/// # Errors
+/// If Valgrind is missing, or it does not start.
+pub fn start_under_callgrind(dir: &Path, root: &Path) -> Result<Peer> {
+    let program = callgrind::command(&std::env::current_exe()?)?;
+    start_by(program, "bare", dir, root)
+}
+
+/// Starts it by a command that lacks its arguments.
+fn start_by(mut command: Command, name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
     let addr = free_addr();
-    let mut command = Command::new(std::env::current_exe()?);
     command.arg(name).arg(addr.to_string()).arg(root);
     let server = Server::start(command, &dir.join(format!("{name}.log")), addr)?;
     let config = format!("loadtest {name} {addr} {}", root.display());

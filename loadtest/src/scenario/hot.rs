@@ -95,37 +95,38 @@ async fn run(context: &Context, mut report: Report, mut plan: Plan) -> Result<Re
     let mut peers = context.peers(plan.peers);
     let rounds = context.rounds(5);
     for round in 0..rounds {
+        // All of them first: the sides of a ratio are then measured within seconds, for the machine's speed changes.
+        let mut started = vec![];
         // The order changes, so that after-effects of one peer fall on all alike.
         for name in turns(&peers.clone(), round) {
             progress(format!("start {}/{rounds}: {name}", round + 1));
             let origin = context.origin();
-            let started = context.start_if_there(
-                name,
-                &origin,
-                crate::peers::tidegate::Settings::WEB,
-                &mut report,
-            );
-            let Some(peer) = started.await? else {
-                peers.retain(|other| *other != name);
-                continue;
-            };
-            for case in &plan.cases {
-                let found = match case.measure(&peer, context).await {
+            let settings = crate::peers::tidegate::Settings::WEB;
+            let peer = context.start_if_there(name, &origin, settings, &mut report);
+            match peer.await? {
+                Some(peer) => started.push(peer),
+                None => peers.retain(|other| *other != name),
+            }
+        }
+        for case in &plan.cases {
+            for peer in &started {
+                let name = peer.name();
+                let found = match case.measure(peer, context).await {
                     // A reference that gives up ends no run of hours; ours does.
                     Err(error) if !plan.own.contains(&name) => {
                         let note =
                             format!("{name} gave up in start {}, {case}: {error:#}", round + 1);
                         progress(&note);
                         report.notes.push(note);
-                        break;
+                        continue;
                     }
                     found => found?,
                 };
                 progress(format!(
-                    "   {case}: {:.0}/s, {:.1} µs",
+                    "   {name}, {case}: {:.0}/s, {:.1} µs",
                     found.rate, found.cpu_micros
                 ));
-                figures.add(peer.name(), case, found);
+                figures.add(name, (case, round), found);
             }
         }
     }

@@ -11,8 +11,8 @@ use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::{callgrind, median};
 use crate::pattern::Pattern;
-use crate::peers::Peer;
 use crate::peers::tidegate::{Until, binary};
+use crate::peers::{Peer, bare};
 use crate::report::{Report, Target};
 use crate::ways::Ways;
 
@@ -32,6 +32,9 @@ const BATCHES: u64 = 15;
 
 /// The requests of a batch: they take a tenth of a second.
 const REQUESTS: u64 = 100;
+
+/// The floor: hyper with the bytes in memory, and nothing else.
+const BARE: &str = "a bare handler";
 
 /// The header fields of a typical browser.
 const BROWSER: [(&str, &str); 4] = [
@@ -70,6 +73,14 @@ pub async fn run(context: &Context) -> Result<Report> {
         let batches = context.count(BATCHES);
         found.add(way.name, count(&peer, way, pattern, batches).await?);
     }
+    if cfg!(debug_assertions) {
+        let note = "the bare handler is left out: this load test is not optimised";
+        report.notes.push(note.to_owned());
+    } else {
+        let open = ways.iter().find(|way| way.name == OPEN);
+        let open = open.context("there is an open route")?;
+        found.add(BARE, count_bare(context, open, pattern).await?);
+    }
     found.write(&mut report, "hits of 35 KB, outside the kernel");
     let open = found.median(OPEN).unwrap_or(f64::NAN);
     let on_record = match binary()?.parent() {
@@ -86,6 +97,14 @@ pub async fn run(context: &Context) -> Result<Report> {
         report.notes.push(note.to_owned());
     }
     Ok(report)
+}
+
+/// Returns the instructions of one request to the bare handler.
+async fn count_bare(context: &Context, way: &Way, pattern: Pattern) -> Result<f64> {
+    let (dir, files) = (context.new_dir("bare-")?, context.files()?);
+    std::fs::write(files.join(KEY), pattern.all())?;
+    let bare = bare::start_under_callgrind(&dir, &files)?;
+    count(&bare, way, pattern, context.count(BATCHES)).await
 }
 
 /// Returns the instructions of one request.

@@ -1,7 +1,9 @@
 //! The figures of all starts.
 
+use std::collections::BTreeMap;
+
 use super::case::Case;
-use crate::measure::{median, median_ratio};
+use crate::measure::median;
 use crate::report::terminal::figure;
 use crate::report::{Plot, Report};
 use crate::wrk::Found;
@@ -10,51 +12,76 @@ use crate::wrk::Found;
 #[derive(Debug, Default)]
 pub(super) struct Figures(Vec<Series>);
 
-/// The figures of one peer in one case, in the order of the starts.
+/// The figures of one peer in one case, by the round of the start. A peer that has given up in a round has none of it.
 #[derive(Debug)]
 pub(super) struct Series {
     peer: &'static str,
     case: Case,
-    rates: Vec<f64>,
-    cpu_micros: Vec<f64>,
+    rounds: BTreeMap<u32, Found>,
 }
 
 impl Series {
+    fn all(&self, of: fn(&Found) -> f64) -> Vec<f64> {
+        self.rounds.values().map(of).collect()
+    }
+
+    /// Returns the ratios of a figure in the rounds that both have.
+    fn ratios(&self, other: &Self, of: fn(&Found) -> f64) -> BTreeMap<u32, f64> {
+        let ratio = |(round, own): (&u32, &Found)| {
+            let other = other.rounds.get(round)?;
+            Some((*round, of(own) / of(other)))
+        };
+        self.rounds.iter().filter_map(ratio).collect()
+    }
+
     /// Returns the median of the ratios of requests a second.
     pub(super) fn rate_over(&self, other: &Self) -> f64 {
-        median_ratio(&self.rates, &other.rates).unwrap_or(f64::NAN)
+        middle(&self.ratios(other, rate))
     }
 
     /// Returns the least of these ratios.
     pub(super) fn worst_rate_over(&self, other: &Self) -> f64 {
-        let ratios = self
-            .rates
-            .iter()
-            .zip(&other.rates)
-            .map(|(own, other)| own / other);
+        let ratios = self.ratios(other, rate).into_values();
         ratios.reduce(f64::min).unwrap_or(f64::NAN)
     }
 
     /// Returns the median of the ratios of CPU time a request.
     pub(super) fn cpu_over(&self, other: &Self) -> f64 {
-        median_ratio(&self.cpu_micros, &other.cpu_micros).unwrap_or(f64::NAN)
+        middle(&self.ratios(other, cpu))
+    }
+
+    /// Returns the largest of these ratios.
+    pub(super) fn worst_cpu_over(&self, other: &Self) -> f64 {
+        let ratios = self.ratios(other, cpu).into_values();
+        ratios.reduce(f64::max).unwrap_or(f64::NAN)
     }
 }
 
+fn rate(found: &Found) -> f64 {
+    found.rate
+}
+
+fn cpu(found: &Found) -> f64 {
+    found.cpu_micros
+}
+
+fn middle(ratios: &BTreeMap<u32, f64>) -> f64 {
+    let ratios: Vec<_> = ratios.values().copied().collect();
+    median(&ratios).unwrap_or(f64::NAN)
+}
+
 impl Figures {
-    pub(super) fn add(&mut self, peer: &'static str, case: &Case, found: Found) {
+    pub(super) fn add(&mut self, peer: &'static str, (case, round): (&Case, u32), found: Found) {
         let known = |one: &Series| one.peer == peer && one.case == *case;
         let at = self.0.iter().position(known).unwrap_or_else(|| {
             self.0.push(Series {
                 peer,
                 case: *case,
-                rates: vec![],
-                cpu_micros: vec![],
+                rounds: BTreeMap::new(),
             });
             self.0.len() - 1
         });
-        self.0[at].rates.push(found.rate);
-        self.0[at].cpu_micros.push(found.cpu_micros);
+        self.0[at].rounds.insert(round, found);
     }
 
     pub(super) fn of(&self, peer: &str, case: &Case) -> Option<&Series> {
@@ -72,28 +99,27 @@ impl Figures {
         let mut plot = Plot::starts(format!("{case}: requests/s over {over}, start by start"));
         let mut rows = vec![];
         for one in peers.iter().filter_map(|peer| self.of(peer, case)) {
-            let middle = |values: &[f64]| median(values).map_or_else(|| "-".to_owned(), figure);
+            let middle = |of| median(&one.all(of)).map_or_else(|| "-".to_owned(), figure);
             rows.push(vec![
                 one.peer.to_owned(),
-                middle(&one.rates),
+                middle(rate),
                 ratio(Series::rate_over, one),
                 ratio(Series::worst_rate_over, one),
-                middle(&one.cpu_micros),
+                middle(cpu),
                 ratio(Series::cpu_over, one),
+                ratio(Series::worst_cpu_over, one),
             ]);
             if let Some(reference) = reference {
-                let ratios = one.rates.iter().zip(&reference.rates).enumerate();
-                let points = ratios.map(|(start, (own, other))| ((start + 1) as f64, own / other));
+                let ratios = one.ratios(reference, rate).into_iter();
+                let points = ratios.map(|(round, ratio)| (f64::from(round + 1), ratio));
                 plot.line(one.peer, points.collect());
             }
-            report.series(one.peer, &format!("{case}: requests/s"), &one.rates);
-            report.series(
-                one.peer,
-                &format!("{case}: CPU µs a request"),
-                &one.cpu_micros,
-            );
+            report.series(one.peer, &format!("{case}: requests/s"), &one.all(rate));
+            let title = format!("{case}: CPU µs a request");
+            report.series(one.peer, &title, &one.all(cpu));
         }
-        let title = format!("{case}, hot: medians of {} starts", rows_of(reference));
+        let starts = reference.map_or(0, |series| series.rounds.len());
+        let title = format!("{case}, hot: medians of {starts} starts");
         let divided = format!("over {over}");
         let columns = [
             "peer",
@@ -102,14 +128,11 @@ impl Figures {
             "the worst",
             "CPU µs/request",
             &divided,
+            "the worst",
         ];
         report.table(title, &columns, rows);
         report.plot(plot);
     }
-}
-
-fn rows_of(series: Option<&Series>) -> usize {
-    series.map_or(0, |series| series.rates.len())
 }
 
 #[cfg(test)]
@@ -119,10 +142,18 @@ mod tests {
     #[test]
     fn ratios_are_of_one_start_and_the_worst_is_kept() {
         let (mut figures, case) = (Figures::default(), Case::new(35, 64));
-        for (own, other) in [(90.0, 100.0), (50.0, 50.0), (30.0, 40.0)] {
-            for (peer, rate) in [("tidegate", own), ("nginx", other)] {
+        // nginx has given up in the third round.
+        let rounds = [
+            (90.0, Some(100.0)),
+            (50.0, Some(50.0)),
+            (1.0, None),
+            (30.0, Some(40.0)),
+        ];
+        for (round, (own, other)) in (0..).zip(rounds) {
+            for (peer, rate) in [("tidegate", Some(own)), ("nginx", other)] {
+                let Some(rate) = rate else { continue };
                 let cpu_micros = 1e6 / rate;
-                figures.add(peer, &case, Found { rate, cpu_micros });
+                figures.add(peer, (&case, round), Found { rate, cpu_micros });
             }
         }
         let (own, other) = (figures.of("tidegate", &case), figures.of("nginx", &case));
@@ -130,6 +161,7 @@ mod tests {
         assert_eq!(own.rate_over(other), 0.9);
         assert_eq!(own.worst_rate_over(other), 0.75);
         assert!(own.cpu_over(other) > 1.1);
+        assert!(own.worst_cpu_over(other) > 1.3);
         let mut report = Report::new("hot");
         figures.report(
             &mut report,
