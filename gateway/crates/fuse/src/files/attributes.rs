@@ -285,7 +285,7 @@ impl Files {
             };
             let _ = self.bounded(read).await;
             // The kernel has the attributes of a folder without a marker.
-            self.drop_pages(node.ino).await;
+            self.drop_pages(node).await;
         }
     }
 

@@ -328,7 +328,7 @@ impl Files {
         // Before any wait: a caller that gives up lets go of the draft.
         let mut share = HandleShare::new(node, purpose, true);
         if stale || (another && !anew) {
-            share.stale = !self.drop_pages(node.ino).await;
+            share.stale = !self.drop_pages(node).await;
         }
         Ok(share)
     }
@@ -360,7 +360,7 @@ impl Files {
         }));
         let hidden = node.file_draft().hidden_changes(&writer);
         if let Some(others) = hidden {
-            match self.drop_pages(node.ino).await {
+            match self.drop_pages(node).await {
                 true => node.file_draft().show_changes(others),
                 false => node.pages().distrust(),
             }

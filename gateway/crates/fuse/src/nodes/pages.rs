@@ -31,7 +31,7 @@ pub(crate) struct Pages {
     told: Option<(u64, Option<Timestamp>)>,
     /// Whether the kernel itself has written its pages, and so does not know the version's time.
     written: bool,
-    /// Whether pages may have been read before a purge of their version.
+    /// Whether pages may have been read before a purge of their version, or may be of another one.
     doubted: bool,
 }
 
@@ -154,6 +154,11 @@ impl Pages {
     pub(crate) fn purged(&mut self, from: VersionId, to: VersionId, facts: &Facts) {
         self.moved(from, to, facts);
         self.doubted |= self.owner == PageOwner::Version(to);
+    }
+
+    /// Notes that pages which had to be dropped may still be there.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = true;
     }
 
     /// Returns the version that open handles are on, and its tag.

@@ -35,14 +35,18 @@ impl Directives {
         for line in lines {
             for directive in split_list(&line) {
                 let (name, argument) = directive.split_once('=').unwrap_or((directive, ""));
-                match name.trim().to_ascii_lowercase().as_str() {
-                    "no-store" => read.no_store = true,
-                    "private" => read.private = true,
-                    "no-cache" => read.no_cache = true,
-                    "must-revalidate" | "proxy-revalidate" => read.must_revalidate = true,
-                    "immutable" => read.immutable = true,
-                    "s-maxage" => shared = shorter(shared, argument),
-                    "max-age" => any = shorter(any, argument),
+                let name = name.trim();
+                // Each hit of an object with the header reads it: no copy in lower case.
+                match |own: &str| name.eq_ignore_ascii_case(own) {
+                    is if is("no-store") => read.no_store = true,
+                    is if is("private") => read.private = true,
+                    is if is("no-cache") => read.no_cache = true,
+                    is if is("must-revalidate") || is("proxy-revalidate") => {
+                        read.must_revalidate = true;
+                    }
+                    is if is("immutable") => read.immutable = true,
+                    is if is("s-maxage") => shared = shorter(shared, argument),
+                    is if is("max-age") => any = shorter(any, argument),
                     _ => {}
                 }
             }

@@ -77,6 +77,36 @@ async fn an_open_file_stays_on_its_version() {
     assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));
 }
 
+/// A signal interrupts an open while the kernel is busy.
+#[tokio::test]
+async fn pages_that_an_open_had_to_drop_are_dropped_by_the_next_one_if_it_was_given_up() {
+    let profile = Profile {
+        ttl: Duration::ZERO,
+        stale_while_revalidate: Duration::ZERO,
+        ..Profile::web()
+    };
+    let world = World::with(profile, |_| {});
+    world.bucket.put("p/file", "old");
+    let ino = world.walk("file").await.ino.0;
+    let (old, _) = world.open(ino).await;
+    world.files.close(old).await;
+    world.bucket.put("p/file", "newer");
+    assert_eq!(world.walk("file").await.size, 5);
+    assert_eq!(world.ear.heard(), [""; 0]);
+    let (free, busy) = std::sync::mpsc::channel();
+    *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
+    let files = world.files.clone();
+    let given_up = tokio::spawn(async move { files.open(ino, OpenFlags(0), BY).await.map(drop) });
+    while world.ear.busy.lock().expect("unpoisoned").is_some() {
+        tokio::task::yield_now().await;
+    }
+    given_up.abort();
+    assert!(given_up.await.is_err(), "it was cut");
+    world.open(ino).await;
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    drop(free);
+}
+
 #[tokio::test]
 async fn a_file_whose_bytes_are_nowhere_is_an_error() {
     let world = World::with(Profile::documents(), |_| {});
