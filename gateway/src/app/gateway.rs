@@ -137,8 +137,13 @@ impl Gateway {
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = live_admin(config, sockets.admin, token.clone());
         let listening = (tls, &control, live);
-        let reloader = Reloader::new(loaded, env, &parts, listening, events.clone());
-        let reloader = Arc::new(reloader);
+        let reloader = Arc::new(Reloader::new(
+            loaded,
+            env,
+            &parts,
+            listening,
+            events.clone(),
+        ));
         let (engine, locator, traces) = (parts.engine, parts.locator, parts.traces);
         let served = ((engine.clone(), parts.write_path), reloader.routes.clone());
         let work = LongWork::new(&engine, writers.clone(), &mut parts.registry);
