@@ -105,8 +105,9 @@ fn excluded() -> BTreeMap<&'static str, &'static str> {
 }
 
 /// Runs the suite on a mount, or the cases that have one of these parts in their names; these may remount it.
-async fn run(cases: Option<&str>) -> String {
-    let desk = Desk::start("allow_other = true\numask = \"000\"\n").await;
+async fn run(commit: &str, cases: Option<&str>) -> String {
+    let lines = format!("allow_other = true\numask = \"000\"\ncommit = \"{commit}\"\n");
+    let desk = Desk::start(&lines).await;
     let local = tempfile::tempdir().expect("a folder");
     let settings = local.path().join("settings.toml");
     let allowed = format!("allow_remount = {}", cases.is_some());
@@ -137,11 +138,21 @@ async fn run(cases: Option<&str>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_that_is_not_excluded_passes() {
+    judge("close").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_case_passes_with_commits_in_the_background() {
+    judge("background").await;
+}
+
+/// Runs the suite on a mount with these commits, and compares its outcomes with the table.
+async fn judge(commit: &str) {
     // These alone run, chosen by parts of their names.
     let chosen = std::env::var("TIDEGATE_PJDFSTEST_CASES").ok();
-    let mut outcomes = outcomes(&run(chosen.as_deref()).await);
+    let mut outcomes = outcomes(&run(commit, chosen.as_deref()).await);
     if chosen.is_none() {
-        outcomes.extend(self::outcomes(&run(Some(REMOUNTING)).await));
+        outcomes.extend(self::outcomes(&run(commit, Some(REMOUNTING)).await));
     }
     let excluded = excluded();
     let mut wrong = Vec::new();
@@ -160,7 +171,7 @@ async fn every_case_that_is_not_excluded_passes() {
         wrong.extend(unknown.map(|case| format!("{case}: the suite has no such case")));
     }
     let passed = outcomes.values().filter(|it| it.word == "ok").count();
-    println!("{passed} of {} cases pass", outcomes.len());
+    println!("{commit}: {passed} of {} cases pass", outcomes.len());
     assert!(wrong.is_empty() && passed > 0, "\n{}", wrong.join("\n"));
 }
 

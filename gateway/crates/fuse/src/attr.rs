@@ -38,10 +38,15 @@ pub(crate) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
 /// Returns the attributes of a file that is being written.
 pub(crate) fn drafted(settings: &Settings, ino: u64, drafted: &DraftSnapshot) -> FileAttr {
     let time = drafted.modified.into();
+    // No program writes to a link, which is the same once it is published.
+    let blksize = match drafted.attributes.is_link() {
+        true => READ_BLOCK_SIZE,
+        false => WRITE_BLOCK_SIZE,
+    };
     let attr = FileAttr {
         size: drafted.size,
         blocks: drafted.size.div_ceil(512),
-        blksize: WRITE_BLOCK_SIZE,
+        blksize,
         ctime: drafted.changed.into(),
         ..plain(settings, ino, FileType::RegularFile, FILE_MODE, time)
     };
