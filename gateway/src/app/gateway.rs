@@ -109,6 +109,13 @@ pub struct Gateway {
     _background: FetchRuntime,
 }
 
+/// Checks that all secrets of a configuration can be read. The error is text alone: a supervisor is to start again over a file
+/// that may come, and not over a configuration that is wrong.
+fn check_secrets(loaded: &Loaded, env: &Environment) -> anyhow::Result<()> {
+    let checked = SecretProblems::find(loaded, env).into_result();
+    checked.map_err(|error| anyhow::Error::msg(error.to_string()))
+}
+
 impl Gateway {
     /// Puts everything together and starts it.
     ///
@@ -121,9 +128,7 @@ impl Gateway {
         mut sockets: Sockets,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config.clone();
-        // As text: a supervisor is to start again over a file that may come, and not over a configuration that is wrong.
-        let secrets = SecretProblems::find(&loaded, env).into_result();
-        secrets.map_err(|error| anyhow::Error::msg(error.to_string()))?;
+        check_secrets(&loaded, env)?;
         let token = AdminToken::new(settings::admin_token(config, env)?);
         let tls = tls::encrypt(config, env, &mut sockets.http, &mut sockets.admin)?;
         let mut parts = assemble(config, env).await?;
@@ -137,13 +142,8 @@ impl Gateway {
         let tls = RunningTls::start(tls, &mut parts.registry, stop.clone());
         let (live, listeners) = live_admin(config, sockets.admin, token.clone());
         let listening = (tls, &control, live);
-        let reloader = Arc::new(Reloader::new(
-            loaded,
-            env,
-            &parts,
-            listening,
-            events.clone(),
-        ));
+        let reloader = Reloader::new(loaded, env, &parts, listening, events.clone());
+        let reloader = Arc::new(reloader);
         let (engine, locator, traces) = (parts.engine, parts.locator, parts.traces);
         let served = ((engine.clone(), parts.write_path), reloader.routes.clone());
         let work = LongWork::new(&engine, writers.clone(), &mut parts.registry);
