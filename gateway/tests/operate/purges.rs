@@ -60,19 +60,31 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
     keys_are_purged(&world, &gateway).await;
     let bad = tidegate(&world, &gateway, &["purge", "--tag", "a b"]);
     assert!(bad.0 != 0 && bad.2.contains("visible ASCII"), "{bad:?}");
+    wrong_bodies_are_refused(&gateway).await;
+    gateway.stop().await;
+}
+
+/// Sends bodies that no purge has.
+async fn wrong_bodies_are_refused(gateway: &Whole) {
     for (body, why) in [
         (json!({ "tags": vec!["t"; 10_001] }), "10001 paths"),
         (json!({ "tags": ["a\u{7}"] }), "visible ASCII"),
         (json!({ "tags": ["x".repeat(1 << 20)] }), "longer than"),
     ] {
-        let got = purge(&gateway, body).await;
+        let got = send(
+            gateway.admin,
+            Method::POST,
+            "/purge",
+            &[AUTH],
+            &body.to_string(),
+        )
+        .await;
         assert!(
             got.status == 400 && got.text().contains(why),
             "{}",
             got.text()
         );
     }
-    gateway.stop().await;
 }
 
 /// Purges lists of paths, tags and prefixes by the command line.
