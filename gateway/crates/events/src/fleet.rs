@@ -209,9 +209,15 @@ impl Fleet {
 
     /// Has the hooks called for a change that this gateway knows of: here, or by the gateway whose turn it is.
     pub fn call_hooks(&self, change: KeyChange) {
+        self.call_hooks_in_turn(change, false);
+    }
+
+    /// Does the same for a change that came when it was this gateway's turn, if `was_own`: one that has joined since has not
+    /// heard of it.
+    fn call_hooks_in_turn(&self, change: KeyChange, was_own: bool) {
         let delay = self.sink.hook_delay(&change);
         let mut state = self.state();
-        if !state.is_connected || state.peers.chosen(self.own, &change.bucket) == self.own {
+        if was_own || state.is_own_turn(self.own, &change.bucket) {
             drop(state);
             self.sink.call_hooks(&change);
         } else if let Some(delay) = delay {
@@ -338,6 +344,13 @@ impl Fleet {
                 Deferred::Folder(changes) => self.sink.call_hooks_below(&changes),
             }
         }
+    }
+}
+
+impl FleetState {
+    /// Returns whether the hooks of a bucket are for this gateway to call.
+    fn is_own_turn(&self, own: u64, bucket: &str) -> bool {
+        !self.is_connected || self.peers.chosen(own, bucket) == own
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::message::{Content, FleetChange, FleetMessage};
 use super::peers::Seen;
-use super::{Fleet, count};
+use super::{Fleet, FleetState, count};
 
 /// The pause after which pins that could not be applied are asked for again: the reason may last.
 pub(super) const PIN_RETRY: Duration = Duration::from_secs(10);
@@ -17,6 +17,8 @@ pub struct Received {
     at: u64,
     kind: &'static str,
     change: FleetChange,
+    /// Whether it was this gateway's turn to call hooks for it when it came.
+    is_own_turn: bool,
 }
 
 impl Fleet {
@@ -50,26 +52,7 @@ impl Fleet {
             }
             Seen::Next | Seen::Again => {}
         }
-        let taken = match message.content {
-            Content::Heartbeat(presence) => {
-                if state.peers.present(message.from, presence) {
-                    // A gateway that has lost a bucket calls its hooks no more.
-                    self.call_due(&mut state, None);
-                }
-                None
-            }
-            Content::Missed => {
-                state.resends_pins = true;
-                None
-            }
-            Content::Bye => {
-                self.forget_called(&mut state, message.from);
-                state.peers.left(message.from);
-                self.call_due(&mut state, None);
-                None
-            }
-            Content::Change(change) => Some(change),
-        };
+        let taken = self.take_content(&mut state, message.from, message.content);
         self.metrics.peers.set(count(state.peers.len()));
         let Some(change) = taken else {
             self.metrics.received(kind, "applied");
@@ -79,13 +62,55 @@ impl Fleet {
             self.metrics.received(kind, "known");
             return None;
         }
-        let at = message.at;
-        Some(Received { at, kind, change })
+        let is_own_turn = match &change {
+            FleetChange::Changed(change) => state.is_own_turn(self.own, &change.bucket),
+            _ => false,
+        };
+        Some(Received {
+            at: message.at,
+            kind,
+            change,
+            is_own_turn,
+        })
+    }
+
+    /// Takes the content of a message from a gateway; returns the change in it.
+    fn take_content(
+        &self,
+        state: &mut FleetState,
+        from: u64,
+        content: Content,
+    ) -> Option<FleetChange> {
+        match content {
+            Content::Heartbeat(presence) => {
+                if state.peers.present(from, presence) {
+                    // A gateway that has lost a bucket calls its hooks no more.
+                    self.call_due(state, None);
+                }
+                None
+            }
+            Content::Missed => {
+                state.resends_pins = true;
+                None
+            }
+            Content::Bye => {
+                self.forget_called(state, from);
+                state.peers.left(from);
+                self.call_due(state, None);
+                None
+            }
+            Content::Change(change) => Some(change),
+        }
     }
 
     /// Applies a change of another gateway.
     pub async fn apply(&self, received: Received) {
-        let Received { at, kind, change } = received;
+        let Received {
+            at,
+            kind,
+            change,
+            is_own_turn,
+        } = received;
         let _in_order = match &change {
             FleetChange::Pinned { .. } => Some(self.pinning.lock().await),
             _ => None,
@@ -109,20 +134,25 @@ impl Fleet {
         let lag = (self.clock)().0.saturating_sub(at);
         self.metrics.lag.observe(Duration::from_millis(lag));
         if let FleetChange::Changed(change) = change {
-            self.call_hooks(change);
+            self.call_hooks_in_turn(change, is_own_turn);
         }
     }
 
     /// Takes that there was no room for a change of another gateway to wait in. Its hooks are called all the same, for the
     /// other gateways count on this one where it is its turn.
     pub(crate) fn give_up(&self, received: Received) {
-        let Received { at, kind, change } = received;
+        let Received {
+            at,
+            kind,
+            change,
+            is_own_turn,
+        } = received;
         self.metrics.received(kind, "failed");
         match change {
             FleetChange::Pinned { .. } => self.retry_pin(&change, at),
             FleetChange::Changed(change) => {
                 self.doubt("failed");
-                self.call_hooks(change);
+                self.call_hooks_in_turn(change, is_own_turn);
             }
             FleetChange::Purged { .. } => self.doubt("failed"),
         }

@@ -22,6 +22,33 @@ async fn one_gateway_calls_the_hooks_and_another_takes_over_from_a_lost_one() {
     assert_eq!(survivor.hooks(), 1);
 }
 
+/// A gateway that has joined meanwhile has not heard of the change.
+#[tokio::test(start_paused = true)]
+async fn the_gateway_whose_turn_it_was_when_a_change_came_calls_its_hooks() {
+    // Returns whether it is the turn of a gateway, which then has one call more.
+    let is_its_turn = |member: &Member| {
+        let before = member.hooks();
+        member.fleet.call_hooks(key_change("probe"));
+        member.hooks() > before
+    };
+    let (a, b) = loop {
+        let (a, b) = (Member::new(), Member::new());
+        b.receive(&a.sent()).await;
+        if is_its_turn(&b) {
+            break (a, b);
+        }
+    };
+    a.fleet.publish(changed("x"));
+    let message = a.sent().pop().expect("sent");
+    let waits = b.fleet.take(&message).expect("a change");
+    while is_its_turn(&b) {
+        b.receive(&Member::new().sent()).await;
+    }
+    let before = b.hooks();
+    b.fleet.apply(waits).await;
+    assert_eq!(b.hooks(), before + 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_takes_over_while_the_hooks_of_a_lost_one_still_wait() {
     let (a, b) = (Member::new(), Member::new());
