@@ -201,6 +201,11 @@ const READERS: &[(&str, &str, &str)] = &[
         "configuration(\"tidegate.toml\"",
     ),
     (
+        "docker/wordpress/compose.s3.yaml",
+        ".ci/run",
+        "docker/wordpress/compose.s3.yaml",
+    ),
+    (
         "docker/wordpress/compose.yaml",
         "gateway/tests/real_wordpress/prepared.rs",
         "docker/wordpress/compose.yaml",
