@@ -15,11 +15,13 @@ pub(crate) struct SecretProblems {
 }
 
 impl SecretProblems {
-    /// Looks at every secret and at the files of key sets. Reads files, and so may block.
-    pub(crate) fn find(loaded: &Loaded, env: &Environment) -> Self {
+    /// Looks at the secrets whose keys `applies` takes, and at the files of key sets. Reads files, and so may block.
+    pub(crate) fn find(loaded: &Loaded, env: &Environment, applies: impl Fn(&str) -> bool) -> Self {
         let mut found = Self::default();
         for one in loaded.config.secrets() {
-            found.add_secret(loaded, &one, env);
+            if applies(&one.path.to_string()) {
+                found.add_secret(loaded, &one, env);
+            }
         }
         for (name, access) in &loaded.config.access {
             let jwt = access.jwt.as_ref().filter(|jwt| !jwt.is_fetched());
@@ -41,7 +43,13 @@ impl SecretProblems {
 
     fn add_secret(&mut self, loaded: &Loaded, one: &NamedSecret<'_>, env: &Environment) {
         let problem = |message: String| loaded.problem(one.path.clone(), message);
-        let text = match one.secret.resolve(env) {
+        let text = match (one.usage, one.secret.path(env)) {
+            // Its certificate is read with it.
+            (SecretUse::PrivateKey, Ok(Some(_))) => return,
+            (_, Ok(_)) => one.secret.resolve(env),
+            (_, Err(error)) => Err(error),
+        };
+        let text = match text {
             Ok(text) => text,
             Err(error) => return self.missing.push(problem(error.to_string())),
         };
@@ -50,7 +58,7 @@ impl SecretProblems {
                 .err()
                 .map(|error| error.to_string()),
             SecretUse::Jwt => KeySet::shared(&text).err().map(|error| error.to_string()),
-            SecretUse::Own => None,
+            SecretUse::Own | SecretUse::PrivateKey => None,
         };
         self.wrong.extend(error.map(problem));
     }

@@ -232,6 +232,7 @@ impl Reloader {
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
         let (loaded, tls) = self.load(present, overrides).await?;
+        let loaded = self.check_secrets(&present.loaded.config, loaded).await?;
         let prepared = self.prepare(present, &loaded.config).await;
         let prepared = prepared.map_err(|error| wrong(format!("{error:#}")))?;
         // The last step that can fail.
@@ -353,13 +354,22 @@ impl Reloader {
                     "an override cannot move the state folder, which it lies in",
                 ));
             }
-            let secrets = SecretProblems::find(&loaded, &env);
-            secrets.into_result().map_err(wrong)?;
             let tls = PreparedTls::read(&loaded.config, &env, &challenges);
             let tls = tls.map_err(|error| wrong(format!("{error:#}")))?;
             Ok((loaded, tls))
         });
         loaded.await
+    }
+
+    /// Checks the secrets that a reload applies, and returns the configuration that has them.
+    async fn check_secrets(&self, old: &Config, new: Loaded) -> Result<Loaded, ReloadError> {
+        let (env, live) = (self.env.clone(), LiveKeys::between(old, &new.config));
+        let checked = in_time(move || {
+            let found = SecretProblems::find(&new, &env, |key| live.has(key));
+            found.into_result().map_err(wrong)?;
+            Ok::<_, ReloadError>(new)
+        });
+        checked.await
     }
 
     /// Returns what a reload has changed, and what it could not.

@@ -57,9 +57,11 @@ fn purge_list(client: &Client<'_>, names: &[String], args: &PurgeArgs) -> anyhow
     let (mut purged, mut known, mut no_route) = (0, 0, Vec::new());
     run(async {
         for (nth, part) in names.chunks(BATCH_SIZE).enumerate() {
-            let body = json!({
-                list: part, "host": args.host, "origin": args.origin, "soft": args.soft,
-            });
+            let mut body = json!({ list: part, "host": args.host, "soft": args.soft });
+            // A gateway of before an upgrade knows no origins here.
+            if let Some(origin) = &args.origin {
+                body["origin"] = json!(origin);
+            }
             let answer = client.send(request(body)).await.and_then(|answer| {
                 serde_json::from_str::<Value>(&answer).context("the answer is no JSON")
             });

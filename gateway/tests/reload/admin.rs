@@ -148,7 +148,9 @@ async fn another_admin_token_is_in_force_after_a_reload() {
     write("token", TOKEN);
     write("trace", "old");
     let of_file = |name: &str| format!("{{ file = \"{}\" }}", file(name).display());
-    let traces = format!("[trace]\nheaders.key = {}\n", of_file("trace"));
+    // Nothing listens there, and no request is traced.
+    let endpoint = "endpoint = \"http://127.0.0.1:9/v1/traces\"";
+    let traces = format!("[trace]\n{endpoint}\nheaders.key = {}\n", of_file("trace"));
     let literal = format!("token = \"{TOKEN}\"");
     let right = configuration(&world, &traces);
     let right = right.replace(&literal, &format!("token = {}", of_file("token")));

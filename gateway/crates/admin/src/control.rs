@@ -95,7 +95,10 @@ impl EngineControl {
                 let mut all = self.locate.beginning(&place("/"))?;
                 all.retain(|below| origin.as_ref().is_none_or(|name| below.origin == *name));
                 if all.is_empty() {
-                    return Err(PlaceError::NoOrigin);
+                    return Err(match origin {
+                        Some(_) => PlaceError::NoOrigin,
+                        None => PlaceError::NoRoute,
+                    });
                 }
                 let keys = one_a_bucket(all);
                 let keys = keys.map(|below| (below.source, Scope::Key(key.clone())));

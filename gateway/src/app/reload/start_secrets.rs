@@ -56,7 +56,9 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(file(name), text).expect("written");
         let secret = |name: &str| Some(tidegate_config::Secret::File(file(name)));
         let mut config = Config::default();
+        config.fleet.nats = vec!["nats://n.example".to_owned()];
         config.fleet.token = secret("fleet");
+        config.trace.endpoint = Some("http://t.example/".to_owned());
         config.trace.headers = [("a".to_owned(), secret("trace").expect("one"))].into();
         config.admin.token = secret("admin");
         let all = ["fleet", "trace", "admin"];

@@ -23,11 +23,13 @@ pub enum SecretUse {
     Jwt,
     /// The gateway shows it to others.
     Own,
+    /// It is the key of a certificate, which is judged where both are read.
+    PrivateKey,
 }
 
 impl Config {
     /// Returns every secret, with its key. Left out are those that have no effect: the token of a route that takes no
-    /// writes, and keys of another kind of events.
+    /// writes, keys of another kind of events, and those of a fleet and of traces that are off.
     #[must_use]
     pub fn secrets(&self) -> Vec<NamedSecret<'_>> {
         let mut all = SecretList::default();
@@ -51,8 +53,10 @@ impl Config {
             all.own(path.key("bearer"), &hook.bearer);
         }
         all.add_events(self);
-        let headers = KeyPath::of("trace", "headers");
-        all.table(&headers, &self.trace.headers, SecretUse::Own);
+        if self.trace.endpoint.is_some() {
+            let headers = KeyPath::of("trace", "headers");
+            all.table(&headers, &self.trace.headers, SecretUse::Own);
+        }
         all.0
     }
 }
@@ -93,7 +97,8 @@ impl<'c> SecretList<'c> {
     fn add_tls(&mut self, config: &'c Config) {
         let path = KeyPath::of("tls", "certificates");
         for (nth, one) in config.tls.certificates.iter().enumerate() {
-            self.add(path.index(nth).key("key"), [&one.key], SecretUse::Own);
+            let path = path.index(nth).key("key");
+            self.add(path, [&one.key], SecretUse::PrivateKey);
         }
         let acme = config.tls.acme.iter();
         let account = acme.filter_map(|acme| acme.external_account.as_ref());
@@ -126,13 +131,16 @@ impl<'c> SecretList<'c> {
                 EventsKind::Nats => {
                     self.own(path.key("credentials"), &events.credentials);
                     self.own(path.key("password"), &events.password);
+                    self.own(path.key("token"), &events.token);
                 }
             }
         }
         let (fleet, path) = (&config.fleet, KeyPath::default().key("fleet"));
-        self.own(path.key("credentials"), &fleet.credentials);
-        self.own(path.key("password"), &fleet.password);
-        self.own(path.key("token"), &fleet.token);
+        if !fleet.nats.is_empty() {
+            self.own(path.key("credentials"), &fleet.credentials);
+            self.own(path.key("password"), &fleet.password);
+            self.own(path.key("token"), &fleet.token);
+        }
     }
 }
 
@@ -147,6 +155,7 @@ mod tests {
     /// A configuration in which each key that may hold a secret has one.
     const ALL: &str = r#"
         admin.token.file = "/s"
+        trace.endpoint = "http://127.0.0.1:4318/v1/traces"
         trace.headers.a.file = "/s"
         fleet.credentials.file = "/s"
         fleet.password.file = "/s"
@@ -212,6 +221,32 @@ mod tests {
         }
     }
 
+    /// Returns the keys of the secrets of a document.
+    fn keys(document: &str) -> Vec<String> {
+        let loaded = parse("t.toml", document, &Environment::default()).expect("it is right");
+        let found = loaded.config.secrets().into_iter();
+        found.map(|one| one.path.to_string()).collect()
+    }
+
+    #[test]
+    fn a_secret_without_effect_is_left_out() {
+        let off = "trace.headers.a.file = \"/s\"\nfleet.token.file = \"/s\"\n";
+        assert_eq!(keys(off), [""; 0]);
+        let nats = r#"
+            [[origin]]
+            name = "o"
+            bucket = "b"
+            [[events]]
+            name = "n"
+            origin = "o"
+            kind = "nats"
+            servers = ["nats://127.0.0.1:4222"]
+            subject = "s"
+            token.file = "/s"
+        "#;
+        assert_eq!(keys(nats), ["events[0].token"], "the servers are shown it");
+    }
+
     #[test]
     fn no_secret_is_forgotten() {
         let loaded = parse("t.toml", ALL, &Environment::default()).expect("it is right");
@@ -219,7 +254,10 @@ mod tests {
         let written = written.filter(|one| one.secret && one.source.is_some());
         let written: BTreeSet<_> = written.map(|one| one.key.clone()).collect();
         assert_eq!(written.len(), places(&json_schema()), "the sample has all");
-        let found = loaded.config.secrets();
+        // It is read with one login alone.
+        let mut config = loaded.config.clone();
+        config.fleet.nats = vec!["nats://127.0.0.1:4222".to_owned()];
+        let found = config.secrets();
         let keys: BTreeSet<_> = found.iter().map(|one| one.path.to_string()).collect();
         assert_eq!(keys, written);
         assert_eq!(keys.len(), found.len(), "each once");
