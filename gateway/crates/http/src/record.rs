@@ -57,7 +57,7 @@ impl RequestRecord {
         multiplexed: bool,
     ) -> Self {
         let started = Instant::now();
-        let stream = multiplexed.then(|| Http2Stream::begin(&activity.metrics.streams));
+        let stream = multiplexed.then(|| activity.new_stream());
         activity.begin_request(started, stream.as_ref());
         activity.metrics.in_flight.inc();
         Self {

@@ -46,6 +46,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
 pub(crate) struct Http2Stream {
     /// Bytes of the answer that the client has taken.
     taken: AtomicU64,
+    /// Whether the client has taken bytes of any stream of the connection since the last check.
+    client_takes: Arc<AtomicBool>,
     /// Whether it waits for the server, not for its client.
     waits_for_server: AtomicBool,
     task: Option<Task>,
@@ -54,11 +56,12 @@ pub(crate) struct Http2Stream {
 }
 
 impl Http2Stream {
-    /// Begins the stream of the calling task. It waits for the server.
-    pub(crate) fn begin(open: &Gauge) -> Arc<Self> {
+    /// Begins the stream of the calling task, one of its connection's `streams`. It waits for the server.
+    pub(crate) fn begin(open: &Gauge, streams: &ConnectionStreams) -> Arc<Self> {
         open.inc();
         Arc::new(Self {
             taken: AtomicU64::new(0),
+            client_takes: streams.client_takes.clone(),
             waits_for_server: AtomicBool::new(true),
             task: CURRENT_TASK.try_with(Clone::clone).ok(),
             open: open.clone(),
@@ -68,6 +71,14 @@ impl Http2Stream {
     /// Records that its wait passes from the client to the server, or back.
     pub(crate) fn set_waiting(&self, for_server: bool) {
         self.waits_for_server.store(for_server, Relaxed);
+    }
+
+    /// Records bytes that the client has taken.
+    fn take(&self, count: usize) {
+        self.taken.fetch_add(count as u64, Relaxed);
+        if count > 0 {
+            self.client_takes.store(true, Relaxed);
+        }
     }
 
     /// Ends its task; returns whether there was one.
@@ -121,7 +132,7 @@ impl Buf for CountedBytes {
     fn advance(&mut self, count: usize) {
         self.pieces.advance(count);
         if let Some(stream) = &self.stream {
-            stream.taken.fetch_add(count as u64, Relaxed);
+            stream.take(count);
         }
     }
 }
@@ -130,6 +141,9 @@ impl Buf for CountedBytes {
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionStreams {
     watched: Mutex<VecDeque<WatchedStream>>,
+    /// Whether the client has taken bytes of any stream since the last check. Streams that have ended, or were reset, do not
+    /// tell: their counts are gone.
+    client_takes: Arc<AtomicBool>,
     /// When the client was last seen to take bytes of any stream, in milliseconds.
     moved_at: AtomicU64,
 }
@@ -216,20 +230,19 @@ impl ConnectionStreams {
     /// Notes which streams have moved since the last look; returns how many are open, and how many have ended.
     fn look(&self, now: u64) -> StreamCheck {
         let mut watched = self.watched();
-        let (before, mut moves) = (watched.len(), false);
+        let before = watched.len();
         watched.retain_mut(|it| {
             let Some(stream) = it.stream.upgrade() else {
                 return false;
             };
             let taken = stream.taken.load(Relaxed);
-            moves |= taken != it.taken;
             if taken != it.taken || stream.waits_for_server.load(Relaxed) {
                 (it.taken, it.since) = (taken, now);
             }
             true
         });
         let (open, ended) = (watched.len(), before - watched.len());
-        if moves || ended > 0 {
+        if self.client_takes.swap(false, Relaxed) {
             self.moved_at.store(now, Relaxed);
         }
         StreamCheck {
@@ -250,7 +263,7 @@ mod tests {
         open: &Gauge,
         now: u64,
     ) -> (Arc<Http2Stream>, CountedBytes) {
-        let stream = Http2Stream::begin(open);
+        let stream = Http2Stream::begin(open, streams);
         streams.add(&stream, now);
         stream.set_waiting(false);
         let bytes = CountedBytes::new(Bytes::from_static(&[7; 100]).into(), Some(stream.clone()));
@@ -301,6 +314,26 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_waits_for_its_turn_while_others_are_taken_to_their_end() {
+        for (takes, is_looked_at) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (streams, open) = (ConnectionStreams::default(), Gauge::default());
+            let _waiting: Vec<_> = (0..4).map(|_| handed(&streams, &open, 0)).collect();
+            for now in [10, 20, 30, 40] {
+                let (stream, mut bytes) = handed(&streams, &open, now - 5);
+                // A body of no byte, or a cancelled one, ends as well.
+                bytes.advance(if takes { 100 } else { 0 });
+                drop((stream, bytes));
+                // A client that waits for a place has all connections looked at.
+                if is_looked_at {
+                    assert_eq!(streams.take_ended(), (4, 1));
+                }
+                let stalled = if takes || now < 30 { 0 } else { 4 };
+                assert_eq!(streams.check(now, 30).stalled, stalled, "{now}");
+            }
+        }
+    }
+
+    #[test]
     fn ended_streams_are_forgotten_and_open_ones_counted() {
         let (streams, open) = (ConnectionStreams::default(), Gauge::default());
         let kept: Vec<_> = (0..3).map(|_| handed(&streams, &open, 0)).collect();
@@ -314,23 +347,45 @@ mod tests {
         assert!(!streams.has_more_than(0));
     }
 
-    #[tokio::test]
-    async fn a_stalled_stream_is_reset_with_its_task() {
-        let (streams, open) = (Arc::new(ConnectionStreams::default()), Gauge::default());
+    /// Begins a stream in a task of its own, whose client takes nothing.
+    async fn untaken(streams: &Arc<ConnectionStreams>, open: &Gauge, now: u64) {
         let (begun, begins) = tokio::sync::oneshot::channel();
-        let of_task = streams.clone();
+        let (streams, open) = (streams.clone(), open.clone());
         StreamExecutor.execute(async move {
-            let stream = handed(&of_task, &open, 0);
-            begun.send(open).expect("it is waited for");
+            let stream = handed(&streams, &open, now);
+            begun.send(()).expect("it is waited for");
             std::future::pending::<()>().await;
             drop(stream);
         });
-        let open = begins.await.expect("it runs");
-        let check = streams.check(30, 30);
-        assert_eq!((check.stalled, check.reset), (1, 1));
-        while open.get() > 0 {
+        begins.await.expect("it runs");
+    }
+
+    /// Waits until no more than `count` streams are open.
+    async fn open_at_most(open: &Gauge, count: i64) {
+        while open.get() > count {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_stalled_stream_is_reset_with_its_task() {
+        let (streams, open) = (Arc::new(ConnectionStreams::default()), Gauge::default());
+        untaken(&streams, &open, 0).await;
+        let check = streams.check(30, 30);
+        assert_eq!((check.stalled, check.reset), (1, 1));
+        open_at_most(&open, 0).await;
         assert_eq!(streams.check(30, 30).open, 0);
+    }
+
+    #[tokio::test]
+    async fn a_reset_is_no_sign_of_a_client_that_takes_bytes() {
+        let (streams, open) = (Arc::new(ConnectionStreams::default()), Gauge::default());
+        for now in [0, 20, 20, 20] {
+            untaken(&streams, &open, now).await;
+        }
+        assert_eq!(streams.check(30, 30).reset, 1);
+        open_at_most(&open, 3).await;
+        let check = streams.check(50, 30);
+        assert_eq!((check.ended, check.reset), (1, 3));
     }
 }

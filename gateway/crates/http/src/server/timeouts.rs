@@ -217,6 +217,11 @@ impl ConnectionActivity {
         }
     }
 
+    /// Returns a new stream of HTTP/2.
+    pub(crate) fn new_stream(&self) -> Arc<Http2Stream> {
+        Http2Stream::begin(&self.metrics.streams, &self.streams)
+    }
+
     /// Records that a request's head is complete at this time; over HTTP/1 it waits for the server until
     /// [`ConnectionActivity::end_request`].
     pub(crate) fn begin_request(&self, at: Instant, stream: Option<&Arc<Http2Stream>>) {

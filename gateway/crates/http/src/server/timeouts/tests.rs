@@ -1,5 +1,4 @@
 use super::*;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::advance;
 
 const LIMITS: Timeouts = Timeouts {
@@ -89,7 +88,7 @@ async fn keep_alive_may_idle_until_the_next_head_begins() {
 }
 
 fn stream(activity: &ConnectionActivity) -> Arc<Http2Stream> {
-    let stream = Http2Stream::begin(&Gauge::default());
+    let stream = activity.new_stream();
     activity.begin_request(Instant::now(), Some(&stream));
     stream
 }
