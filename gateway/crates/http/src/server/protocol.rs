@@ -34,8 +34,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The most bytes that are read before hyper is there to take them: a usual head at once.
 const FIRST_READ: usize = 2048;
 
-/// The time in which a client of HTTP/2 answers the PING that tells it of the end. After that it may have left without a
-/// word, as a phone does that has lost its network.
+/// The time in which an idle client of HTTP/2 answers the PING that tells it of the end. After that it may have left without
+/// a word, as a phone does that has lost its network.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Io<S> = TokioIo<WatchedSocket<S>>;
@@ -176,12 +176,14 @@ where
     }
 
     /// Returns whether its client of HTTP/2 was told of the end, has not answered, and has no stream. hyper would wait for
-    /// the answer without a limit.
+    /// the answer without a limit. While the last bytes of answers may be on their way, the client reads these first: it
+    /// has the time of a stalled one since the last stream ended, or the kernel last had room.
     pub(super) fn has_gone(&self) -> bool {
         let is_late = self
             .told_at
             .is_some_and(|told_at| told_at.elapsed() >= PING_TIMEOUT);
-        is_late && matches!(self.state, State::Http2(_)) && self.activity.is_idle_for(MIN_IDLE)
+        let stall = self.in_force.settings.stall_timeout.max(MIN_IDLE);
+        is_late && matches!(self.state, State::Http2(_)) && self.activity.is_quiet_for(stall)
     }
 
     /// Gives back the memory that a connection does not need while it is idle. One that must close keeps its protocol, which

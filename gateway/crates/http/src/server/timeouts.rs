@@ -39,6 +39,8 @@ pub(crate) struct ConnectionActivity {
     head_begun: AtomicBool,
     /// Whether the kernel had no room for the last write: the client has not taken all of its answer.
     write_waits: AtomicBool,
+    /// When the kernel last took bytes of a write that had waited.
+    room_at: AtomicU64,
     /// The task of a request that waits for that, woken when there is room.
     turn: AtomicWaker,
     /// Whether a write that waits asks the kernel for room.
@@ -118,6 +120,7 @@ impl ConnectionActivity {
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
             write_waits: AtomicBool::new(false),
+            room_at: AtomicU64::new(0),
             turn: AtomicWaker::new(),
             retries: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
@@ -147,6 +150,7 @@ impl ConnectionActivity {
         self.wrote.store(true, Relaxed);
         if self.write_waits.load(Relaxed) {
             self.write_waits.store(false, Relaxed);
+            self.room_at.store(self.millis(Instant::now()), Relaxed);
             // A head that came behind the answer has its time from now on.
             if self.head_since.swap(0, Relaxed) > 0 {
                 self.head_begun.store(true, Relaxed);
@@ -314,11 +318,18 @@ impl ConnectionActivity {
             true => self.has_streams(),
             false => self.has_answer_to_take() || self.head_since.load(Relaxed) > 0,
         };
-        let passed = || {
-            self.millis(Instant::now())
-                .saturating_sub(self.progress_at.load(Relaxed))
-        };
-        !has_requests && passed() >= in_millis(time)
+        !has_requests && self.has_passed(time, &self.progress_at)
+    }
+
+    /// Returns whether it has been idle for so long, and in that time the kernel took no bytes that had waited. Before that,
+    /// bytes of the last answer may be on their way to the client.
+    pub(crate) fn is_quiet_for(&self, time: Duration) -> bool {
+        self.is_idle_for(time) && self.has_passed(time, &self.room_at)
+    }
+
+    fn has_passed(&self, time: Duration, since: &AtomicU64) -> bool {
+        let passed = self.millis(Instant::now());
+        passed.saturating_sub(since.load(Relaxed)) >= in_millis(time)
     }
 
     /// Returns whether streams are open. One that has ended since the last look counts as progress now.

@@ -12,19 +12,24 @@ use super::*;
 const STREAMS: usize = 64;
 const SIZE: usize = 256 << 10;
 
-/// Carries 100 KB a second to the client, and all that it says at once.
-async fn slow_link(server: DuplexStream, client: DuplexStream) -> io::Result<()> {
+/// Carries `rate` bytes a second to the client, and all that it says at once. If the client says something to a server that has
+/// closed its end, a reset discards the bytes on their way.
+pub(super) async fn slow_link(
+    server: DuplexStream,
+    client: DuplexStream,
+    rate: usize,
+) -> io::Result<()> {
     let (mut from_server, mut to_server) = tokio::io::split(server);
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let down = async {
-        let mut buffer = [0; 10_000];
+        let mut buffer = vec![0; rate / 10];
         loop {
             let read = from_server.read(&mut buffer).await?;
             if read == 0 {
                 return io::Result::Ok(());
             }
             to_client.write_all(&buffer[..read]).await?;
-            sleep(Duration::from_micros(10 * read as u64)).await;
+            sleep(Duration::from_secs(read as u64) / rate as u32).await;
         }
     };
     tokio::select! {
@@ -42,7 +47,7 @@ async fn a_stream_that_waits_for_its_turn_is_not_stalled() {
     let (server, near) = duplex(16 << 10);
     let (far, client) = duplex(16 << 10);
     let Served { handler, .. } = served(Counted::new(server), SIZE, settings);
-    tokio::spawn(slow_link(near, far));
+    tokio::spawn(slow_link(near, far, 100_000));
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_connection_window_size(64 << 10)
         .handshake(TokioIo::new(client))
