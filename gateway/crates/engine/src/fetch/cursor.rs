@@ -230,6 +230,13 @@ impl CursorState {
         }
     }
 
+    /// Returns whether it has a lease on the same part, of another reader's disk read: both walks take one.
+    pub(super) fn holds(&self, lease: &Lease) -> bool {
+        let part = lease.part();
+        let is_same = |held: &Lease| std::ptr::eq(held.part(), part);
+        part.source == FetchSource::Disk && self.ahead.iter().any(is_same)
+    }
+
     pub(super) fn frontier(&mut self, source: FetchSource) -> &mut u32 {
         match source {
             FetchSource::Disk => &mut self.on_disk,

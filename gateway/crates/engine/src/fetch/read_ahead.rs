@@ -101,7 +101,9 @@ impl Cursor {
                     if lease.part().source == FetchSource::Origin {
                         request.reader.free = request.reader.free.saturating_sub(1);
                     }
-                    state.ahead.push(lease);
+                    if !state.holds(&lease) {
+                        state.ahead.push(lease);
+                    }
                 }
                 ReadAheadOutcome::Passed(until) => frontier = until,
                 ReadAheadOutcome::Later | ReadAheadOutcome::NoRoom => break,

@@ -123,7 +123,7 @@ impl VersionFetches {
         })
     }
 
-    /// Starts reading `index` and the next few chunks that lie on disk, each a flight of its own.
+    /// Starts reading `index` and, unless it is bulk, the next few chunks that lie on disk, each a flight of its own.
     fn start_disk_run(
         self: &Arc<Self>,
         flights: &mut Flights<'_>,
@@ -132,6 +132,10 @@ impl VersionFetches {
         options: FetchOptions,
     ) -> Lease {
         let lease = self.start_disk(flights, index, None, options, PartOwner::none());
+        // Memory takes no bulk: without a lease, such a chunk would be gone before its reader arrives.
+        if options.bulk {
+            return lease;
+        }
         for next in index + 1..until.min(index + DISK_DEPTH) {
             if flights.contains_key(&next) || self.on_disk(next).is_none() {
                 break;

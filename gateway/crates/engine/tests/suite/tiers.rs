@@ -175,36 +175,44 @@ async fn a_disk_that_hangs_at_the_end_takes_no_time_from_the_metadata() {
     assert!(world.meta.lock().is_closed);
 }
 
-/// Bulk on disk is read past memory, also if only a slow disk has it.
+/// Bulk on disk is read past memory, each chunk once, also if only a slow disk has it. A small object has no read-ahead.
 #[tokio::test(start_paused = true)]
 async fn bulk_from_disk_displaces_nothing_in_memory() {
     let mut profile = Profile::stream();
     profile.bulk = true;
-    let setup = Setup {
-        profile,
-        ..Setup::default()
-    };
-    let world = setup.build();
-    let bytes = sample(1, 8 * MIB);
-    world.bucket.put(KEY, bytes.clone());
-    let far = [Fault::Latency(LATENCY), Fault::Rate(20 * MIB)];
-    world.bucket.set_faults(far);
-    same(&world.read(KEY).await.expect("read"), &bytes);
-    settle().await;
-    assert_eq!(world.store.in_memory(), 0);
-    for late in [false, true] {
-        pass(secs(15)).await;
-        if late {
-            let down = OriginError::Unavailable("down");
-            world.bucket.set_faults([Fault::Refuse(down)]);
-        }
-        world.store.set(Faults {
-            late,
-            ..Faults::default()
-        });
-        let reads = world.store.counts().disk_reads;
+    for size in [MIB, 8 * MIB] {
+        let setup = Setup {
+            profile: profile.clone(),
+            ..Setup::default()
+        };
+        let world = setup.build();
+        let bytes = sample(1, size);
+        world.bucket.put(KEY, bytes.clone());
+        let far = [Fault::Latency(LATENCY), Fault::Rate(20 * MIB)];
+        world.bucket.set_faults(far);
         same(&world.read(KEY).await.expect("read"), &bytes);
-        assert!(world.store.counts().disk_reads > reads);
-        assert_eq!(world.store.in_memory(), 0, "{late}");
+        settle().await;
+        assert_eq!(world.store.in_memory(), 0);
+        let gets = world.bucket.gets();
+        for late in [false, true] {
+            pass(secs(15)).await;
+            if late {
+                let down = OriginError::Unavailable("down");
+                world.bucket.set_faults([Fault::Refuse(down)]);
+            }
+            world.store.set(Faults {
+                late,
+                ..Faults::default()
+            });
+            let before = world.store.counts().disk_reads;
+            same(&world.read(KEY).await.expect("read"), &bytes);
+            let reads = world.store.counts().disk_reads - before;
+            let chunks = usize::try_from(size / CHUNK).expect("few chunks");
+            // A late disk is read again, patiently.
+            let tries = if late { 2 } else { 1 };
+            assert_eq!(reads, tries * chunks, "{size} bytes, {late}");
+            assert!(late || world.bucket.gets() == gets, "{size} bytes");
+            assert_eq!(world.store.in_memory(), 0, "{late}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fetch::cursor::Cursor;
 use crate::fetch::options::FetchOptions;
-use crate::fetch::part::Lease;
+use crate::fetch::part::{FetchSource, Lease};
 use crate::fetch::steer::Approach;
 use crate::fetch::version_fetches::{Flights, VersionFetches};
 use tidegate_cache::Tier;
@@ -90,8 +90,15 @@ impl VersionFetches {
         let mut flights = self.flights();
         let first = request.chunks.start;
         if let Some(flight) = flights.get(&first) {
-            // The walk over what the origin has takes the lease.
-            return ReadAheadOutcome::Passed(flight.part.chunks.end);
+            // A chunk that another reader fetches from disk may be gone when the walk over what the origin has comes to
+            // it: then it would be asked of the bucket. That walk takes the lease on any other flight.
+            let part = &flight.part;
+            return match part.source {
+                FetchSource::Disk if !part.cursor.is(cursor) => {
+                    ReadAheadOutcome::UnderWay(part.lease())
+                }
+                _ => ReadAheadOutcome::Passed(part.chunks.end),
+            };
         }
         let Some(chunk) = self.on_disk(first) else {
             return ReadAheadOutcome::Passed(first + 1);
