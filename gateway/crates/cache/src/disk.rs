@@ -212,8 +212,16 @@ impl Disk {
     }
 
     fn ready_at(&self, now: Instant) -> Result<(), String> {
-        let log = &self.log;
-        if log.ready.initialized() || log.is_load_stuck(now) {
+        if self.log.is_load_stuck(now) {
+            return Ok(());
+        }
+        self.check_loaded()
+    }
+
+    /// Returns `Ok` if the index is complete; otherwise its progress, in words. Until then, a chunk that is not found may
+    /// still be on the disk.
+    pub(super) fn check_loaded(&self) -> Result<(), String> {
+        if self.log.ready.initialized() {
             return Ok(());
         }
         Err(format!(

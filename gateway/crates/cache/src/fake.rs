@@ -12,6 +12,9 @@ use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Lookup, Tier};
 use tidegate_plan::meter::ReadEstimate;
 use tidegate_telemetry::locks::Recover as _;
 
+/// The missing part while the index is not loaded.
+const LOADING: &str = "the index of the fake disk is still being loaded";
+
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -32,6 +35,8 @@ pub struct Faults {
     pub lose: bool,
     /// The index is not loaded yet.
     pub loading: bool,
+    /// The index is not loaded, and is not waited for any more.
+    pub stuck: bool,
     /// The disk cannot be read: its chunks are not found, and no estimate is given.
     pub demoted: bool,
 }
@@ -248,7 +253,15 @@ impl ChunkStore for FakeStore {
 
     fn ready(&self) -> Result<(), String> {
         if self.lock().faults.loading {
-            return Err("the index of the fake disk is still being loaded".to_owned());
+            return Err(LOADING.to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_loaded(&self) -> Result<(), String> {
+        let faults = self.lock().faults;
+        if faults.loading || faults.stuck {
+            return Err(LOADING.to_owned());
         }
         Ok(())
     }

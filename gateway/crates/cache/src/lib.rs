@@ -237,14 +237,18 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Returns the fill of the fullest disk queue, from 0 to 1; `None` if no disk takes anything now.
     fn backlog(&self) -> Option<f64>;
 
-    /// Returns `Ok` if the index of every tier is loaded; otherwise, in words, the missing part.
+    /// Returns `Ok` if the index of every tier is loaded, or is not waited for any more because its disk keeps it from
+    /// loading; otherwise, in words, the missing part.
     fn ready(&self) -> Result<(), String>;
+
+    /// Returns `Ok` if the index of every tier is loaded; otherwise, in words, the missing part, however long it has been
+    /// missing. Until then, a chunk that is not found may still be there.
+    fn check_loaded(&self) -> Result<(), String>;
 
     /// Describes in words the faults of the tiers that keep no request from its answer.
     fn notes(&self) -> Vec<String>;
 
-    /// Waits until the index of every tier is loaded. Until then, a chunk that is not found may still be
-    /// there.
+    /// Waits until [`ready`](Self::ready) is `Ok`.
     fn loaded(&self) -> BoxFuture<'_, ()>;
 
     /// Writes out the chunks that are queued for disk, and closes in order. Nothing may be inserted

@@ -241,6 +241,11 @@ impl ChunkStore for Tiers {
         self.disks.all().iter().try_for_each(|disk| disk.ready())
     }
 
+    fn check_loaded(&self) -> Result<(), String> {
+        let disks = self.disks.all();
+        disks.iter().try_for_each(|disk| disk.check_loaded())
+    }
+
     fn notes(&self) -> Vec<String> {
         self.disks.notes()
     }

@@ -127,12 +127,13 @@ impl Engine {
         present
     }
 
-    /// Checks that the cache is loaded. Before that, bytes that are not found may still exist.
+    /// Checks that the cache is loaded, also if a disk has kept it from that for so long that the engine is ready without
+    /// it. Before that, bytes that are not found may still exist.
     ///
     /// # Errors
     /// A text that says which part of the cache is not loaded yet.
     pub fn loaded(&self) -> Result<(), String> {
-        self.core.chunks.ready()
+        self.core.chunks.check_loaded()
     }
 }
 

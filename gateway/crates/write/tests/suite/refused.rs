@@ -149,19 +149,22 @@ async fn ours_is_refused_again_if_bytes_of_its_base_are_gone() {
     }
 }
 
-/// While the index of a disk is being read in, its chunks are not found. They are not lost.
+/// While the index of a disk is being read in, or the disk hangs meanwhile, its chunks are not found. They are not lost.
 #[tokio::test(start_paused = true)]
 async fn what_a_disk_may_still_have_is_not_called_lost() {
     let (desk, _, _) = refused(false).await;
-    desk.world.store.set(Faults {
-        loading: true,
-        ..Faults::default()
-    });
-    let possible = desk.writers.possible_choices(&id(&desk)).await;
-    assert!(
-        matches!(possible, Err(ResolveError::Failed(_))),
-        "{possible:?}"
-    );
+    for stuck in [false, true] {
+        desk.world.store.set(Faults {
+            loading: !stuck,
+            stuck,
+            ..Faults::default()
+        });
+        let possible = desk.writers.possible_choices(&id(&desk)).await;
+        assert!(
+            matches!(possible, Err(ResolveError::Failed(_))),
+            "{stuck}: {possible:?}"
+        );
+    }
 }
 
 /// The bytes of the base are read from a slow bucket, which has that version again.

@@ -184,6 +184,8 @@ async fn a_load_that_hangs_is_a_note_and_no_missing_part() {
     assert!(missing.contains("is still being loaded"), "{missing}");
     let later = || Instant::now() + Duration::from_secs(11);
     eventually("it counts as stuck", || disk.ready_at(later()).is_ok()).await;
+    disk.check_loaded()
+        .expect_err("its chunks may still be there");
     let notes = disk.notes_at(later());
     assert!(
         notes[0].contains("does not load (0 of 1 segments)"),
@@ -192,7 +194,7 @@ async fn a_load_that_hangs_is_a_note_and_no_missing_part() {
     files.set(FileFaults::default());
     eventually("it is loaded", || disk.log.ready.initialized()).await;
     disk.loaded().await;
-    assert_eq!(disk.ready(), Ok(()));
+    assert_eq!((disk.ready(), disk.check_loaded()), (Ok(()), Ok(())));
     assert_eq!(disk.notes_at(later()), [""; 0]);
     assert_eq!(get(&disk, 1).await, Some(content(1)));
 }
