@@ -212,7 +212,7 @@ impl Disk {
     }
 
     fn ready_at(&self, now: Instant) -> Result<(), String> {
-        if self.log.is_load_stuck(now) {
+        if self.log.is_load_late(now) {
             return Ok(());
         }
         self.check_loaded()
@@ -243,7 +243,7 @@ impl Disk {
 
     /// Waits until the index is complete, or the disk keeps it from getting so.
     pub(super) async fn loaded(&self) {
-        while !self.log.is_load_stuck(Instant::now())
+        while !self.log.is_load_late(Instant::now())
             && timeout(CHECK_INTERVAL, self.log.ready.wait())
                 .await
                 .is_err()
@@ -257,10 +257,14 @@ impl Disk {
 
     fn notes_at(&self, now: Instant) -> Vec<String> {
         let mut notes = self.log.health.notes();
-        if self.log.is_load_stuck(now) {
+        if self.log.is_load_late(now) {
             let (index, progress) = (self.index_name(), self.progress());
+            let loads = match self.log.is_load_stuck(now) {
+                true => "does not load",
+                false => "loads slowly",
+            };
             notes.push(format!(
-                "{index} does not load {progress}: chunks not loaded count as misses"
+                "{index} {loads} {progress}: chunks not loaded count as misses"
             ));
         }
         notes

@@ -67,6 +67,8 @@ pub(super) struct Log {
     deleted: AtomicBool,
     /// The start of the writer's present step, which may hang.
     step_start: Mutex<Option<Instant>>,
+    /// The load of the index was seen to be stuck, and is not waited for any more.
+    is_load_late: AtomicBool,
     /// Segments to be loaded at the start, and loaded.
     pub(super) to_load: AtomicU32,
     pub(super) loaded: AtomicU32,
@@ -111,6 +113,7 @@ impl Log {
             pin_changes: Mutex::default(),
             deleted: AtomicBool::new(false),
             step_start: Mutex::default(),
+            is_load_late: AtomicBool::new(false),
             to_load: AtomicU32::new(0),
             loaded: AtomicU32::new(0),
             layout,
@@ -302,6 +305,15 @@ impl Log {
     /// Returns whether the load of the index has made no progress for so long that the disk hangs or fails.
     pub(super) fn is_load_stuck(&self, now: Instant) -> bool {
         !self.ready.initialized() && self.step_time(now) > STEP_TIMEOUT
+    }
+
+    /// Returns whether the load of the index is stuck, or was seen to be so and goes on. It stays late until the end, lest
+    /// `/readyz` change with each segment of a slow disk.
+    pub(super) fn is_load_late(&self, now: Instant) -> bool {
+        if self.is_load_stuck(now) {
+            self.is_load_late.store(true, Ordering::Relaxed);
+        }
+        !self.ready.initialized() && self.is_load_late.load(Ordering::Relaxed)
     }
 
     /// Returns the time since the start of the writer's present step.

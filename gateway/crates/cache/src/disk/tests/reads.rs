@@ -191,6 +191,13 @@ async fn a_load_that_hangs_is_a_note_and_no_missing_part() {
         notes[0].contains("does not load (0 of 1 segments)"),
         "{notes:?}"
     );
+    // A segment of many is loaded at last.
+    let now = Instant::now();
+    disk.log.set_step_start(Some(now));
+    assert_eq!(disk.ready_at(now), Ok(()), "it stays ready");
+    let notes = disk.notes_at(now);
+    let slow = notes.iter().any(|note| note.contains("loads slowly"));
+    assert!(slow, "{notes:?}");
     files.set(FileFaults::default());
     eventually("it is loaded", || disk.log.ready.initialized()).await;
     disk.loaded().await;
