@@ -17,6 +17,11 @@ const MAX_STEMS: usize = 16;
 pub(super) struct Stems(VecDeque<(Box<str>, Timestamp)>);
 
 impl Stems {
+    /// Returns whether one more stem is kept once this one is added.
+    fn grows_by(&self, stem: &str) -> bool {
+        self.0.len() < MAX_STEMS && self.0.iter().all(|(known, _)| **known != *stem)
+    }
+
     /// Adds the stem of a file. If there are too many, drops the oldest one that continues another one, else the oldest.
     fn add(&mut self, stem: &str, at: Timestamp) {
         self.0.retain(|(known, _)| **known != *stem);
@@ -46,10 +51,13 @@ impl NameGenerations {
     pub(in super::super) fn note_stem(&mut self, origin: OriginId, path: &str, at: Timestamp) {
         let (folder, name) = split(path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-        if stem.is_empty() || self.folders.get(origin, folder).is_none() {
+        let known = self.folders.get(origin, folder);
+        let Some(known) = known.filter(|_| !stem.is_empty()) else {
             return;
+        };
+        if known.stems.grows_by(stem) {
+            self.charge(stem);
         }
-        self.charge(stem);
         if let Some(folder) = self.folders.get_mut(origin, folder) {
             folder.stems.add(stem, at);
         }
@@ -83,6 +91,7 @@ fn continues(name: &str, stem: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::ENTRY_OVERHEAD;
     use super::*;
 
     fn stems(names: &[&str]) -> Stems {
@@ -126,6 +135,18 @@ mod tests {
         }
         assert!(!has(&stems, "first") && !has(&stems, "second"));
         assert_eq!(stems.0.len(), MAX_STEMS);
+    }
+
+    #[test]
+    fn the_table_accounts_for_the_stems_that_a_folder_keeps() {
+        let (origin, mut names) = (OriginId(1), NameGenerations::default());
+        names.folders.record_made(origin, "a", Timestamp(0), 1);
+        for file in 0..100 {
+            for at in 0..2 {
+                names.note_stem(origin, &format!("a/photo{file:02}.jpg"), Timestamp(at));
+            }
+        }
+        assert_eq!(names.bytes, MAX_STEMS * ("photo00".len() + ENTRY_OVERHEAD));
     }
 
     #[test]
