@@ -288,9 +288,7 @@ impl JournalState {
                 return None;
             }
             if let Some(failure) = queue.suspect.clone() {
-                drop(queue);
-                self.recover(&failure, false);
-                queue = self.lock();
+                queue = self.recover_read(queue, &failure);
                 continue;
             }
             let now = Instant::now();

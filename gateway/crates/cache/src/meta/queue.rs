@@ -62,6 +62,8 @@ pub(super) struct ChangeQueue {
     pub(super) batches: u64,
     /// A read has failed: the thread opens the database again, and clears this.
     pub(super) suspect: Option<DbFailure>,
+    /// The time when the thread last opened the database again.
+    pub(super) reopened: Option<Instant>,
     pub(super) end: Option<JournalEnd>,
     changing: HashMap<ObjectId, KeyChanges>,
     /// Marks of changes that have ended, to be released with the next batch.

@@ -1,12 +1,18 @@
 //! The recovery from a failure of the database, by the writer thread.
 
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
 use tracing::{error, info};
 
 use super::super::db::failure::DbFailure;
-use super::super::queue::JournalEnd;
+use super::super::queue::{ChangeQueue, JournalEnd};
 use super::{JournalState, RECOVERY_PAUSE};
 use crate::MetaError;
 use tidegate_telemetry::locks::Recover as _;
+
+/// The shortest time between two times that reads have the database opened again.
+const REOPENING_PAUSE: Duration = Duration::from_secs(1);
 
 impl JournalState {
     /// Has the thread open the database again: after one read that the disk refused, redb refuses all others. Until that
@@ -22,6 +28,25 @@ impl JournalState {
         self.wake.notify_one();
     }
 
+    /// Opens the database again after a read that failed, but not within [`REOPENING_PAUSE`] of the time before: rows in a
+    /// bad sector fail at each read. Returns early if the queue changes; the caller looks at it again.
+    pub(super) fn recover_read<'a>(
+        &'a self,
+        queue: MutexGuard<'a, ChangeQueue>,
+        failure: &DbFailure,
+    ) -> MutexGuard<'a, ChangeQueue> {
+        let since = queue.reopened.map(|at| at.elapsed());
+        let pause = since.map_or(Duration::ZERO, |since| {
+            REOPENING_PAUSE.saturating_sub(since)
+        });
+        if queue.end.is_none() && !pause.is_zero() {
+            return self.wake.wait_timeout(queue, pause).recover().0;
+        }
+        drop(queue);
+        self.recover(failure, false);
+        self.lock()
+    }
+
     /// Opens the database again, or begins a new one, until that works or the store is closed. If a batch was `lost`, or
     /// the file, purges and pins are written from memory. Changes stay queued, so that none is lost.
     pub(super) fn recover(&self, failure: &DbFailure, lost: bool) {
@@ -32,7 +57,10 @@ impl JournalState {
             match self.db.recover(&failure, rows) {
                 Ok(()) => {
                     // A read of the closed database may have failed meanwhile.
-                    self.lock().suspect = None;
+                    let mut queue = self.lock();
+                    queue.suspect = None;
+                    queue.reopened = Some(Instant::now());
+                    drop(queue);
                     info!("the metadata store is open again");
                     return;
                 }
