@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 pub const PROBE: Duration = Duration::from_secs(1);
 
 /// The time that an answer may take from here to the peer. A probe sent meanwhile is none too many.
-const UNDER_WAY: Duration = Duration::from_millis(50);
+const UNDER_WAY: Duration = Duration::from_millis(250);
 
 /// A counting proxy in front of an S3 server with path-style addresses.
 #[derive(Debug)]
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_probe_is_needless_while_an_answer_counts() {
         let after = |millis| is_needless(Some(Duration::from_millis(millis)));
-        assert!(!is_needless(None) && !after(49) && !after(1000));
-        assert!(after(50) && after(999));
+        assert!(!is_needless(None) && !after(249) && !after(1000));
+        assert!(after(250) && after(999));
     }
 }
