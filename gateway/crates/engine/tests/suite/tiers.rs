@@ -216,3 +216,36 @@ async fn bulk_from_disk_displaces_nothing_in_memory() {
         }
     }
 }
+
+/// Two readers of bulk: the first one's window reaches what the second one reads from disk, and the bucket is slow with
+/// the chunks that the disk lacks.
+#[tokio::test(start_paused = true)]
+async fn bulk_that_another_reader_reads_from_disk_is_asked_of_no_bucket() {
+    let mut profile = Profile::stream();
+    profile.bulk = true;
+    let setup = Setup {
+        profile,
+        ..Setup::default()
+    };
+    let world = setup.build();
+    let bytes = sample(1, 64 * MIB);
+    world.bucket.put(KEY, bytes.clone());
+    let far = [Fault::Latency(10 * LATENCY), Fault::Rate(20 * MIB)];
+    world.bucket.set_faults(far);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+    settle().await;
+    pass(secs(15)).await;
+    let fast = Duration::from_millis(2);
+    world.store.set(takes(fast, fast, 1000 * MIB));
+    world.store.lose_every(8);
+    let fetched = world.bucket.bytes();
+    let object = world.get(KEY).await.expect("open");
+    let (first, second) = tokio::join!(
+        whole(&object),
+        collect(object.read_at(ByteRange::new(16 * MIB, 64 * MIB))),
+    );
+    same(&first.expect("read"), &bytes);
+    same(&second.expect("read"), &bytes.slice(16 << 20..));
+    let fetched = world.bucket.bytes() - fetched;
+    assert_eq!(fetched, 64 * MIB / 8, "the missing chunks, once");
+}
