@@ -12,7 +12,6 @@ use crate::draft::write::{GateGuard, Resize, WritePlace};
 use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_plan::attributes::Attributes;
-use tidegate_plan::folder::has_sure_name;
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectKey, Timestamp};
 
@@ -225,7 +224,7 @@ impl Writer {
     async fn close_in_background(&self) -> Result<(), WriteError> {
         let is_asked = {
             let state = self.writing.state();
-            let may_be_refused = !has_sure_name(state.id.key.as_str()) && !state.awaits_rename();
+            let may_be_refused = state.may_be_refused() && !state.awaits_rename();
             may_be_refused || state.copied_base().is_some()
         };
         if is_asked {

@@ -10,12 +10,14 @@
 //!
 //! [`Draft::is_kept_whole`]: tidegate_plan::upload::Draft::is_kept_whole
 
+use crate::change::temporary::is_temporary;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::{Commit, Drafts, Writer};
 use tidegate_origin::write::Headers;
 use tidegate_plan::ByteRange;
 use tidegate_plan::attributes::MTIME_HEADER;
+use tidegate_plan::folder::has_sure_name;
 
 impl Drafts {
     /// Returns whether more than half of the spool is taken.
@@ -31,7 +33,18 @@ impl DraftState {
         let is_whole = !self.phase().is_discarded() && !self.phase().is_lost();
         let is_untouched = self.upload.is_none() && self.sending == 0 && !self.staged;
         let is_new = self.base.is_none();
-        self.closes_behind && is_whole && is_new && is_untouched && self.draft.is_kept_whole()
+        // Its close is to be short: it waits for the bucket.
+        let is_asked = self.may_be_refused() && !is_temporary(self.id.key.as_str());
+        let may_wait = self.closes_behind && is_whole && is_new && !is_asked;
+        may_wait && is_untouched && self.draft.is_kept_whole()
+    }
+
+    /// Returns whether the store may refuse its name, so that a close in the background asks the bucket. The store has
+    /// taken the name of an object that is there.
+    pub(crate) fn may_be_refused(&self) -> bool {
+        let key = &self.id.key;
+        let is_there = self.base.as_ref().is_some_and(|base| base.key == *key);
+        !is_there && !has_sure_name(key.as_str())
     }
 
     /// Returns whether one request, or an upload that a close begins, sends all of it.

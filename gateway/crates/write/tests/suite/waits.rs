@@ -148,6 +148,25 @@ async fn a_handle_that_closes_in_the_foreground_has_the_parts_sent() {
     until(|| desk.bucket().count("part") == 3).await;
 }
 
+/// The close of a name that the store may refuse waits for the bucket, so it is short if parts are there already. A
+/// temporary name is closed like a short one.
+#[tokio::test(start_paused = true)]
+async fn a_long_name_has_its_parts_sent_ahead_unless_it_is_temporary() {
+    let bytes = sample(1, 3 * PART);
+    let long = "n".repeat(230);
+    for (key, parts) in [(long.clone(), 3), (format!(".{long}.AbC123"), 0)] {
+        let desk = Desk::new(Terms::background());
+        let writer = desk.create(&key).await;
+        put(&writer, 0, &bytes).await;
+        pass(secs(5)).await;
+        assert_eq!(desk.bucket().count("part"), parts, "{key}");
+        writer.commit(Commit::Background).await.expect("closed");
+        assert_eq!(desk.object(&key).is_some(), parts > 0, "{key}");
+        desk.writers.settled().await;
+        assert_eq!(desk.object(&key), Some(bytes.clone()));
+    }
+}
+
 /// A change of an object that is there sends its parts ahead.
 #[tokio::test(start_paused = true)]
 async fn an_overwrite_in_place_does_not_wait() {
