@@ -184,6 +184,12 @@ impl Draft {
         self.size <= self.kept.saturating_mul(2)
     }
 
+    /// Returns the end of the last write; 0 if nothing was written.
+    #[must_use]
+    pub fn last_write_end(&self) -> u64 {
+        self.last
+    }
+
     /// Returns its part sizes.
     #[must_use]
     pub fn sizes(&self) -> PartSizes {

@@ -71,8 +71,8 @@ pub(crate) struct DraftState {
     pub(crate) handles: usize,
     /// Whether its closes return before it is in the bucket.
     pub(crate) closes_behind: bool,
-    /// The bytes at its start whose memory was released while it waits for its close.
-    pub(crate) released: u64,
+    /// The only part whose bytes are in memory while it waits for its close.
+    pub(crate) part_in_memory: u32,
     /// Parts being sent.
     pub(crate) sending: usize,
     /// Whether parts are being evicted ahead of need.
@@ -132,7 +132,7 @@ impl DraftState {
             phase: Phase::default(),
             handles: 0,
             closes_behind: false,
-            released: 0,
+            part_in_memory: 0,
             sending: 0,
             evicting: false,
             eviction_fails: false,

@@ -82,20 +82,22 @@ impl DraftState {
 }
 
 impl SharedDraft {
-    /// Returns whether it waits for its close. Releases the memory of all its parts but the last one then.
+    /// Returns whether it waits for its close. Releases the memory of all its parts then, but the one that was written last.
     pub(crate) fn waits_for_close(&self) -> bool {
         let mut state = self.state();
         if !state.may_wait() || self.inner.is_half_full() {
             return false;
         }
         let sizes = state.draft.sizes();
-        let last = sizes.start(sizes.index(state.draft.size().saturating_sub(1)));
-        if last > state.released
+        let last = sizes.index(state.draft.last_write_end().saturating_sub(1));
+        let left = state.part_in_memory;
+        if last != left
             && let Some(file) = &state.file
         {
-            file.let_go(ByteRange::new(0, last));
+            let end = sizes.start(last.max(left + 1));
+            file.let_go(ByteRange::new(sizes.start(left), end));
         }
-        state.released = last;
+        state.part_in_memory = last;
         true
     }
 

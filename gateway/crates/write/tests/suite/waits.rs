@@ -220,22 +220,29 @@ async fn no_file_waits_where_the_spool_is_short_of_room() {
     assert!(begun.elapsed() < secs(1));
 }
 
-/// A file that is open for days takes no more memory from others than a small one.
+/// A file that is open for days takes no more memory from others than a small one, also if its length is there first.
 #[tokio::test]
 async fn a_file_that_waits_holds_the_memory_of_one_part() {
-    let (desk, bytes) = large();
-    let writer = desk.create(KEY).await;
-    let most = 16 * MIB + MIB;
-    for (n, piece) in bytes.chunks(1 << 20).enumerate() {
-        let at = n as u64 * MIB;
-        let piece = desk.writers.copy(piece);
-        writer.write_at(at, piece).await.expect("written");
+    for first in ["nothing", "its length", "its last byte"] {
+        let (desk, bytes) = large();
+        let writer = desk.create(KEY).await;
+        let (size, most) = (bytes.len() as u64, 16 * MIB + MIB);
+        match first {
+            "its length" => writer.truncate(size).await.expect("longer"),
+            "its last byte" => put(&writer, size - 1, &"x".into()).await,
+            _ => {}
+        }
+        for (n, piece) in bytes.chunks(1 << 20).enumerate() {
+            let at = n as u64 * MIB;
+            let piece = desk.writers.copy(piece);
+            writer.write_at(at, piece).await.expect("written");
+        }
+        until(|| desk.world.used() <= most).await;
+        assert_eq!(desk.bucket().writes(), Vec::<&str>::new(), "{first}");
+        writer.commit(Commit::Background).await.expect("promised");
+        desk.writers.settled().await;
+        assert!(desk.object(KEY) == Some(bytes), "{first}");
     }
-    until(|| desk.world.used() <= most).await;
-    assert_eq!(desk.bucket().writes(), Vec::<&str>::new());
-    writer.commit(Commit::Background).await.expect("promised");
-    desk.writers.settled().await;
-    assert!(desk.object(KEY) == Some(bytes));
 }
 
 /// Its `fsync` promises what it has promised before.
