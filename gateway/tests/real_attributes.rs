@@ -157,17 +157,20 @@ async fn copies_are_like_their_source_and_cost_a_put_a_file() {
         desk.all_sent().await;
         let cost = since(&before, &desk.costs().await);
         println!("{name}: {cost:?}");
+        // If a slow machine stalls between the close of one file and its rename, rsync's temporary name is sent first: that
+        // file costs a copy, a deletion and the looks before them.
+        let stalled = u64::from(name == "rsync");
         let most = [
             // Each object once, a file of rsync's under its last name. A folder's marker once more for attributes that were
             // set and then quiet: rsync sets them before and after it fills the folder.
             ("put", FILES as u64 + links + 3 * folders),
             // The time of a link is set once it is in the bucket.
-            ("copy", links),
+            ("copy", links + stalled),
             // tar makes an empty file in place of a link that leads out of its folder, and removes it.
-            ("delete", links),
+            ("delete", links + stalled),
             // The new folder's name is looked up, with both requests. The folder is known to be empty once it is made.
             ("list", 1),
-            ("head", 1),
+            ("head", 1 + 3 * stalled),
             // What was written is known.
             ("get", 0),
         ];
