@@ -204,7 +204,8 @@ impl Writer {
     }
 
     /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`], and for a new file with
-    /// a temporary name, makes them durable and queues them. Does nothing if nothing was written.
+    /// a temporary name, makes them durable and queues them. The name of a new file that the store may refuse is published
+    /// at once all the same, if the bucket answers. Does nothing if nothing was written.
     ///
     /// # Errors
     /// The reason of the failure. The object in the bucket is then the one from before.
