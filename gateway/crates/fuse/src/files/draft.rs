@@ -232,7 +232,7 @@ impl Files {
                 self.bounded(async { opened.await.map_err(told) }).await?
             }
         };
-        writer.expect(writable.commit);
+        writer.announce_commit(writable.commit);
         let _turn = match turn {
             Some(turn) => turn,
             None => self.turn(node, &key).await?,

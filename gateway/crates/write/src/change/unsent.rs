@@ -46,7 +46,7 @@ impl DraftState {
         is_temporary(self.id.key.as_str()) && self.is_unsent()
     }
 
-    /// Returns whether its close may return before it is in the bucket, though closes do not.
+    /// Returns whether its close may return before it is in the bucket, also with [`crate::Commit::Close`].
     pub(crate) fn may_close_early(&self) -> bool {
         self.draft.is_one_part() && self.awaits_rename()
     }

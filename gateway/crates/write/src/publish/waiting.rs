@@ -110,7 +110,7 @@ impl SharedDraft {
 impl Writer {
     /// Announces when the closes of this handle return. If all handles of a new file close in the background, nothing of
     /// it is sent before a close, up to a size.
-    pub fn expect(&self, commit: Commit) {
+    pub fn announce_commit(&self, commit: Commit) {
         let mut state = self.writing.state();
         let is_alone = state.handles <= 1;
         state.closes_behind = commit == Commit::Background && (is_alone || state.closes_behind);

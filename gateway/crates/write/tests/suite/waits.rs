@@ -142,7 +142,7 @@ async fn a_handle_that_closes_in_the_foreground_has_the_parts_sent() {
     let bytes = sample(1, 3 * PART);
     put(&writer, 0, &bytes.slice(..2 * PART as usize)).await;
     let other = desk.change(KEY).await;
-    other.expect(Commit::Close);
+    other.announce_commit(Commit::Close);
     desk.change(KEY).await;
     put(&writer, 2 * PART, &bytes.slice(2 * PART as usize..)).await;
     until(|| desk.bucket().count("part") == 3).await;

@@ -151,7 +151,7 @@ impl Desk {
             .writers
             .open(&self.world.source, &valid(key), how, headers)
             .await;
-        opened.inspect(|writer| writer.expect(self.commit))
+        opened.inspect(|writer| writer.announce_commit(self.commit))
     }
 
     pub(crate) async fn create(&self, key: &str) -> Writer {
