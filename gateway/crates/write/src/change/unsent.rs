@@ -61,8 +61,9 @@ impl Writers {
     }
 
     /// Publishes a draft under another key, if no request for it was sent yet; its handles continue there. Discards the
-    /// draft of the new key. `None`: there is no such draft, and nothing was done. `keep`: an object that has the new key
-    /// stays. Runs to its end, also if the caller stops waiting.
+    /// draft of the new key. `None`: there is no such draft any more; the caller renames an object of the bucket. `keep`: an
+    /// object that has the new key stays. If the store knows no condition, the draft is published under its old key then.
+    /// Runs to its end, also if the caller stops waiting.
     ///
     /// # Errors
     /// [`WriteError::Exists`] if an object stays; the origin's, or an overload if writers open the new key anew all the time. The draft then stays under
@@ -97,8 +98,16 @@ impl Writers {
             let holds = (&hold, over);
             let names = (&old, (&new, guard));
             let renamed = publish_under(&inner, &source, holds, names, &locks).await;
+            let writing = hold.writing.clone();
             drop((hold, locks));
-            renamed.map(Some)
+            match renamed {
+                // The store knows no condition. It copies an object, once a look has found that the new key is free.
+                Err(WriteError::Unsupported) if keep => {
+                    writing.commit().await?;
+                    Ok(None)
+                }
+                renamed => renamed.map(Some),
+            }
         };
         run_to_completion(&self.0.core, work).await
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::{Attributes, UnixTime};
-use tidegate_write::{Commit, OpenMode, Writer};
+use tidegate_write::{Commit, OpenMode, WriteError, Writer};
 
 use crate::support::engine::{MIB, pass, sample, secs, settle, valid};
 use crate::support::spool::{Desk, FILES, PART, Terms, down, put, set_owner, source, until};
@@ -295,6 +295,35 @@ async fn a_rename_that_fails_leaves_no_upload() {
         assert_eq!(desk.object(OTHER), Some(other));
         // An abort that failed is tried again.
         until(|| desk.bucket().uploads_under_way().is_empty()).await;
+    }
+}
+
+/// A store may know conditions for copies alone: it puts no file under a name that is to be free. The file goes under its
+/// old name then, once, and is copied from there.
+#[tokio::test(start_paused = true)]
+async fn a_rename_that_must_not_replace_needs_no_condition() {
+    for (size, kind) in [(PART, "put"), (3 * PART, "complete")] {
+        let desk = Desk::new(Terms::background());
+        let bytes = sample(1, size);
+        desk.write(TEMPORARY, &bytes).await;
+        let refusal = [Fault::RefuseConditions];
+        desk.bucket().fail_from(kind, refusal, []);
+        let (from, to) = (valid(TEMPORARY), valid(OTHER));
+        let rename = async || {
+            let writers = &desk.writers;
+            writers.rename_over(source(&desk), &from, &to, true).await
+        };
+        rename().await.expect("renamed");
+        desk.writers.settled().await;
+        assert_eq!(desk.object(OTHER), Some(bytes));
+        assert_eq!(desk.object(TEMPORARY), None);
+        assert_eq!(
+            (desk.bucket().count(kind), desk.bucket().count("copy")),
+            (2, 1)
+        );
+        until(|| desk.bucket().uploads_under_way().is_empty()).await;
+        desk.write(TEMPORARY, &"second".into()).await;
+        assert_eq!(rename().await, Err(WriteError::Exists));
     }
 }
 
