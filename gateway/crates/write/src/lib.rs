@@ -311,12 +311,11 @@ impl Writers {
     }
 
     /// Returns a handle on the draft of an object that is open, or closed and not yet in the
-    /// bucket. Reads through it return the written bytes.
+    /// bucket. Reads through it return the written bytes. While a rename publishes the draft, it is found under its old key.
     #[must_use]
     pub fn find(&self, source: &ReadContext, key: &ObjectKey) -> Option<Writer> {
         let id = source.object(key);
-        let writing = self.0.writings().get(&id).cloned()?;
-        Writer::join(&self.0, writing)
+        Writer::of_listed(&self.0, &id)
     }
 
     /// Returns the write path that the drafts belong to.

@@ -13,7 +13,7 @@ use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
-use tidegate_plan::{ByteRange, ObjectKey, Timestamp};
+use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Timestamp};
 
 /// A handle. All handles on one key share one draft: each reads at once the bytes that another has
 /// written.
@@ -36,6 +36,15 @@ impl Writer {
         }
         state.handles += 1;
         drop(state);
+        drop(writings);
+        Some(Self { writing })
+    }
+
+    /// Returns a handle on the draft that is listed under a key; a rename may be publishing it under another one.
+    pub(crate) fn of_listed(inner: &Drafts, id: &ObjectId) -> Option<Self> {
+        let writings = inner.writings();
+        let writing = writings.get(id)?.clone();
+        writing.state().handles += 1;
         drop(writings);
         Some(Self { writing })
     }

@@ -6,7 +6,7 @@ use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_write::{Commit, OpenMode, WriteError, Writer};
 
 use crate::support::engine::{MIB, pass, sample, secs, settle, valid};
-use crate::support::spool::{Desk, FILES, PART, Terms, down, put, set_owner, source, until};
+use crate::support::spool::{Desk, FILES, PART, Terms, all, down, put, set_owner, source, until};
 
 const KEY: &str = "folder/book";
 const OTHER: &str = "folder/other";
@@ -325,6 +325,33 @@ async fn a_rename_that_must_not_replace_needs_no_condition() {
         desk.write(TEMPORARY, &"second".into()).await;
         assert_eq!(rename().await, Err(WriteError::Exists));
     }
+}
+
+/// Until the rename is done the file has its old name, and is read under it.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_found_under_its_old_name_while_it_is_renamed() {
+    let desk = Desk::new(Terms::background());
+    let bytes = sample(1, 3 * PART);
+    desk.write(TEMPORARY, &bytes).await;
+    let late = [Fault::Latency(secs(5))];
+    desk.bucket().fail_from("complete", late, []);
+    let (from, to) = (valid(TEMPORARY), valid(OTHER));
+    let meanwhile = async {
+        until(|| desk.bucket().count("complete") == 1).await;
+        let found = desk.writers.find(source(&desk), &from).expect("found");
+        assert_eq!(desk.object(OTHER), None);
+        assert_eq!(all(&found).await, bytes);
+        found
+    };
+    let renaming = desk.writers.rename(source(&desk), &from, &to);
+    let (renamed, found) = tokio::join!(renaming, meanwhile);
+    renamed.expect("renamed");
+    assert!(desk.writers.find(source(&desk), &from).is_none());
+    assert_eq!(all(&found).await, bytes);
+    drop(found);
+    desk.writers.settled().await;
+    assert_eq!(desk.bucket().keys(), [OTHER]);
+    assert!(desk.writers.find(source(&desk), &to).is_none());
 }
 
 /// The machine stops while the bucket completes the upload under the new name. The journal knows nothing of that upload, so
