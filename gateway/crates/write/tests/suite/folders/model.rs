@@ -18,9 +18,9 @@ use crate::support::spool::{Desk, Terms};
 
 /// Files, and names that are never there. `d/a` has a stem that others continue.
 const FILES: [&str; 11] = [
-    "d/a", "d/a-x", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "d/w/y", "top",
+    "d/a", "d/a-1x1", "d/b", "d/s/x", "d/s/y", "d/t/x", "d/u/x", "d/u/v/x", "d/w/x", "d/w/y", "top",
 ];
-const NEVER: [&str; 4] = ["d/a-", "d/none", "d/s/z", "d/u/z"];
+const NEVER: [&str; 4] = ["d/a-2x2", "d/none", "d/s/z", "d/u/z"];
 /// Enough in `d` for the listing of a tree.
 const FOLDERS: [&str; 6] = ["d", "d/s", "d/t", "d/u", "d/u/v", "d/w"];
 const MARKERS: [&str; 6] = ["d/", "d/s/", "d/t/", "d/u/", "d/u/v/", "d/w/"];

@@ -49,13 +49,13 @@ async fn what_another_server_adds_to_a_stem_is_seen_after_the_ttl() {
     let desk = desk().await;
     let world = &desk.world;
     desk.write("f/photo.jpg", &"photo".into()).await;
-    world.bucket.put("f/photo-a.jpg", "x");
+    world.bucket.put("f/photo-1x1.jpg", "x");
     pass(TTL - MOMENT).await;
     let before = world.costs();
-    assert!(!world.is_there("f/photo-a.jpg").await);
+    assert!(!world.is_there("f/photo-1x1.jpg").await);
     assert_eq!(world.since(before), (0, 0, 0));
     pass(MOMENT).await;
-    assert!(world.is_there("f/photo-a.jpg").await);
+    assert!(world.is_there("f/photo-1x1.jpg").await);
 }
 
 /// Only new files count, and only for a `ttl`, whenever the folder was listed.
@@ -65,11 +65,13 @@ async fn every_other_name_is_seen_after_the_negative_ttl() {
         ("f/photo.jpg", false, "f/photo1.jpg"),
         // The name of another server's photo.jpg.
         ("f/photo.jpg", false, "f/photo-1.jpg"),
-        ("f/photo.jpg", false, "f/other-a.jpg"),
-        ("f/photo.jpg", false, "f/sub/photo-a.jpg"),
+        // The name of photo.jpg once it was edited, here or on another server.
+        ("f/photo.jpg", false, "f/photo-e1700000000000.jpg"),
+        ("f/photo.jpg", false, "f/other-1x1.jpg"),
+        ("f/photo.jpg", false, "f/sub/photo-1x1.jpg"),
         // It was there.
-        ("f/old.jpg", false, "f/old-a.jpg"),
-        ("f/photo.jpg", true, "f/photo-a.jpg"),
+        ("f/old.jpg", false, "f/old-1x1.jpg"),
+        ("f/photo.jpg", true, "f/photo-1x1.jpg"),
     ] {
         let desk = desk().await;
         let world = &desk.world;
@@ -93,13 +95,13 @@ async fn a_reported_name_ends_what_its_stem_says() {
     let desk = desk().await;
     let world = &desk.world;
     desk.write("f/photo.jpg", &"photo".into()).await;
-    world.bucket.put("f/photo-a.jpg", "x");
-    let change = KeyChange::of("bucket", &valid("f/photo-a.jpg"), ChangeKind::Created);
+    world.bucket.put("f/photo-1x1.jpg", "x");
+    let change = KeyChange::of("bucket", &valid("f/photo-1x1.jpg"), ChangeKind::Created);
     let origin = world.source.origin.id();
     world.engine.apply_change(origin, &change).await;
-    assert!(world.is_there("f/photo-a.jpg").await);
-    assert!(!world.is_there("f/photo-b.jpg").await);
-    world.bucket.put("f/photo-b.jpg", "x");
+    assert!(world.is_there("f/photo-1x1.jpg").await);
+    assert!(!world.is_there("f/photo-2x2.jpg").await);
+    world.bucket.put("f/photo-2x2.jpg", "x");
     pass(NEGATIVE).await;
-    assert!(world.is_there("f/photo-b.jpg").await);
+    assert!(world.is_there("f/photo-2x2.jpg").await);
 }

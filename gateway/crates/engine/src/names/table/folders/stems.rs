@@ -72,21 +72,26 @@ impl NameGenerations {
     }
 }
 
-/// Returns whether a name is a stem followed by `-` or `.`. A number alone after the `-` makes it another file: WordPress
-/// calls the second photo of one name `photo-1.jpg`, on whichever server it is uploaded.
+/// Returns whether a name is a stem with another ending, or one that WordPress gives to a size of the picture: `-300x225`,
+/// `-scaled` or `-rotated`. Any other mark makes it another file, which may be made on another server: the second photo of one
+/// name is `photo-1.jpg`, and an edited one `photo-e1700000000000.jpg`.
 fn continues(name: &str, stem: &str) -> bool {
-    let is_number = |rest: &str| {
-        let rest = rest.split('.').next().unwrap_or_default();
-        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+    let Some(rest) = name.strip_prefix(stem) else {
+        return false;
     };
-    match name
-        .strip_prefix(stem)
-        .and_then(|rest| rest.split_at_checked(1))
-    {
-        Some(("-", rest)) => !is_number(rest),
-        Some((mark, _)) => mark == ".",
-        None => false,
+    let marks = rest.split('.').next().unwrap_or_default();
+    match marks.strip_prefix('-') {
+        Some(marks) => marks.split('-').all(is_of_a_size),
+        None => marks.is_empty() && !rest.is_empty(),
     }
+}
+
+/// Returns whether a part of a name tells the size of a picture.
+fn is_of_a_size(mark: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let sides = mark.split_once('x');
+    matches!(mark, "scaled" | "rotated")
+        || sides.is_some_and(|(width, height)| is_number(width) && is_number(height))
 }
 
 #[cfg(test)]
@@ -105,13 +110,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_continues_a_stem_with_a_dash_or_a_dot() {
+    fn a_name_continues_a_stem_with_a_size_or_another_ending() {
         for (name, expected) in [
             ("photo-300x225.jpg", true),
+            ("photo-300x225.jpg.webp", true),
             ("photo-scaled.jpg", true),
-            ("photo-1-100x100.jpg", true),
-            ("photo-.jpg", true),
+            ("photo-rotated-300x225", true),
             ("photo.webp", true),
+            ("photo.jpg.webp", true),
+            ("photo-e1700000000000.jpg", false),
+            ("photo-e1700000000000-300x225.jpg", false),
+            ("photo-scaled-e1700000000000.jpg", false),
+            ("photo-1-100x100.jpg", false),
+            ("photo-300x.jpg", false),
+            ("photo-.jpg", false),
             ("photo-1.jpg", false),
             ("photo-20", false),
             ("photo", false),
@@ -151,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_name_of_another_program_drops_the_stems_that_it_continues() {
-        let mut stems = stems(&["photo", "photo-a", "other"]);
-        stems.remove("photo-a.jpg");
-        assert!(!has(&stems, "photo") && !has(&stems, "photo-a") && has(&stems, "other"));
+        let mut stems = stems(&["photo", "photo-1x1", "other"]);
+        stems.remove("photo-1x1.jpg");
+        assert!(!has(&stems, "photo") && !has(&stems, "photo-1x1") && has(&stems, "other"));
     }
 }
