@@ -157,8 +157,8 @@ impl World {
         gateway
     }
 
-    /// Waits until each gateway has heard of both others.
-    async fn met(&self) {
+    /// Waits until each gateway is connected, and has heard of both others.
+    async fn connected(&self) {
         for gateway in &self.gateways {
             self.until(|| async {
                 let metrics = gateway.look("/metrics").await;
@@ -167,6 +167,11 @@ impl World {
             })
             .await;
         }
+    }
+
+    /// Does the same, and waits for what follows.
+    async fn met(&self) {
+        self.connected().await;
         // The last newcomer's doubts have had their turn.
         sleep(Duration::from_secs(2)).await;
     }

@@ -66,14 +66,7 @@ impl World {
     /// last purge, what it said before has come or is known to be missing. The doubt of what is missing rests for up to a
     /// second, in which the doubting gateway sends a heartbeat.
     async fn settled(&self, round: u64) {
-        for gateway in &self.gateways {
-            self.until(|| async {
-                let metrics = gateway.look("/metrics").await;
-                metrics.metric(&["tidegate_fleet_peers "]) == 2
-                    && metrics.metric(&["tidegate_fleet_connected "]) == 1
-            })
-            .await;
-        }
+        self.connected().await;
         self.pass_heartbeats().await;
         for nth in 0..self.gateways.len() {
             let path = format!("/media/marker-{nth}");

@@ -141,18 +141,12 @@ impl Fleet {
     /// Takes that there was no room for a change of another gateway to wait in. Its hooks are called all the same, for the
     /// other gateways count on this one where it is its turn.
     pub(crate) fn give_up(&self, received: Received) {
-        let Received {
-            at,
-            kind,
-            change,
-            is_own_turn,
-        } = received;
-        self.metrics.received(kind, "failed");
-        match change {
-            FleetChange::Pinned { .. } => self.retry_pin(&change, at),
+        self.metrics.received(received.kind, "failed");
+        match received.change {
+            FleetChange::Pinned { .. } => self.retry_pin(&received.change, received.at),
             FleetChange::Changed(change) => {
                 self.doubt("failed");
-                self.call_hooks_in_turn(change, is_own_turn);
+                self.call_hooks_in_turn(change, received.is_own_turn);
             }
             FleetChange::Purged { .. } => self.doubt("failed"),
         }

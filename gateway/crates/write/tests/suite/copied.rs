@@ -3,14 +3,13 @@
 
 use bytes::Bytes;
 use tidegate_engine::{Object, Open};
-use tidegate_origin::FakeOrigin;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_write::{Commit, OpenMode, WriteError, Writer};
 
 use crate::support::draw::Draw;
-use crate::support::engine::{Setup, same, sample, valid};
+use crate::support::engine::{same, sample, valid};
 use crate::support::spool::{Desk, PART, Terms, all, down, patched, source, until};
 
 const FROM: &str = "folder/from";
@@ -169,16 +168,7 @@ async fn a_source_that_changes_gives_its_old_bytes_or_an_error() {
 /// The source is deleted through another access to the same bucket.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_another_access_deletes_gives_its_bytes_first() {
-    let mut world = Setup {
-        bucket: FakeOrigin::new().with_min_part(1),
-        identities: vec!["one", "two"],
-        ..Setup::default()
-    }
-    .build();
-    world.source = world.seen_by("one");
-    let other = world.seen_by("two");
-    let spool = tempfile::tempdir().expect("a folder");
-    let desk = Desk::over(world, spool, &Terms::default());
+    let (desk, other) = Desk::of_two_accesses(&Terms::default());
     let bytes = sample(1, 10 * PART);
     foreign(&desk, FROM, &bytes);
     let from = opened(&desk, FROM).await;

@@ -329,16 +329,7 @@ async fn received(desk: &Desk, access: &Arc<ReadContext>, key: &str, text: &'sta
 /// deletes nothing that was put after it began.
 #[tokio::test(start_paused = true)]
 async fn what_is_put_under_the_old_name_meanwhile_stays() {
-    let mut world = Setup {
-        bucket: FakeOrigin::new().with_min_part(1),
-        identities: vec!["one", "two"],
-        ..Setup::default()
-    }
-    .build();
-    world.source = world.seen_by("one");
-    let other = world.seen_by("two");
-    let spool = tempfile::tempdir().expect("a folder");
-    let desk = Desk::over(world, spool, &Terms::background());
+    let (desk, other) = Desk::of_two_accesses(&Terms::background());
     desk.bucket().put(KEY, "earlier");
     let writer = desk.create(KEY).await;
     put(&writer, 0, &"new".into()).await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
+use tidegate_engine::ReadContext;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{FakeOrigin, OriginError};
@@ -85,6 +86,20 @@ impl Desk {
     pub(crate) fn new(terms: Terms) -> Self {
         let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
         Self::over(world, tempfile::tempdir().expect("a folder"), &terms)
+    }
+
+    /// Returns a desk on a bucket that it sees through the first of two accesses, and the bucket as the second sees it.
+    pub(crate) fn of_two_accesses(terms: &Terms) -> (Self, Arc<ReadContext>) {
+        let mut world = Setup {
+            bucket: FakeOrigin::new().with_min_part(1),
+            identities: vec!["one", "two"],
+            ..Setup::default()
+        }
+        .build();
+        world.source = world.seen_by("one");
+        let other = world.seen_by("two");
+        let spool = tempfile::tempdir().expect("a folder");
+        (Self::over(world, spool, terms), other)
     }
 
     pub(crate) fn over(world: World, spool: TempDir, terms: &Terms) -> Self {

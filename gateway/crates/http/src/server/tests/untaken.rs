@@ -60,20 +60,25 @@ async fn requests_are_no_progress_while_their_client_takes_no_answers() {
     assert_eq!(handler.metrics.expired.get(), 1);
 }
 
+/// Serves a client that has asked for 20,000 bytes over a socket that takes all of them, as TLS does, with room for 1,000
+/// below.
+async fn asks_by_tls(idle_timeout: Duration) -> (Served, DuplexStream) {
+    let (mut client, server) = duplex(1000);
+    let settings = Settings {
+        idle_timeout,
+        ..limits()
+    };
+    let served = served(Pipe::new(server), 20_000, settings);
+    let get = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    client.write_all(get).await.expect("written");
+    (served, client)
+}
+
 /// TLS takes the last bytes of an answer while the kernel has no room for them.
 #[tokio::test(start_paused = true)]
 async fn bytes_that_wait_for_a_flush_are_not_taken() {
-    let (mut client, server) = duplex(1000);
-    let settings = Settings {
-        idle_timeout: Duration::from_secs(600),
-        ..limits()
-    };
-    let Served { task, .. } = served(Pipe::new(server), 20_000, settings);
     let began = Instant::now();
-    client
-        .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        .await
-        .expect("written");
+    let (Served { task, .. }, _client) = asks_by_tls(Duration::from_secs(600)).await;
     timeout(Duration::from_secs(300), task)
         .await
         .expect("it takes none")
@@ -88,16 +93,7 @@ async fn bytes_that_wait_for_a_flush_are_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_that_a_flush_hands_on_are_progress() {
-    let (mut client, server) = duplex(1000);
-    let settings = Settings {
-        idle_timeout: Duration::from_secs(20),
-        ..limits()
-    };
-    let Served { task, .. } = served(Pipe::new(server), 20_000, settings);
-    client
-        .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        .await
-        .expect("written");
+    let (Served { task, .. }, mut client) = asks_by_tls(Duration::from_secs(20)).await;
     head(&mut client).await;
     for _ in 0..20_000 / 500 {
         sleep(Duration::from_secs(15)).await;
