@@ -162,6 +162,12 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Returns the chunk if memory holds it. Never blocks.
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes>;
 
+    /// Returns the chunk if memory holds it, as [`get_memory`](Self::get_memory) does. A miss is not counted: the caller
+    /// looks again.
+    fn get_held(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.get_memory(key)
+    }
+
     /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error
     /// of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {

@@ -127,10 +127,16 @@ impl Tiers {
 
 impl ChunkStore for Tiers {
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
-        let found = self.memory.get(key);
-        let len = found.as_ref().map(|(bytes, _)| bytes.len());
-        self.metrics.count_lookup(len);
-        let (bytes, wanted) = found?;
+        let held = self.get_held(key);
+        if held.is_none() {
+            self.metrics.count_lookup(None);
+        }
+        held
+    }
+
+    fn get_held(&self, key: &ChunkKey) -> Option<Bytes> {
+        let (bytes, wanted) = self.memory.get(key)?;
+        self.metrics.count_lookup(Some(bytes.len()));
         if wanted {
             self.offer(key, &bytes);
         }

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use crate::fetch::FIRST_REQUEST;
 use crate::fetch::options::FetchOptions;
 use crate::open::outcome::OpenOutcome;
+use tidegate_cache::ChunkKey;
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectKey, Timestamp, Version, VersionId};
 
@@ -25,6 +29,15 @@ use streams::{StreamGuard, StreamInfo, StreamKind};
 pub struct Object {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) outcome: OpenOutcome,
+}
+
+/// Bytes that memory held.
+#[derive(Debug)]
+pub struct HeldBytes {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The bytes of memory that they keep alive: the size of the buffer from which they were cut.
+    pub keeps: usize,
 }
 
 impl Object {
@@ -81,6 +94,32 @@ impl Object {
     #[must_use]
     pub fn locate(&self, range: ByteRange) -> Coverage {
         locate(&self.pinned.core, self.pinned.record.id, range)
+    }
+
+    /// Returns `range`, which must lie within the version's size, if it needs no reader: it is part of one chunk, memory
+    /// holds it, and the object is too small to be read ahead. Otherwise a reader has it.
+    #[must_use]
+    pub fn held(&self, range: ByteRange) -> Option<HeldBytes> {
+        let core = &self.pinned.core;
+        let (index, start) = (core.geometry.index(range.start), range.start);
+        let ends_here = range.end <= core.geometry.start(index) + core.geometry.chunk();
+        if self.version().size > FIRST_REQUEST || range.is_empty() || !ends_here {
+            return None;
+        }
+        let whole = core.chunks.get_held(&ChunkKey {
+            version: self.id(),
+            index,
+        })?;
+        let offset = usize::try_from(start - core.geometry.start(index)).ok()?;
+        let end = offset + usize::try_from(range.len()).ok()?;
+        if end > whole.len() {
+            return None;
+        }
+        core.count_delivered(range.len());
+        Some(HeldBytes {
+            bytes: whole.slice(offset..end),
+            keeps: whole.len(),
+        })
     }
 
     /// Returns the same object for a background reader, without read-ahead.

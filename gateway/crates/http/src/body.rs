@@ -26,7 +26,7 @@ use tidegate_telemetry::trace;
 /// The body of an answer, which also updates its [`RequestRecord`].
 pub(crate) struct Body {
     content: Content,
-    record: Option<RequestRecord>,
+    record: Option<Box<RequestRecord>>,
 }
 
 /// The source of a body's bytes.
@@ -79,7 +79,7 @@ impl Content {
 }
 
 impl Body {
-    pub(crate) fn new(mut content: Content, record: RequestRecord) -> Self {
+    pub(crate) fn new(mut content: Content, record: Box<RequestRecord>) -> Self {
         content.register(record.client());
         Self {
             content,
@@ -97,7 +97,7 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<CountedBytes>, BodyError>>> {
         let this = &mut *self;
-        let span = this.record.as_ref().and_then(RequestRecord::span);
+        let span = this.record.as_ref().and_then(|record| record.span());
         let polled = match span {
             None => this.content.poll_next(cx),
             Some(span) => trace::call_within(span, || this.content.poll_next(cx)),

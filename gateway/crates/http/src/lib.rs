@@ -262,10 +262,10 @@ impl Handler for Frontend {
     type Body = Body;
 
     async fn answer(
-        self: Arc<Self>,
+        &self,
         request: Request<Incoming>,
         turn: Turn,
-        peer: Peer,
+        peer: &Peer,
     ) -> Result<Response<Body>, Infallible> {
         let activity = turn.come(request.version()).await;
         let (parts, sent) = request.into_parts();
@@ -274,7 +274,7 @@ impl Handler for Frontend {
             address,
             streams,
             max_uri_bytes,
-        } = self.terms(&peer, &parts);
+        } = self.terms(peer, &parts);
         let mut record = RequestRecord::begin(
             activity,
             address.counted,
@@ -299,7 +299,7 @@ impl Handler for Frontend {
                 Box::pin(trace::within(record.span(), purged)).await
             }
             None => {
-                let (started, client) = (record.started(), (address, &peer));
+                let (started, client) = (record.started(), (address, peer));
                 match record.span() {
                     None => self.read(&parts, started, client, max_uri_bytes).await,
                     // Boxed, so that a request that is not traced does not carry its state.

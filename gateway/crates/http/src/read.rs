@@ -24,6 +24,7 @@ use self::access::{Admission, ClosedRequest, NotAdmitted};
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
 use crate::body::Content;
+use crate::body::client_memory::ChargedBytes;
 use crate::body::delivery::Delivery;
 use crate::body::multipart::Multipart;
 use crate::cache_status::{CacheResult, CachedPart};
@@ -215,17 +216,18 @@ impl Frontend {
             return Ok(reply);
         }
         let bytes = range.unwrap_or(ByteRange::new(0, size));
-        let (cached, content) = match request.parts.method == Method::HEAD || bytes.is_empty() {
-            true => (CachedPart::All, Content::Nothing),
-            false => {
-                // Before the read: afterwards they are cached in any case.
-                let cached = CachedPart::of(&opened.object, &[bytes]);
-                let content = match self.tracer.is_some() {
-                    false => Delivery::single(&opened.object, bytes, &self.client_memory).await?,
-                    true => Box::pin(self.read_traced(&opened.object, bytes)).await?,
-                };
-                (cached, content)
-            }
+        let (cached, content) = if request.parts.method == Method::HEAD || bytes.is_empty() {
+            (CachedPart::All, Content::Nothing)
+        } else if let Some(content) = self.held_content(&opened.object, bytes) {
+            (CachedPart::All, content)
+        } else {
+            // Before the read: afterwards they are cached in any case.
+            let cached = CachedPart::of(&opened.object, &[bytes]);
+            let content = match self.tracer.is_some() {
+                false => Delivery::single(&opened.object, bytes, &self.client_memory).await?,
+                true => Box::pin(self.read_traced(&opened.object, bytes)).await?,
+            };
+            (cached, content)
         };
         let mut headers = opened.headers.full.of(&opened.object.outcome(), cached);
         let mut status = StatusCode::OK;
@@ -235,6 +237,16 @@ impl Frontend {
             status = StatusCode::PARTIAL_CONTENT;
         }
         Ok(self.finish(request, &opened, status, headers, (cached, content)))
+    }
+
+    /// Returns a range that memory holds and that needs no reader, if clients have room for it.
+    fn held_content(&self, object: &Object, range: ByteRange) -> Option<Content> {
+        if self.tracer.is_some() {
+            return None;
+        }
+        let held = object.held(range)?;
+        let bytes = ChargedBytes::charge(&held.bytes, held.keeps, &self.client_memory)?;
+        Some(Content::Ready(bytes.into()))
     }
 
     async fn answer_not_modified(

@@ -48,19 +48,19 @@ pub(crate) struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Begins the record of a request whose head has arrived.
+    /// Begins the record of a request whose head has arrived. It is boxed, for it is handed on several times.
     pub(crate) fn begin(
         activity: Arc<ConnectionActivity>,
         client: Option<IpAddr>,
         method: Method,
         uri: Uri,
         multiplexed: bool,
-    ) -> Self {
+    ) -> Box<Self> {
         let started = Instant::now();
         let stream = multiplexed.then(|| activity.new_stream());
         activity.begin_request(started, stream.as_ref());
         activity.metrics.in_flight.inc();
-        Self {
+        Box::new(Self {
             activity,
             stream,
             client,
@@ -75,7 +75,7 @@ impl RequestRecord {
             complete: false,
             broken_by: Break::Client,
             trace: None,
-        }
+        })
     }
 
     /// Has the request traced by a span, which ends with this record.
@@ -118,7 +118,7 @@ impl RequestRecord {
         }
         let now = Instant::now();
         self.answered = Some(now);
-        self.activity.record_progress(now);
+        self.activity.record_step(now);
         self.status = Some(answer.status());
         self.cache = cache;
     }

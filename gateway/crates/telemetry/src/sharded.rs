@@ -20,6 +20,17 @@ fn own_part() -> usize {
     OWN.with(|own| *own)
 }
 
+/// A value for each part of the threads. A few threads may share one.
+#[derive(Debug, Default)]
+pub struct ByThread<T>([T; PARTS]);
+
+impl<T> ByThread<T> {
+    /// Returns the value of the calling thread's part.
+    pub fn own(&self) -> &T {
+        &self.0[own_part()]
+    }
+}
+
 /// A counter that many threads add to.
 pub type Counter = counter::Counter<u64, Sharded>;
 
@@ -192,6 +203,20 @@ mod tests {
         assert_eq!((counter.get(), gauge.get()), (96, -32));
         gauge.set(5);
         assert_eq!(gauge.get(), 5);
+    }
+
+    #[test]
+    fn a_thread_has_its_own_value() {
+        let values = ByThread::<AtomicUsize>::default();
+        let place = || std::ptr::from_ref(values.own()).addr();
+        let mut places: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 2 * PARTS].map(|()| scope.spawn(|| (place(), place())));
+            threads.map(|thread| thread.join().expect("it runs")).into()
+        });
+        assert!(places.iter().all(|(first, again)| first == again));
+        places.sort_unstable();
+        places.dedup();
+        assert!((2..=PARTS).contains(&places.len()), "{}", places.len());
     }
 
     #[test]

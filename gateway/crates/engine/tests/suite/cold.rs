@@ -258,6 +258,39 @@ async fn the_outcome_says_how_it_was_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_part_of_one_chunk_in_memory_needs_no_reader() {
+    let world = World::plain();
+    let bytes = sample(1, 3 * CHUNK - 7);
+    world.bucket.put(KEY, bytes.clone());
+    let object = world.get(KEY).await.expect("open");
+    let held = |start, end| object.held(ByteRange::new(start, end)).map(|it| it.bytes);
+    same(&whole(&object).await.expect("read"), &bytes);
+    settle().await;
+    let asked = world.asked();
+    for (start, end) in [
+        (0, 1),
+        (0, CHUNK),
+        (CHUNK, CHUNK + 9),
+        (2 * CHUNK, 3 * CHUNK - 7),
+    ] {
+        let got = held(start, end).expect("memory has it");
+        same(&got, &slice(&bytes, ByteRange::new(start, end)));
+    }
+    for (start, end) in [(0, CHUNK + 1), (CHUNK - 1, CHUNK + 1), (5, 5)] {
+        assert_eq!(held(start, end), None, "{start}..{end}");
+    }
+    world.store.evict_memory();
+    assert_eq!(held(0, 1), None);
+    assert_eq!(world.asked(), asked);
+    // A larger one is read ahead: its cursor sees each read.
+    world.bucket.put("large", sample(2, 2 * MIB));
+    let large = world.get("large").await.expect("open");
+    whole(&large).await.expect("read");
+    settle().await;
+    assert!(large.held(ByteRange::new(0, 1)).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_origin_may_ignore_ranges() {
     let world = World::plain();
     let bytes = sample(1, 2 * MIB);

@@ -2,19 +2,21 @@
 
 use arc_swap::ArcSwapOption;
 use http::header::AGE;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::cache_status::{CACHE_STATUS, CachedPart, cache_status};
 use tidegate_engine::OpenOutcome;
+use tidegate_telemetry::sharded::ByThread;
 
 /// The headers of answers that are alike but for `Cache-Status` and `Age`. Those of a hit change once a second, and are
-/// kept for as long.
+/// kept for as long. Each thread keeps its own: a value is a counted reference, and processors that count the same ones
+/// wait for each other.
 #[derive(Debug)]
 pub(crate) struct AnswerHeaders {
     base: HeaderMap,
     /// Whether they state the version's age.
     with_age: bool,
-    hit: ArcSwapOption<HitHeaders>,
+    hit: ByThread<ArcSwapOption<HitHeaders>>,
 }
 
 /// The headers of a hit within one second.
@@ -37,7 +39,7 @@ impl AnswerHeaders {
         Self {
             base,
             with_age,
-            hit: ArcSwapOption::empty(),
+            hit: ByThread::default(),
         }
     }
 
@@ -58,7 +60,8 @@ impl AnswerHeaders {
             return self.render(outcome, cached);
         }
         let (age, ttl) = (outcome.age.as_secs(), outcome.ttl_secs());
-        if let Some(known) = &*self.hit.load()
+        let own = self.hit.own();
+        if let Some(known) = &*own.load()
             && (known.age, known.ttl) == (age, ttl)
         {
             return known.headers.clone();
@@ -67,9 +70,9 @@ impl AnswerHeaders {
         let known = HitHeaders {
             age,
             ttl,
-            headers: headers.clone(),
+            headers: copied(&headers),
         };
-        self.hit.store(Some(known.into()));
+        own.store(Some(known.into()));
         headers
     }
 
@@ -82,5 +85,37 @@ impl AnswerHeaders {
             headers.remove(AGE);
         }
         headers
+    }
+}
+
+/// Copies headers with their bytes: a clone would share these.
+fn copied(headers: &HeaderMap) -> HeaderMap {
+    let mut copies = HeaderMap::with_capacity(headers.capacity());
+    for (name, value) in headers {
+        let copy = HeaderName::from_bytes(name.as_str().as_bytes()).expect("it is a name");
+        let mut bytes = HeaderValue::from_bytes(value.as_bytes()).expect("it is a value");
+        bytes.set_sensitive(value.is_sensitive());
+        copies.append(copy, bytes);
+    }
+    copies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_same_headers_in_memory_of_its_own() {
+        let mut headers = HeaderMap::new();
+        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).expect("text");
+        headers.insert(AGE, HeaderValue::from(7));
+        let own = HeaderName::from_bytes(b"x-own").expect("a name");
+        headers.append(own.clone(), value("one"));
+        headers.append(own.clone(), value("caf\u{e9}"));
+        let copy = copied(&headers);
+        assert_eq!(copy, headers);
+        for (old, new) in headers.get_all(&own).iter().zip(copy.get_all(&own)) {
+            assert_ne!(old.as_bytes().as_ptr(), new.as_bytes().as_ptr());
+        }
     }
 }

@@ -56,9 +56,11 @@ fn is_port(rest: &[u8]) -> bool {
     match rest {
         [b':'] => true,
         [b':', digits @ ..] => {
-            let number = str::from_utf8(digits).ok();
-            digits.iter().all(u8::is_ascii_digit)
-                && number.is_some_and(|number| number.parse::<u16>().is_ok())
+            let number = digits.iter().try_fold(0_u16, |number, digit| {
+                let digit = digit.is_ascii_digit().then(|| digit - b'0')?;
+                number.checked_mul(10)?.checked_add(digit.into())
+            });
+            number.is_some()
         }
         _ => false,
     }

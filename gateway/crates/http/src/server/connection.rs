@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::service::{HttpService, service_fn};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -56,11 +56,40 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// Answers one request of a connection, when its turn has come.
     fn answer(
-        self: Arc<Self>,
+        &self,
         request: Request<Incoming>,
         turn: Turn,
-        peer: Peer,
+        peer: &Peer,
     ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
+}
+
+/// The parts of a connection that its requests share. A request counts references to this only: the reference to the
+/// handler is counted by all connections, and processors would meet at it.
+pub(super) struct Served<H> {
+    pub(super) handler: Arc<H>,
+    pub(super) activity: Arc<ConnectionActivity>,
+    pub(super) peer: Peer,
+}
+
+impl<H: Handler> Served<H> {
+    /// Returns the service that answers the connection's requests.
+    pub(super) fn service(
+        self: &Arc<Self>,
+    ) -> impl HttpService<Incoming, ResBody = H::Body, Error = Infallible, Future: Send>
+    + Unpin
+    + Send
+    + use<H> {
+        let served = self.clone();
+        service_fn(move |request| {
+            let served = served.clone();
+            // Boxed: hyper has a place for the answer's future in each connection, and would move it there. Memory that the
+            // last request of this thread has just given back is in the processor's cache, that place is not.
+            Box::pin(async move {
+                let turn = Turn(served.activity.clone());
+                served.handler.answer(request, turn, &served.peer).await
+            })
+        })
+    }
 }
 
 /// Serves one connection until it ends, a deadline passes, or the process ends.
@@ -73,13 +102,12 @@ pub(crate) async fn run<H: Handler, S>(
     S: Connection + Send + 'static,
 {
     let activity = Arc::new(ConnectionActivity::new(context.metrics.clone()));
-    let service = || {
-        let (handler, activity, peer) = (context.handler.clone(), activity.clone(), peer.clone());
-        service_fn(move |request| {
-            let handler = handler.clone();
-            handler.answer(request, Turn(activity.clone()), peer.clone())
-        })
-    };
+    let served = Arc::new(Served {
+        handler: context.handler.clone(),
+        activity: activity.clone(),
+        peer,
+    });
+    let service = || served.service();
     let in_force = context.settings.load_full();
     let mut connection = Protocol::new(stream, activity.clone(), in_force.clone(), service);
     let timeouts = Timeouts::from(&in_force.settings);

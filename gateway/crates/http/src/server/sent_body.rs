@@ -48,7 +48,7 @@ impl SentBody {
         }
         Self {
             incoming: has_some.then(|| (incoming, activity.clone())),
-            awaits_continue: awaits_continue(parts),
+            awaits_continue: has_some && awaits_continue(parts),
             has_ended: false,
         }
     }

@@ -73,10 +73,10 @@ impl Handler for FakeHandler {
     type Body = Body;
 
     async fn answer(
-        self: Arc<Self>,
+        &self,
         request: Request<Incoming>,
         turn: Turn,
-        peer: Peer,
+        peer: &Peer,
     ) -> Result<Response<Body>, Infallible> {
         let activity = turn.come(request.version()).await;
         self.requests.fetch_add(1, Relaxed);

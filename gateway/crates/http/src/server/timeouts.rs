@@ -37,6 +37,8 @@ pub(crate) struct ConnectionActivity {
     /// Whether bytes were written, and whether a head began to arrive, since the connection was polled.
     wrote: AtomicBool,
     head_begun: AtomicBool,
+    /// Whether a request was begun or answered since then: `progress_at` has the time of that poll.
+    has_time: AtomicBool,
     /// Whether the kernel had no room for the last write: the client has not taken all of its answer.
     write_waits: AtomicBool,
     /// When the kernel last took bytes of a write that had waited.
@@ -119,6 +121,7 @@ impl ConnectionActivity {
             head_since: AtomicU64::new(1),
             wrote: AtomicBool::new(false),
             head_begun: AtomicBool::new(false),
+            has_time: AtomicBool::new(false),
             write_waits: AtomicBool::new(false),
             room_at: AtomicU64::new(0),
             turn: AtomicWaker::new(),
@@ -143,6 +146,12 @@ impl ConnectionActivity {
     /// Records that bytes reached the client, or were asked for on its behalf, at this time.
     pub(crate) fn record_progress(&self, at: Instant) {
         self.progress_at.store(self.millis(at), Relaxed);
+    }
+
+    /// Records that a request was begun or answered at this time, which is now.
+    pub(crate) fn record_step(&self, at: Instant) {
+        self.record_progress(at);
+        self.has_time.store(true, Relaxed);
     }
 
     /// Records bytes written to the socket.
@@ -200,10 +209,15 @@ impl ConnectionActivity {
         self.head_begun.store(true, Relaxed);
     }
 
-    /// Notes the time of the traffic recorded since the last call. It is called at the end of each poll of the connection,
-    /// so that a request costs one look at the clock here, however many reads and writes it took.
+    /// Notes the time of the traffic recorded since the last call. It is called at the end of each poll of the connection.
+    /// A poll that has begun or answered a request has looked at the clock; another one looks here, once, however many
+    /// reads and writes it took.
     pub(crate) fn settle(&self) {
         let (wrote, head_begun) = (self.wrote.load(Relaxed), self.head_begun.load(Relaxed));
+        let has_time = self.has_time.load(Relaxed);
+        if has_time {
+            self.has_time.store(false, Relaxed);
+        }
         if !wrote && !head_begun {
             return;
         }
@@ -212,7 +226,10 @@ impl ConnectionActivity {
         if self.multiplexed.load(Relaxed) {
             return;
         }
-        let now = self.millis(Instant::now());
+        let now = match has_time {
+            true => self.progress_at.load(Relaxed),
+            false => self.millis(Instant::now()),
+        };
         if wrote {
             self.progress_at.store(now, Relaxed);
         }
@@ -229,7 +246,7 @@ impl ConnectionActivity {
     /// Records that a request's head is complete at this time; over HTTP/1 it waits for the server until
     /// [`ConnectionActivity::end_request`].
     pub(crate) fn begin_request(&self, at: Instant, stream: Option<&Arc<Http2Stream>>) {
-        self.record_progress(at);
+        self.record_step(at);
         self.end_head();
         if let Some(stream) = stream {
             self.multiplexed.store(true, Relaxed);

@@ -113,7 +113,8 @@ impl ObjectKey {
 #[must_use]
 pub fn has_dot_segment(key: &str) -> bool {
     // Most keys show at a glance that they have none.
-    (key.starts_with('.') || key.contains("/."))
+    let is_behind_slash = |pair: &[u8]| pair == b"/.";
+    (key.starts_with('.') || key.as_bytes().windows(2).any(is_behind_slash))
         && key
             .split('/')
             .any(|segment| segment == "." || segment == "..")

@@ -6,10 +6,10 @@ use std::pin::{Pin, pin};
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 
-use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 use super::*;
+use crate::server::connection::Served;
 use crate::server::protocol::Protocol;
 use tidegate_socket::Connection;
 
@@ -77,14 +77,12 @@ impl AsyncWrite for Counted {
 async fn calls(size: usize) -> Vec<usize> {
     let metrics = Arc::new(Metrics::default());
     let activity = Arc::new(ConnectionActivity::new(metrics.clone()));
-    let handler = Arc::new(FakeHandler::new(size, metrics));
-    let service = || {
-        let (handler, activity) = (handler.clone(), activity.clone());
-        service_fn(move |request| {
-            let handler = handler.clone();
-            handler.answer(request, Turn(activity.clone()), Peer::default())
-        })
-    };
+    let served = Arc::new(Served {
+        handler: Arc::new(FakeHandler::new(size, metrics)),
+        activity: activity.clone(),
+        peer: Peer::default(),
+    });
+    let service = || served.service();
     let (mut client, server) = duplex(8 << 20);
     let calls = Arc::new(Mutex::new(Vec::new()));
     let socket = Counted(server, calls.clone());

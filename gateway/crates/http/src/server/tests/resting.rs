@@ -5,10 +5,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 use super::*;
+use crate::server::connection::Served;
 use crate::server::protocol::Protocol;
 use tidegate_socket::Connection;
 
@@ -78,15 +78,12 @@ macro_rules! connected {
     ($served:ident, $client:ident, $activity:ident) => {
         let metrics = Arc::new(Metrics::default());
         let $activity = Arc::new(ConnectionActivity::new(metrics.clone()));
-        let handler = Arc::new(FakeHandler::new(700_000, metrics));
-        let service = || {
-            let (handler, activity) = (handler.clone(), $activity.clone());
-            service_fn(move |request| {
-                handler
-                    .clone()
-                    .answer(request, Turn(activity.clone()), Peer::default())
-            })
-        };
+        let served = Arc::new(Served {
+            handler: Arc::new(FakeHandler::new(700_000, metrics)),
+            activity: $activity.clone(),
+            peer: Peer::default(),
+        });
+        let service = || served.service();
         let (mut $client, server) = duplex(64 << 10);
         let in_force = LiveSettings::from(patient()).load_full();
         let mut $served = Protocol::new(Pipe::new(server), $activity.clone(), in_force, service);

@@ -54,6 +54,7 @@ async fn keep_alive_may_idle_until_the_next_head_begins() {
     let activity = ConnectionActivity::new(Arc::default());
     activity.begin_request(Instant::now(), None);
     activity.end_request(true);
+    activity.settle();
     assert_eq!(after(&activity, 59).await, None);
     activity.record_read();
     activity.settle();
