@@ -22,30 +22,30 @@ use tidegate_socket::Peer;
 
 /// A request that was admitted.
 #[derive(Debug)]
-pub(super) struct Admission<'p> {
+pub(super) struct Admission<'s, 'p> {
     /// The path below the route, without a signature in it.
     pub(super) below: &'p str,
     /// Its share in the route's limits, if its answer has to keep to them.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<Share<'s>>,
 }
 
 /// A request that is not admitted, or not yet.
 #[derive(Debug)]
-pub(super) enum NotAdmitted<'p> {
+pub(super) enum NotAdmitted<'s, 'p> {
     /// The route's limits or access refuse it.
     Refused(RequestError),
     /// Others have to be asked: see [`Frontend::admit_by_others`].
-    Undecided(Undecided<'p>),
+    Undecided(Undecided<'s, 'p>),
 }
 
 /// A request on which the access cannot decide alone.
 #[derive(Debug)]
-pub(super) struct Undecided<'p> {
+pub(super) struct Undecided<'s, 'p> {
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
     /// Its share in the limits that were looked at already.
-    share: Option<Share>,
+    share: Option<Share<'s>>,
 }
 
 /// A GET or HEAD request on a route that is not open.
@@ -76,10 +76,10 @@ impl Frontend {
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects. Or others have to be
     /// asked.
-    pub(super) fn admit<'p>(
+    pub(super) fn admit<'s, 'p>(
         &self,
-        request: ClosedRequest<'_, 'p>,
-    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
+        request: ClosedRequest<'s, 'p>,
+    ) -> Result<Admission<'s, 'p>, NotAdmitted<'s, 'p>> {
         let settings = &request.route.settings;
         let share = self.enter(settings.early_limits(), request.client(), None, None);
         let share = share.map_err(NotAdmitted::Refused)?;
@@ -91,12 +91,12 @@ impl Frontend {
     }
 
     /// Judges a request by the access itself.
-    fn judge<'p>(
+    fn judge<'s, 'p>(
         &self,
         access: &RouteAccess,
-        request: ClosedRequest<'_, 'p>,
-        share: Option<Share>,
-    ) -> Result<Admission<'p>, NotAdmitted<'p>> {
+        request: ClosedRequest<'s, 'p>,
+        share: Option<Share<'s>>,
+    ) -> Result<Admission<'s, 'p>, NotAdmitted<'s, 'p>> {
         let now = self.engine.now();
         let asked = asked(access, request, now);
         match access.rules.check(&asked, now) {
@@ -125,11 +125,11 @@ impl Frontend {
     ///
     /// # Errors
     /// As of [`Self::admit`].
-    pub(super) async fn admit_by_others<'p>(
+    pub(super) async fn admit_by_others<'s, 'p>(
         &self,
-        request: ClosedRequest<'_, 'p>,
-        undecided: Undecided<'p>,
-    ) -> Result<Admission<'p>, RequestError> {
+        request: ClosedRequest<'s, 'p>,
+        undecided: Undecided<'s, 'p>,
+    ) -> Result<Admission<'s, 'p>, RequestError> {
         let access = request.route.settings.access.as_ref();
         let access = access.expect("an access has left it undecided");
         let Undecided {
@@ -156,12 +156,12 @@ impl Frontend {
 
     /// Admits a request whose path, `below` the route, was cut to this one, by the key, token, certificate or subject of this
     /// name.
-    fn admitted<'p>(
+    fn admitted<'s, 'p>(
         &self,
-        request: ClosedRequest<'_, 'p>,
+        request: ClosedRequest<'s, 'p>,
         (below, by): (&'p str, Option<&str>),
-        share: Option<Share>,
-    ) -> Result<Admission<'p>, RequestError> {
+        share: Option<Share<'s>>,
+    ) -> Result<Admission<'s, 'p>, RequestError> {
         let settings = &request.route.settings;
         if let Some(access) = &settings.access
             && below.len() != request.below.len()

@@ -1,5 +1,6 @@
 //! The limits of a route: refused requests, and bodies that wait.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use crate::request_error::RequestError;
 use crate::settings::RouteLimits;
 use tidegate_access::limits::{LimitKey, Limits, UnderWay};
 
-/// The share of a request in the limits of its route.
+/// The share of a request in the limits of its route. It counts no reference to limits that all requests share, unless its
+/// answer has to wait for them.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct Share<'l> {
     /// The limits of bytes.
-    bytes: Vec<(Arc<Limits>, LimitKey)>,
+    bytes: Vec<(Cow<'l, Arc<Limits>>, LimitKey)>,
     /// The first of them that have counted the next piece already.
     counted: usize,
     /// Held until the answer's last byte has left the process: a client that takes nothing keeps its places.
@@ -43,8 +45,8 @@ impl Frontend {
         limits: impl Iterator<Item = &'l RouteLimits>,
         (client, started): (Option<IpAddr>, Instant),
         by: Option<&str>,
-        mut share: Option<Share>,
-    ) -> Result<Option<Share>, RequestError> {
+        mut share: Option<Share<'l>>,
+    ) -> Result<Option<Share<'l>>, RequestError> {
         let now = started.saturating_duration_since(self.started);
         for RouteLimits(limits) in limits {
             let key = limits.key(client.into(), by);
@@ -62,7 +64,7 @@ impl Frontend {
     }
 }
 
-impl Share {
+impl<'l> Share<'l> {
     fn new(since: Instant, now: Duration) -> Self {
         Self {
             bytes: Vec::new(),
@@ -73,10 +75,10 @@ impl Share {
         }
     }
 
-    fn add(&mut self, limits: &Arc<Limits>, key: LimitKey, place: Option<UnderWay>) {
+    fn add(&mut self, limits: &'l Arc<Limits>, key: LimitKey, place: Option<UnderWay>) {
         self.places.extend(place);
         if limits.limits_bytes() {
-            self.bytes.push((limits.clone(), key));
+            self.bytes.push((Cow::Borrowed(limits), key));
         }
     }
 
@@ -106,6 +108,25 @@ impl Share {
         }
     }
 
+    /// Returns the same with references of its own.
+    fn into_owned(self) -> Share<'static> {
+        let Self {
+            bytes,
+            counted,
+            places,
+            since,
+            now,
+        } = self;
+        let own = |(limits, key): (Cow<'_, Arc<Limits>>, _)| (Cow::Owned(limits.into_owned()), key);
+        Share {
+            bytes: bytes.into_iter().map(own).collect(),
+            counted,
+            places,
+            since,
+            now,
+        }
+    }
+
     /// Returns an answer's content that keeps to the limits.
     ///
     /// A short one whose turn it is, with all of its bytes here, is counted now and goes out as it is.
@@ -128,7 +149,7 @@ impl Share {
         Content::Delivery(Box::new(LimitedContent {
             content,
             held: Pieces::default(),
-            share: self,
+            share: self.into_owned(),
             sleep: None,
         }))
     }
@@ -139,7 +160,7 @@ struct LimitedContent {
     content: Content,
     /// The rest of a piece of the content that is larger than one of ours.
     held: Pieces,
-    share: Share,
+    share: Share<'static>,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -213,7 +234,7 @@ mod tests {
     use super::*;
 
     /// Returns the share of a client in limits, as a request has it that has just come.
-    fn share(limits: &Arc<Limits>) -> Result<Share, Limited> {
+    fn share(limits: &Arc<Limits>) -> Result<Share<'_>, Limited> {
         let mut share = Share::new(Instant::now(), Duration::ZERO);
         let key = limits.key(Client::Own, None);
         share.add(limits, key, limits.enter(key, Duration::ZERO)?);
