@@ -19,6 +19,8 @@ mod minio;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites purge as well")]
 mod mount;
+#[path = "real_attributes/others.rs"]
+mod others;
 #[path = "support/ports.rs"]
 mod ports;
 

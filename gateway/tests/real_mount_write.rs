@@ -14,6 +14,7 @@ mod bucket;
 #[path = "real_mount_write/closes.rs"]
 mod closes;
 #[path = "support/desk.rs"]
+#[expect(dead_code, reason = "other suites run programs of the store")]
 mod desk;
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]

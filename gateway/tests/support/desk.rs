@@ -78,6 +78,12 @@ impl Desk {
         Self::over(self.minio, self.bucket, spool, self.lines).await
     }
 
+    /// Returns the URL of the store.
+    pub(crate) fn endpoint(&self) -> String {
+        let endpoint = self.minio.settings("media").endpoint;
+        endpoint.expect("it has one")
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.mounted.path(name)
     }
