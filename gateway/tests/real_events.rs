@@ -25,7 +25,6 @@ mod door;
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/minio.rs"]
-#[expect(dead_code, reason = "other suites start it without variables")]
 mod minio;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites start a mount by itself")]
@@ -36,6 +35,8 @@ mod mounted;
 mod nats;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "real_events/published.rs"]
+mod published;
 #[path = "hooks/receiver.rs"]
 #[expect(dead_code, reason = "other suites have receivers that fail")]
 mod receiver;
