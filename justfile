@@ -92,6 +92,7 @@ purges: dist
     cargo build --locked --profile dist -p tidegate-benches --bin purges
     mkdir -p target/purges
     target/dist/purges target/purges
+    {{ loadtest }} run purge --report report
 
 # The long runs: that it stays right, in full counts
 long: dist
