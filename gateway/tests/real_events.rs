@@ -19,11 +19,12 @@ mod covered;
 mod delay;
 #[path = "real_events/disorder.rs"]
 mod disorder;
+#[path = "support/door.rs"]
+mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/minio.rs"]
-#[expect(dead_code, reason = "other suites start it without variables")]
 mod minio;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites start a mount by itself")]
@@ -34,6 +35,8 @@ mod mounted;
 mod nats;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "real_events/published.rs"]
+mod published;
 #[path = "hooks/receiver.rs"]
 #[expect(dead_code, reason = "other suites have receivers that fail")]
 mod receiver;
@@ -42,6 +45,8 @@ mod reload;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "real_events/skipped.rs"]
+mod skipped;
 #[path = "real_events/tags.rs"]
 mod tags;
 #[path = "real_events/ways.rs"]
@@ -52,7 +57,7 @@ use gateway::{Whole, ask};
 use minio::Minio;
 use nats::Nats;
 use ports::free_addr;
-use ways::{Way, create_stream, report_all, start_gateway, start_minio, start_nats};
+use ways::{Way, configuration, create_stream, report_all, start_gateway, start_minio, start_nats};
 
 const TOKEN: &str = "t0ken-of-the-bucket";
 const LONG: Duration = Duration::from_secs(300);
@@ -76,8 +81,17 @@ impl World {
 
     /// Starts a world whose configuration has these lines more.
     async fn with(way: Way, more: impl FnOnce(&Path) -> String) -> Self {
+        Self::configured((way, free_addr()), more, |text| text).await
+    }
+
+    /// Does the same with NATS at this address, and with the configuration that `change` makes of it.
+    async fn configured(
+        (way, nats_address): (Way, SocketAddr),
+        more: impl FnOnce(&Path) -> String,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (nats_address, more) = (free_addr(), more(folder.path()));
+        let more = more(folder.path());
         let nats = match way {
             Way::Webhook | Way::Queue => None,
             _ => Some(start_nats(way, nats_address, &folder).await),
@@ -86,7 +100,8 @@ impl World {
             create_stream(nats_address).await;
         }
         let minio_address = free_addr().to_string();
-        let gateway = start_gateway(way, &minio_address, nats_address, &folder, &more).await;
+        let text = configuration(way, &minio_address, nats_address, &folder, &more);
+        let gateway = Whole::start(&change(text)).await;
         let queue = folder.path().join("queue");
         let servers = (gateway.admin, nats_address);
         let minio = start_minio(way, &minio_address, servers, &queue).await;

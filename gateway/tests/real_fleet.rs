@@ -13,9 +13,13 @@ use tokio::time::{Instant, sleep};
 mod bucket;
 #[path = "real_fleet/burst.rs"]
 mod burst;
+#[path = "support/door.rs"]
+mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "real_fleet/links.rs"]
+mod links;
 #[path = "support/minio.rs"]
 mod minio;
 #[path = "support/nats.rs"]
@@ -24,6 +28,8 @@ mod nats;
 mod past;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "real_fleet/random.rs"]
+mod random;
 #[path = "hooks/receiver.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod receiver;
@@ -34,12 +40,11 @@ mod settled;
 
 use bucket::Bucket;
 use gateway::{Got, Whole, send};
+use links::Link;
 use minio::{Minio, SECRET, USER};
 use nats::Nats;
-use past::{WAYS, WAYS_FOR_ALL};
 use ports::free_addr;
 use receiver::{Manner, Receiver};
-use settled::KnownObject;
 
 const TOKEN: &str = "a token of the tests";
 const LONG: Duration = Duration::from_secs(300);
@@ -51,6 +56,8 @@ const KEYS: u64 = 20;
 /// Three gateways by the recipe `config/fleet.toml`, but that they would keep objects for an hour.
 struct World {
     gateways: Vec<Whole>,
+    /// The way of each gateway to NATS.
+    links: Vec<Link>,
     nats: Option<Nats>,
     nats_address: SocketAddr,
     /// NATS speaks TLS, and asks for credentials of an operator.
@@ -77,6 +84,7 @@ impl World {
         let receiver = Receiver::start(Manner::Ok).await;
         let mut world = Self {
             gateways: Vec::new(),
+            links: Vec::new(),
             nats: None,
             nats_address: free_addr(),
             is_secured,
@@ -87,6 +95,7 @@ impl World {
         };
         world.start_nats().await;
         for number in 0..3 {
+            world.links.push(Link::to(world.nats_address).await);
             let gateway = world.start_gateway(number).await;
             world.gateways.push(gateway);
         }
@@ -122,7 +131,7 @@ impl World {
             ),
             (
                 "nats://127.0.0.1:4222".to_owned(),
-                format!("nats://{}", self.nats_address),
+                format!("nats://{}", self.links[number].address()),
             ),
             (address("127.0.0.1:9000".to_owned()), endpoint),
             (
@@ -249,24 +258,6 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// Numbers that a seed determines (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    let set = std::env::var(variable).ok();
-    set.map_or(default, |text| text.parse().expect("a number"))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_a_purge_and_a_pin_reach_all() {
     let world = World::new().await;
@@ -312,66 +303,6 @@ async fn one_gateway_calls_a_hook() {
     let (seen, lost) = (world.receiver.seen(), world.lost().await);
     // A gateway that falls silent for seconds, as on a busy machine, does not keep the others from calling.
     assert!(seen == 3 || seen > 3 && lost > 0, "{seen}, {lost} lost");
-    world.stop().await;
-}
-
-/// A gateway that was away forgets what it missed, and a lost NATS server hides no change for longer than the bound.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_answer_is_stale_after_the_bound() {
-    let count = number("TIDEGATE_FLEET_OPS", 200);
-    let seed = number("TIDEGATE_SEED", 1);
-    eprintln!("{count} operations, seed {seed}");
-    let mut world = World::new().await;
-    let mut chance = Chance(seed);
-    let mut objects: Vec<_> = (0..2 * KEYS).map(KnownObject::new).collect();
-    let (mut cuts, mut checks, mut latest) = (0, 0, Duration::ZERO);
-    for operation in 0..count {
-        let (at, nth) = (chance.below(2 * KEYS), chance.below(3));
-        let (object, nth) = (&mut objects[at as usize], nth as usize);
-        match chance.below(20) {
-            0..5 => {
-                object.is_now(format!("{operation}"));
-                world.put(nth, &object.path, &object.body).await;
-            }
-            5..7 => {
-                object.is_now(String::new());
-                world.change(nth, Method::DELETE, &object.path, "").await;
-            }
-            7..11 => {
-                world.warm(&object.path).await;
-                let ways = match object.is_tagged {
-                    true => WAYS.len() as u64,
-                    false => WAYS_FOR_ALL,
-                };
-                object.is_now(match chance.below(4) {
-                    0 => String::new(),
-                    _ => format!("{operation}"),
-                });
-                world.change_past(&object.path, &object.body).await;
-                let way = WAYS[chance.below(ways) as usize];
-                world.purge_one(nth, &object.path, way).await;
-                object.is_tagged = !object.body.is_empty();
-                object.is_softened = way.is_soft();
-            }
-            11..13 => world.purge(nth, &format!("path={}", object.path)).await,
-            13..14 => world.purge(nth, "path=/media/&prefix=true").await,
-            14..19 => world.warm(&object.path).await,
-            _ if world.nats.is_some() => {
-                drop(world.nats.take());
-                cuts += 1;
-            }
-            _ => world.start_nats().await,
-        }
-        if operation % 50 == 49 || operation + 1 == count {
-            if world.nats.is_none() {
-                world.start_nats().await;
-            }
-            latest = latest.max(world.shows_all(operation, &mut objects).await);
-            checks += 3 * objects.len();
-        }
-    }
-    assert!(cuts > 0, "no cut");
-    eprintln!("{cuts} cuts of NATS, {checks} reads, settled within {latest:?}, 6 heartbeats too");
     world.stop().await;
 }
 

@@ -35,6 +35,8 @@ mod gone;
 mod hooks;
 #[path = "reload/listeners.rs"]
 mod listeners;
+#[path = "reload/load.rs"]
+mod load;
 #[path = "support/mount.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod mount;

@@ -9,9 +9,11 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation};
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::presigning::PresigningConfig;
+use aws_sdk_s3::types::{Event, NotificationConfiguration, QueueConfiguration};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+pub mod endless;
 pub mod parts;
 
 use crate::pattern::Pattern;
@@ -89,6 +91,21 @@ impl Bucket {
             .map_err(plainly)
             .with_context(|| format!("put {key}"))?;
         Ok(answer.e_tag().unwrap_or_default().to_owned())
+    }
+
+    /// Has the server report all that is created, to the target of this name.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn report_to(&self, target: &str) -> Result<()> {
+        let queue = QueueConfiguration::builder().queue_arn(target);
+        let queue = queue.events(Event::S3ObjectCreated).build()?;
+        let all = NotificationConfiguration::builder().queue_configurations(queue);
+        let put = self.client.put_bucket_notification_configuration();
+        let put = put
+            .bucket(&self.name)
+            .notification_configuration(all.build());
+        put.send().await.map_err(plainly).map(drop)
     }
 
     /// Writes one object with a media type.

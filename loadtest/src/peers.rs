@@ -15,6 +15,7 @@ pub mod bare;
 pub mod cloud;
 pub mod minio;
 pub mod mounts;
+pub mod nats;
 pub mod nginx;
 pub mod rclone;
 pub mod tidegate;
@@ -77,6 +78,12 @@ impl Peer {
     pub const fn with_admin(mut self, admin: SocketAddr) -> Self {
         self.admin = Some(admin);
         self
+    }
+
+    /// Returns the address of the admin listener; `None` for peers without one.
+    #[must_use]
+    pub const fn admin(&self) -> Option<SocketAddr> {
+        self.admin
     }
 
     /// Renames it after the setting that was tuned.

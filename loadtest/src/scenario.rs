@@ -13,6 +13,7 @@ pub mod churn;
 pub mod cold_requests;
 pub mod disk;
 pub mod documents;
+pub mod events;
 pub mod first_byte;
 pub mod first_second;
 pub mod herd;
@@ -27,6 +28,7 @@ pub mod mount_small;
 pub mod mount_write;
 pub mod page;
 pub mod players;
+pub mod purge;
 pub mod ramp;
 pub mod ranges;
 pub mod requests;
@@ -118,6 +120,18 @@ pub const ALL: &[Scenario] = &[
         about: "what the origin is asked for a cold object ten folders deep among many siblings",
         count: "siblings (10,000)",
         run: |context| Box::pin(cold_requests::run(context)),
+    },
+    Scenario {
+        name: "purge",
+        about: "POST /purge of 10,000 keys, of a prefix and a tag over many, and beside a mount: time until it is durable",
+        count: "keys that are known (1,000,000)",
+        run: |context| Box::pin(purge::run(context)),
+    },
+    Scenario {
+        name: "events",
+        about: "from a PUT in the bucket to the first fresh read, by webhook and NATS; from a purge to all of a fleet of three",
+        count: "PUTs by each way, and purges (200)",
+        run: |context| Box::pin(events::run(context)),
     },
     Scenario {
         name: "churn",

@@ -13,6 +13,7 @@ use crate::write::TOKEN;
 mod addresses;
 mod hidden;
 mod presigned;
+mod route_headers;
 mod servers;
 mod spellings;
 

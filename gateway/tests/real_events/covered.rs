@@ -9,7 +9,7 @@ use crate::gateway::ask;
 use crate::{LONG, Way, World};
 
 /// A lifetime that would have every read confirm its object, but for the events.
-const ROUTE: &str = "[profile.short]\nttl = \"100ms\"\nnegative_ttl = \"100ms\"\n\
+pub(crate) const ROUTE: &str = "[profile.short]\nttl = \"100ms\"\nnegative_ttl = \"100ms\"\n\
     stale_while_revalidate = \"0s\"\n\
     [[route]]\npath = \"/\"\norigin = \"media\"\nprofile = \"short\"\nevents = \"bucket\"\n";
 

@@ -16,8 +16,8 @@ use crate::nats::Nats;
 use crate::{LONG, TOKEN};
 
 /// The subject of the bucket's events, and the stream that keeps them.
-const SUBJECT: &str = "media-events";
-const STREAM: &str = "MEDIA";
+pub(super) const SUBJECT: &str = "media-events";
+pub(super) const STREAM: &str = "MEDIA";
 
 /// The way from MinIO to the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,18 +51,23 @@ pub(super) fn fixture(name: &str) -> String {
     format!("{folder}{name}")
 }
 
-pub(super) async fn create_stream(address: SocketAddr) {
+/// Connects to the server as a publisher of the bucket's events does.
+pub(super) async fn connect(address: SocketAddr) -> async_nats::Client {
     let since = Instant::now();
     // A server that is still starting resets its first connections.
-    let client = loop {
+    loop {
         let options = async_nats::ConnectOptions::new();
         let options = options.user_and_password("gate".to_owned(), "s3cret-of-nats".to_owned());
         match options.connect(address.to_string()).await {
-            Ok(client) => break client,
+            Ok(client) => return client,
             Err(error) => assert!(since.elapsed() < LONG, "{error}"),
         }
         sleep(Duration::from_millis(20)).await;
-    };
+    }
+}
+
+pub(super) async fn create_stream(address: SocketAddr) {
+    let client = connect(address).await;
     let config = jetstream::stream::Config {
         name: STREAM.to_owned(),
         subjects: vec![SUBJECT.to_owned()],

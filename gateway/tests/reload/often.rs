@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Method;
 use serde_json::Value;
@@ -11,10 +9,12 @@ use tokio::net::TcpStream;
 
 use crate::authority::{Authority, connect, first_of};
 use crate::gateway::ask;
+use crate::load::{Load, OBJECTS, Places};
+use crate::mount::Folder;
 use crate::ports::free_addr;
 use crate::serving::{Serving, disk};
-use crate::world::World;
-use crate::{MORE, configuration, other_origin, read_on, report, serving};
+use crate::world::{World, sample};
+use crate::{MORE, SIZE, configuration, other_origin, report};
 
 /// The bytes of memory that a reload may leave behind, of many: those that the allocator keeps are not of each.
 const LEFT_BEHIND: usize = 10 << 10;
@@ -48,6 +48,8 @@ const CHANGED: [&str; 9] = [
 struct Reloads {
     world: World,
     serving: Serving,
+    /// The bucket is mounted on it. Unmounted once the gateway has ended.
+    mounted: Folder,
     authority: Authority,
     /// Listens at each even reload.
     second: SocketAddr,
@@ -60,14 +62,30 @@ struct Reloads {
 impl Reloads {
     async fn start() -> Self {
         let world = World::new().await;
-        Self {
-            serving: serving(&world).await,
+        for n in 0..OBJECTS {
+            world.put(&format!("o/{n}"), &sample(SIZE, n)).await;
+        }
+        let mut reloads = Self {
+            serving: Serving::configured(""),
+            mounted: Folder::new(),
             secret: world.disk().with_file_name("secret"),
             authority: Authority::new(),
             second: free_addr(),
             encrypted: free_addr(),
             world,
-        }
+        };
+        reloads.write(0);
+        reloads.serving.start().await;
+        reloads
+    }
+
+    fn load(&self) -> Load {
+        Load::start(Places {
+            plain: self.serving.http,
+            encrypted: self.encrypted,
+            folder: self.mounted.path().join("o"),
+            client: self.authority.client(&["h2"]),
+        })
     }
 
     /// Returns the configuration of a reload. The other origin has its secret, then a wrong one, and then it is gone.
@@ -92,7 +110,8 @@ impl Reloads {
         };
         let level = ["info", "warn"][turn];
         let more = [&even, ""][turn];
-        let more = format!("{more}{members}{other}{tls}[log]\nlevel = \"{level}\"\n");
+        let mount = format!("[[mount]]\npath = \"{}\"\n", self.mounted.path().display());
+        let more = format!("{more}{members}{other}{tls}{mount}[log]\nlevel = \"{level}\"\n");
         let mut text = configuration(&self.world, &more);
         if turn == 0 {
             for (one, other) in [
@@ -108,8 +127,8 @@ impl Reloads {
         text
     }
 
-    /// Reloads once, and looks that all of it is in force.
-    async fn reload(&self, nth: usize) {
+    /// Writes the configuration of a reload, the secret and a new certificate.
+    fn write(&self, nth: usize) {
         let (serving, turn) = (&self.serving, nth % 2);
         let right = &self.world.origin.credentials().secret_access_key;
         let secret = [right, "wrong"][usize::from(nth % 3 == 1)];
@@ -125,11 +144,17 @@ impl Reloads {
             ),
             _ => format!("[\"{}\", {encrypted}]", serving.http),
         });
+    }
+
+    /// Reloads once, and looks that all of it is in force.
+    async fn reload(&self, nth: usize) {
+        self.write(nth);
+        let serving = &self.serving;
         let told = report(&serving.post("/reload").await);
         assert_eq!(told["needs_restart"], Value::Array(Vec::new()), "{told}");
         let changed = told["changed"].as_array().expect("a list");
         let is_changed = |key: &&str| changed.iter().any(|one| one == key);
-        // The gateway was started with another configuration than the first one here.
+        // The gateway was started with the first one.
         let missing = CHANGED.iter().find(|key| nth > 0 && !is_changed(key));
         assert_eq!(missing, None, "{told}");
         self.look(nth).await;
@@ -167,15 +192,12 @@ impl Reloads {
 }
 
 /// `TIDEGATE_RELOADS` reloads (60) of routes, accesses, profiles, limits, origins and their secrets, hooks, memory, the
-/// budget, disks, certificates, the level of the log and listeners, under the load of four readers: no failed request, and
-/// neither descriptors nor memory of each.
+/// budget, disks, certificates, the level of the log and listeners, under the load of readers over HTTP/1.1, TLS with HTTP/2
+/// and a mount: no failed request, and neither descriptors nor memory of each. It needs root and /dev/fuse.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_however_often_it_is_reloaded() {
     let reloads = Reloads::start().await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..4)
-        .map(|reader| tokio::spawn(read_on(reloads.serving.http, stop.clone(), reader)))
-        .collect();
+    let load = reloads.load();
     let count = std::env::var("TIDEGATE_RELOADS").ok();
     let count = count.map_or(FEW, |text| text.parse().expect("a number"));
     let settled = count / SETTLED;
@@ -188,15 +210,9 @@ async fn no_request_fails_however_often_it_is_reloaded() {
         reloads.reload(nth).await;
     }
     let after = in_use();
-    stop.store(true, Ordering::Relaxed);
-    let mut read = 0;
-    for reader in readers {
-        let own = reader.await.expect("no request failed");
-        assert!(own > 0);
-        read += own;
-    }
+    let read = load.stop().await;
     println!(
-        "{read} answers; descriptors and bytes resident: {before:?}, after {count} reloads {after:?}"
+        "{read:?}; descriptors and bytes resident: {before:?}, after {count} reloads {after:?}"
     );
     // Connections come and go; a leak would be one for each reload.
     let more = count - settled;

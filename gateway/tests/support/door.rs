@@ -72,7 +72,10 @@ impl Drop for Door {
 async fn pass(mut client: TcpStream, server: SocketAddr, mut open: watch::Receiver<State>) {
     let state = *open.borrow();
     if state == State::Open {
-        let mut server = TcpStream::connect(server).await.expect("the server is up");
+        // To its clients the door of a server that is down is one that closes behind them.
+        let Ok(mut server) = TcpStream::connect(server).await else {
+            return;
+        };
         // Either side may leave; a door that is no longer open ends the connection.
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut server) => return,

@@ -29,9 +29,17 @@ impl Minio {
     /// # Errors
     /// If it is not installed or does not start.
     pub fn start(dir: &Path) -> Result<Self> {
+        Self::start_at(free_addr(), dir, &[])
+    }
+
+    /// Does the same at this address and with these variables.
+    ///
+    /// # Errors
+    /// As [`Minio::start`].
+    pub fn start_at(addr: SocketAddr, dir: &Path, variables: &[(&str, &str)]) -> Result<Self> {
         let program = find_program("TIDEGATE_MINIO", &["minio"])
             .context("MinIO is missing; `loadtest setup` installs it")?;
-        let (addr, drive) = (free_addr(), dir.join("minio"));
+        let drive = dir.join("minio");
         let mut command = Command::new(program);
         command
             .args(["server", "--quiet", "--address", &addr.to_string()])
@@ -40,7 +48,8 @@ impl Minio {
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_UPDATE", "off")
-            .env("MINIO_BROWSER", "off");
+            .env("MINIO_BROWSER", "off")
+            .envs(variables.iter().copied());
         let server = Server::start_when(command, &dir.join("minio.log"), || {
             is_ready(addr).unwrap_or(false)
         })?;

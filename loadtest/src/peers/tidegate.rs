@@ -89,6 +89,9 @@ pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Pe
     home.start(Until::Ready).await
 }
 
+/// The token of each gateway's admin listener, by which it is purged.
+pub const ADMIN_TOKEN: &str = "the token of the load test's operator";
+
 /// Returns the configuration file. `cache` holds the lines of `[cache]` after the first two, and
 /// the sections that follow it.
 fn config(
@@ -116,6 +119,7 @@ idle_timeout = "10m"
 
 [admin]
 listen = "{admin}"
+token = "{ADMIN_TOKEN}"
 
 [log]
 level = "warn"

@@ -40,7 +40,7 @@ struct OriginChanges {
 
 #[derive(Debug)]
 enum Changes {
-    Keys(BTreeMap<ObjectKey, ChangeKind>),
+    Keys(BTreeMap<ObjectKey, Event>),
     /// Too many for a list.
     Folder(FolderChanges),
 }
@@ -57,7 +57,7 @@ struct FolderChanges {
 pub(crate) enum Event {
     Created,
     Removed,
-    /// Both.
+    /// Both, or what a later change has overtaken: its own kind may be over.
     Changed,
 }
 
@@ -157,21 +157,25 @@ impl Pending {
 
 impl Changes {
     fn add(&mut self, change: &KeyChange) -> Added {
-        let (key, kind) = (&change.key, change.kind);
+        let key = &change.key;
+        let event = match change.is_overtaken {
+            true => Event::Changed,
+            false => change.kind.into(),
+        };
         match self {
             Self::Keys(keys) if change.is_overtaken && keys.contains_key(key) => Added::Kept,
             Self::Keys(keys) if keys.len() < MAX_KEYS || keys.contains_key(key) => {
-                keys.insert(key.clone(), kind);
+                keys.insert(key.clone(), event);
                 Added::Kept
             }
             Self::Keys(keys) => {
                 let mut folder = FolderChanges::of(keys);
-                folder.add(key, kind);
+                folder.add(key, event);
                 *self = Self::Folder(folder);
                 Added::Widened
             }
             Self::Folder(folder) => {
-                folder.add(key, kind);
+                folder.add(key, event);
                 Added::Kept
             }
         }
@@ -194,16 +198,16 @@ impl Changes {
 
 impl FolderChanges {
     /// Returns what is common to keys. There is at least one.
-    fn of(keys: &BTreeMap<ObjectKey, ChangeKind>) -> Self {
+    fn of(keys: &BTreeMap<ObjectKey, Event>) -> Self {
         let (mut all, mut count) = (None::<Self>, 0);
-        for (key, kind) in keys {
+        for (key, event) in keys {
             count += 1;
             match &mut all {
-                Some(all) => all.add(key, *kind),
+                Some(all) => all.add(key, *event),
                 none => {
                     *none = Some(Self {
                         folder: folder_of(key.as_str()).to_owned(),
-                        event: (*kind).into(),
+                        event: *event,
                         count,
                     });
                 }
@@ -216,8 +220,8 @@ impl FolderChanges {
         })
     }
 
-    fn add(&mut self, key: &ObjectKey, kind: ChangeKind) {
-        self.join(key.as_str(), kind.into(), 1);
+    fn add(&mut self, key: &ObjectKey, event: Event) {
+        self.join(key.as_str(), event, 1);
     }
 
     /// Adds changes of a key, or below a folder.
@@ -245,10 +249,10 @@ impl OriginChanges {
             Changes::Keys(keys) => keys,
             Changes::Folder(folder) => return vec![folder.into_call(&bucket)],
         };
-        let single = |(key, kind): (&ObjectKey, &ChangeKind)| Call {
+        let single = |(key, event): (&ObjectKey, &Event)| Call {
             bucket: bucket.clone(),
             key: key.as_str().to_owned(),
-            event: (*kind).into(),
+            event: *event,
             count: 1,
         };
         match each {
@@ -257,15 +261,15 @@ impl OriginChanges {
             Each::Window => vec![FolderChanges::of(&keys).into_call(&bucket)],
             Each::Folder => {
                 let mut folders = BTreeMap::<String, FolderChanges>::new();
-                for (key, kind) in &keys {
+                for (key, event) in &keys {
                     let folder = folder_of(key.as_str());
                     let new = || FolderChanges {
                         folder: folder.to_owned(),
-                        event: (*kind).into(),
+                        event: *event,
                         count: 0,
                     };
                     let entry = folders.entry(folder.to_owned());
-                    entry.or_insert_with(new).add(key, *kind);
+                    entry.or_insert_with(new).add(key, *event);
                 }
                 let calls = folders.into_values();
                 calls.map(|folder| folder.into_call(&bucket)).collect()
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_overtaken_replaces_none_that_waits() {
+    fn a_change_that_was_overtaken_replaces_none_that_waits_and_says_no_more_than_that_it_was() {
         let overtaken = |key| KeyChange {
             is_overtaken: true,
             ..change(key, ChangeKind::Removed)
@@ -337,7 +341,7 @@ mod tests {
             pending.add(&"media".into(), &overtaken(key), Instant::now());
         }
         let told = told(&mut pending, Each::Key);
-        assert_eq!(told, ["a created 1", "b removed 1"]);
+        assert_eq!(told, ["a created 1", "b changed 1"]);
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct Home {
     pub door: Option<PathBuf>,
     /// Whether its instructions are counted.
     pub callgrind: bool,
+    /// Sections of the configuration that only this run can tell, after those of the settings.
+    pub sections: String,
 }
 
 /// The state to wait for at the start.
@@ -96,6 +98,7 @@ impl Home {
             writing: None,
             door: None,
             callgrind: false,
+            sections: String::new(),
         }
     }
 
@@ -161,6 +164,7 @@ impl Home {
         let socket = self.dir.join("http.sock");
         let listens = (public, socket.as_path());
         let config = config(listens, admin, &self.origin, self.settings, &self.cache());
+        let config = format!("{config}{}", self.sections);
         let file = self.dir.join("tidegate.toml");
         std::fs::write(&file, &config)?;
         let mut command = self.command()?;

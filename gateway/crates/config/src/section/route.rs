@@ -49,7 +49,7 @@ pub struct Route {
     /// Its lifetime begins at each answer: with it, answers have no `Age`.
     #[schemars(extend("examples" = ["public, max-age=3600"]))]
     pub cache_control: Option<String>,
-    /// Headers to add to the answers.
+    /// Headers to add to the answers that have the object (200, 206, 304). Errors and refusals have none of them.
     #[schemars(extend("examples" = [{ "X-Robots-Tag": "noindex" }]))]
     pub headers: BTreeMap<String, String>,
     /// The other sites whose scripts may read the answers; left out: none.
