@@ -69,6 +69,9 @@ use world::{World, sample};
 
 const SIZE: usize = 100_000;
 
+/// Whether a bucket is mounted as well: that takes root and /dev/fuse.
+const MOUNTS: bool = cfg!(feature = "real-parts");
+
 /// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(300);
 

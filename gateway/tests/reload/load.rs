@@ -1,5 +1,5 @@
 //! The load under which a gateway is reloaded: readers with a connection for each request, with connections that they keep,
-//! over TLS with HTTP/2, and of a mount. Each compares every answer, and none may fail.
+//! over TLS with HTTP/2, and of a mount, if there is one. Each compares every answer, and none may fail.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,8 +40,8 @@ pub(super) struct Places {
     pub(super) plain: SocketAddr,
     /// The listener with TLS.
     pub(super) encrypted: SocketAddr,
-    /// The folder of the objects on the mount.
-    pub(super) folder: PathBuf,
+    /// The folder of the objects on the mount, if there is one.
+    pub(super) folder: Option<PathBuf>,
     /// A client that trusts the certificates, and speaks HTTP/2 alone.
     pub(super) client: Arc<ClientConfig>,
 }
@@ -65,9 +65,11 @@ impl Load {
             let encrypted = read_encrypted(place, stop.clone());
             readers.push(("TLS with HTTP/2", tokio::spawn(encrypted)));
         }
-        let (folder, told) = (places.folder, stop.clone());
-        let mounted = tokio::task::spawn_blocking(move || read_mount(&folder, &told));
-        readers.push(("files of the mount", mounted));
+        if let Some(folder) = places.folder {
+            let told = stop.clone();
+            let mounted = tokio::task::spawn_blocking(move || read_mount(&folder, &told));
+            readers.push(("files of the mount", mounted));
+        }
         Self { stop, readers }
     }
 

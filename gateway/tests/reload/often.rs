@@ -14,7 +14,7 @@ use crate::mount::Folder;
 use crate::ports::free_addr;
 use crate::serving::{Serving, disk};
 use crate::world::{World, sample};
-use crate::{MORE, SIZE, configuration, other_origin, report};
+use crate::{MORE, MOUNTS, SIZE, configuration, other_origin, report};
 
 /// The bytes of memory that a reload may leave behind, of many: those that the allocator keeps are not of each.
 const LEFT_BEHIND: usize = 10 << 10;
@@ -48,8 +48,8 @@ const CHANGED: [&str; 9] = [
 struct Reloads {
     world: World,
     serving: Serving,
-    /// The bucket is mounted on it. Unmounted once the gateway has ended.
-    mounted: Folder,
+    /// The bucket is mounted on it, where FUSE is. Unmounted once the gateway has ended.
+    mounted: Option<Folder>,
     authority: Authority,
     /// Listens at each even reload.
     second: SocketAddr,
@@ -67,7 +67,7 @@ impl Reloads {
         }
         let mut reloads = Self {
             serving: Serving::configured(""),
-            mounted: Folder::new(),
+            mounted: MOUNTS.then(Folder::new),
             secret: world.disk().with_file_name("secret"),
             authority: Authority::new(),
             second: free_addr(),
@@ -83,7 +83,7 @@ impl Reloads {
         Load::start(Places {
             plain: self.serving.http,
             encrypted: self.encrypted,
-            folder: self.mounted.path().join("o"),
+            folder: self.mounted.as_ref().map(|it| it.path().join("o")),
             client: self.authority.client(&["h2"]),
         })
     }
@@ -110,7 +110,8 @@ impl Reloads {
         };
         let level = ["info", "warn"][turn];
         let more = [&even, ""][turn];
-        let mount = format!("[[mount]]\npath = \"{}\"\n", self.mounted.path().display());
+        let mount = |it: &Folder| format!("[[mount]]\npath = \"{}\"\n", it.path().display());
+        let mount = self.mounted.as_ref().map(mount).unwrap_or_default();
         let more = format!("{more}{members}{other}{tls}{mount}[log]\nlevel = \"{level}\"\n");
         let mut text = configuration(&self.world, &more);
         if turn == 0 {
@@ -193,7 +194,7 @@ impl Reloads {
 
 /// `TIDEGATE_RELOADS` reloads (60) of routes, accesses, profiles, limits, origins and their secrets, hooks, memory, the
 /// budget, disks, certificates, the level of the log and listeners, under the load of readers over HTTP/1.1, TLS with HTTP/2
-/// and a mount: no failed request, and neither descriptors nor memory of each. It needs root and /dev/fuse.
+/// and, where FUSE is, of a mount: no failed request, and neither descriptors nor memory of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_however_often_it_is_reloaded() {
     let reloads = Reloads::start().await;
