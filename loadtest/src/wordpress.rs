@@ -16,7 +16,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 
 use crate::child::{Server, find_program, free_addr, tools_dir};
 
@@ -28,11 +27,13 @@ pub mod html;
 pub mod photos;
 mod posts;
 pub mod recipe;
+mod shared;
 mod texts;
 
 pub use browser::{Browser, Edit, Media};
 pub use curl::{Answer, Curl};
 pub use posts::Published;
+pub use shared::Shared;
 
 /// The directory of WordPress in Debian's package.
 const PACKAGE: &str = "/usr/share/wordpress";
@@ -57,29 +58,6 @@ pub struct Places {
     /// The group of nginx's workers, which may use the gateway's socket: the gateway's own.
     pub gateway_group: String,
     _shared: Option<Arc<Shared>>,
-}
-
-/// A folder whose mounts all processes see, in any namespace. Dropping it unmounts it.
-#[derive(Debug)]
-pub struct Shared(PathBuf);
-
-impl Shared {
-    /// Makes the folder one.
-    ///
-    /// # Errors
-    /// If this process is not root's.
-    pub fn new(dir: &Path) -> Result<Self> {
-        mount_bind(dir, dir)?;
-        let shared = Self(dir.to_owned());
-        mount_change(dir, MountPropagationFlags::SHARED)?;
-        Ok(shared)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
 }
 
 impl Places {
