@@ -24,6 +24,8 @@ const THIN_BUFFER: u32 = 32 * 1024;
 #[derive(Debug)]
 pub struct Connection {
     addr: SocketAddr,
+    /// The `Host` of its requests.
+    host: String,
     sender: SendRequest<Empty<Bytes>>,
 }
 
@@ -90,7 +92,17 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Self { addr, sender })
+        Ok(Self {
+            addr,
+            host: addr.to_string(),
+            sender,
+        })
+    }
+
+    /// Returns the same connection, whose requests are for `host`: one of the servers of a site.
+    #[must_use]
+    pub fn to_host(self, host: String) -> Self {
+        Self { host, ..self }
     }
 
     /// Returns whether the server has not closed the connection.
@@ -105,7 +117,8 @@ impl Connection {
     /// If nothing answers there any more.
     pub async fn revive(&mut self) -> Result<()> {
         if self.sender.is_closed() {
-            *self = Self::open(self.addr).await?;
+            let host = self.host.clone();
+            *self = Self::open(self.addr).await?.to_host(host);
         }
         Ok(())
     }
@@ -228,7 +241,7 @@ impl Connection {
         let mut request = Request::builder()
             .method(Method::GET)
             .uri(path)
-            .header(header::HOST, self.addr.to_string());
+            .header(header::HOST, &self.host);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

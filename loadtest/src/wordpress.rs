@@ -5,7 +5,7 @@
 //!   runs.
 //! - [`Site`] is the running site, [`Browser`] a logged-in user of it.
 //! - [`recipe`] reads the files of `config/`, with names, ports and passwords replaced.
-//! - [`photos`] makes files to upload.
+//! - [`photos`] makes files to upload, [`html`] finds the images that a browser loads for a page.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 
 use crate::child::{Server, find_program, free_addr, tools_dir};
 
@@ -24,12 +23,17 @@ mod anew;
 mod browser;
 mod curl;
 pub mod gateway;
+pub mod html;
 pub mod photos;
+mod posts;
 pub mod recipe;
+mod shared;
 mod texts;
 
 pub use browser::{Browser, Edit, Media};
 pub use curl::{Answer, Curl};
+pub use posts::Published;
+pub use shared::Shared;
 
 /// The directory of WordPress in Debian's package.
 const PACKAGE: &str = "/usr/share/wordpress";
@@ -54,25 +58,6 @@ pub struct Places {
     /// The group of nginx's workers, which may use the gateway's socket: the gateway's own.
     pub gateway_group: String,
     _shared: Option<Arc<Shared>>,
-}
-
-/// A folder whose mounts all processes see, in any namespace. Dropping it unmounts it.
-#[derive(Debug)]
-struct Shared(PathBuf);
-
-impl Shared {
-    fn new(dir: &Path) -> Result<Self> {
-        mount_bind(dir, dir)?;
-        let shared = Self(dir.to_owned());
-        mount_change(dir, MountPropagationFlags::SHARED)?;
-        Ok(shared)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
 }
 
 impl Places {
@@ -125,6 +110,21 @@ impl Places {
         self.dir.join("php.sock")
     }
 
+    /// Returns the places of another nginx of the site, with the same document root and PHP.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            addr: free_addr(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns nginx's `http` block for a site on the local disk, with a location of its own for uploads.
+    #[must_use]
+    pub fn http(&self, uploads: &str) -> String {
+        texts::local(self, uploads)
+    }
+
     fn database_socket(&self) -> PathBuf {
         self.dir.join("db.sock")
     }
@@ -147,7 +147,8 @@ impl Web {
             .or_else(|| Some(PathBuf::from("/usr/sbin/nginx")))
             .filter(|program| program.is_file())
             .context("nginx is missing")?;
-        let dir = places.dir.join("nginx");
+        // A site may have several.
+        let dir = places.dir.join(format!("nginx-{}", places.addr.port()));
         fs::create_dir_all(&dir)?;
         let file = dir.join("nginx.conf");
         fs::write(&file, texts::nginx(&dir, &places.gateway_group, http))?;
@@ -179,8 +180,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts all parts and installs WordPress. `http` is nginx's `http` block: a recipe's file, or
-    /// [`texts::local`](Site::local).
+    /// Starts all parts and installs WordPress. `http` is nginx's `http` block: a recipe's file, or that of
+    /// [`Places::http`].
     ///
     /// # Errors
     /// If a part is not installed or does not start, or WordPress does not install itself.
@@ -237,7 +238,7 @@ impl Site {
     /// # Errors
     /// As [`Site::start`].
     pub fn local(places: Places) -> Result<Self> {
-        let http = texts::local(&places);
+        let http = places.http("location ^~ /wp-content/uploads/ { }");
         Self::start(places, &http)
     }
 

@@ -11,8 +11,9 @@ use loadtest::child::free_addr;
 use loadtest::peers::minio::{ACCESS_KEY, SECRET_KEY};
 use loadtest::wordpress::gateway::{Gateway, Listens};
 use loadtest::wordpress::recipe::{self, Home, TOKEN};
-use loadtest::wordpress::{Curl, Places, Site, Web, must};
+use loadtest::wordpress::{Browser, Curl, Places, Shared, Site, Web, must, photos};
 
+use crate::door::Door;
 use crate::world::{PROGRAM, Store};
 
 /// Returns the path of a file in `docker/`.
@@ -26,7 +27,7 @@ fn shipped(name: &str) -> PathBuf {
 fn configuration(
     file: &str,
     home: &Home,
-    store: &Store,
+    bucket: SocketAddr,
     public: SocketAddr,
     more: &[(&str, String)],
 ) -> Result<String> {
@@ -35,10 +36,7 @@ fn configuration(
         ("0.0.0.0:8081", home.admin.to_string()),
         ("/var/cache/tidegate", home.path("cache")),
         ("/var/lib/tidegate", home.path("state")),
-        (
-            "http://minio:9000",
-            format!("http://{}", store.cloud.addr()),
-        ),
+        ("http://minio:9000", format!("http://{bucket}")),
         (
             "access_key_id = \"tidegate\"",
             format!("access_key_id = \"{ACCESS_KEY}\""),
@@ -54,28 +52,62 @@ struct Composed {
     home: Home,
     public: SocketAddr,
     mount: PathBuf,
+    /// The folder of the mount, as `propagation: rshared` makes it. Dropped last.
+    _above: Shared,
 }
 
 impl Composed {
     fn start(store: &Store) -> Result<Self> {
+        Self::on(store, store.cloud.addr())
+    }
+
+    /// Starts one whose bucket is at that address.
+    fn on(store: &Store, bucket: SocketAddr) -> Result<Self> {
         let dir = store.dir.path();
         let home = Home::make(dir.join("gateway"))?;
         let (public, above) = (free_addr(), dir.join("above"));
         let mount = above.join("uploads");
         fs::create_dir_all(&mount)?;
+        let shared = Shared::new(&above)?;
         let more = [
             ("/run/gateway/token", home.path("token")),
             ("/run/bucket/secret", home.path("s3-secret")),
             ("/mnt/wordpress", above.display().to_string()),
         ];
-        let toml = configuration("wordpress/tidegate.toml", &home, store, public, &more)?;
+        let toml = configuration("wordpress/tidegate.toml", &home, bucket, public, &more)?;
         let (listens, at) = (Listens::Tcp(public), Some(mount.clone()));
         Ok(Self {
             gateway: Gateway::start_on(Path::new(PROGRAM), &home, &toml, at, listens)?,
             home,
             public,
             mount,
+            _above: shared,
         })
+    }
+
+    /// Starts the site of the compose file, whose uploads are a link to the mount.
+    fn site(&self, store: &Store) -> Result<Site> {
+        let places = Places::lay_out(&store.dir.path().join("site"))?;
+        fs::remove_dir(places.uploads())?;
+        symlink(&self.mount, places.uploads())?;
+        let php = places.php_socket();
+        let names = [
+            (
+                "server gateway:8080 resolve;",
+                format!("server {};", self.public),
+            ),
+            (
+                "server wordpress:9000 resolve;",
+                format!("server unix:{};", php.display()),
+            ),
+            ("/var/www/html", places.root.display().to_string()),
+            (
+                "include fastcgi_params;",
+                "include /etc/nginx/fastcgi_params;".to_owned(),
+            ),
+        ];
+        let http = nginx("wordpress/nginx.conf", &places, &names)?;
+        Site::start(places, &http)
     }
 
     /// Tells whether the container would be healthy.
@@ -173,29 +205,9 @@ async fn the_gateway_of_the_compose_file_is_healthy_while_its_mount_answers() ->
 async fn the_site_of_the_compose_file_takes_uploads_and_shows_them() -> Result<()> {
     let store = Store::start().await?;
     let composed = Composed::start(&store)?;
-    let places = Places::lay_out(&store.dir.path().join("site"))?;
-    fs::remove_dir(places.uploads())?;
-    symlink(&composed.mount, places.uploads())?;
-    let php = places.php_socket();
-    let names = [
-        (
-            "server gateway:8080 resolve;",
-            format!("server {};", composed.public),
-        ),
-        (
-            "server wordpress:9000 resolve;",
-            format!("server unix:{};", php.display()),
-        ),
-        ("/var/www/html", places.root.display().to_string()),
-        (
-            "include fastcgi_params;",
-            "include /etc/nginx/fastcgi_params;".to_owned(),
-        ),
-    ];
-    let http = nginx("wordpress/nginx.conf", &places, &names)?;
-    let site = Site::start(places, &http)?;
+    let site = composed.site(&store)?;
     let photo = store.dir.path().join("photo.jpg");
-    loadtest::wordpress::photos::photo(&photo, loadtest::wordpress::photos::SMALL, 1)?;
+    photos::photo(&photo, photos::SMALL, 1)?;
     let media = site.log_in()?.upload(&photo)?;
     for path in &media.paths {
         let seen = site.curl().get(path)?;
@@ -215,6 +227,70 @@ async fn the_site_of_the_compose_file_takes_uploads_and_shows_them() -> Result<(
         let path = format!("/wp-content/uploads/{path}");
         ensure!(site.curl().get(&path)?.status == 404, "{path}");
     }
+    Ok(())
+}
+
+/// A photo that was uploaded, with the bytes of its sizes.
+fn upload(site: &Site, editor: &Browser, photo: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let media = editor.upload(photo)?;
+    let read = |path: String| {
+        let file = site.places.root.join(path.trim_start_matches('/'));
+        let bytes = fs::read(file)?;
+        ensure!(bytes.ends_with(&[0xff, 0xd9]), "{path}: a JPEG cut short");
+        Ok((path, bytes))
+    };
+    media.paths.into_iter().map(read).collect()
+}
+
+/// Checks that visitors and PHP are given these bytes, and that they are in the bucket or arrive there.
+async fn shows(site: &Site, store: &Store, files: &[(String, Vec<u8>)]) -> Result<()> {
+    for (path, bytes) in files {
+        let seen = site.curl().get(path)?;
+        ensure!(seen.status == 200, "{path}: {}", seen.status);
+        ensure!(seen.body == *bytes, "{path}: other bytes over HTTP");
+        let file = site.places.root.join(path.trim_start_matches('/'));
+        ensure!(fs::read(file)? == *bytes, "{path}: other bytes in PHP");
+        let key = path.replace("/wp-content/", "");
+        let arrived = async || {
+            let stored = store.bucket.get(&key).await;
+            stored.is_ok_and(|stored| stored == *bytes)
+        };
+        crate::world::until(arrived).await.context(key.clone())?;
+    }
+    Ok(())
+}
+
+/// Docker starts the gateway alone anew: not `prepare`, nor PHP and nginx, which wait for it at their own start only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_of_the_compose_file_that_was_killed_comes_back_with_the_uploads() -> Result<()> {
+    let store = Store::start().await?;
+    let door = Door::to(store.cloud.addr()).await;
+    let mut composed = Composed::on(&store, door.address())?;
+    let site = composed.site(&store)?;
+    let editor = site.log_in()?;
+    let photo = |seed: u32| {
+        let file = store.dir.path().join(format!("photo-{seed}.jpg"));
+        photos::photo(&file, photos::SMALL, seed).map(|()| file)
+    };
+    let arrived = upload(&site, &editor, &photo(1)?)?;
+    shows(&site, &store, &arrived).await?;
+    // The bucket gets nothing of the second photo before the kill.
+    door.shut();
+    let waiting = upload(&site, &editor, &photo(2)?)?;
+    composed.gateway.kill()?;
+    ensure!(!composed.is_healthy()?);
+    let seen = site.curl().get(&waiting[0].0)?;
+    ensure!(seen.status == 502, "{}", seen.status);
+    let refused = editor.try_upload(&photo(3)?)?.text();
+    ensure!(!refused.contains("\"success\":true"), "{refused}");
+    door.open();
+    composed.gateway.restart()?;
+    ensure!(composed.is_healthy()?);
+    shows(&site, &store, &arrived).await?;
+    shows(&site, &store, &waiting).await?;
+    let after = upload(&site, &editor, &photo(4)?)?;
+    shows(&site, &store, &after).await?;
+    editor.delete(editor.upload(&photo(5)?)?.id)?;
     Ok(())
 }
 
@@ -243,7 +319,7 @@ async fn the_stack_without_wordpress_serves_through_nginx_and_is_healthy() -> Re
     let dir = store.dir.path();
     let (home, public) = (Home::make(dir.join("gateway"))?, free_addr());
     let bucket = [("bucket = \"media\"", "bucket = \"wordpress\"".to_owned())];
-    let toml = configuration("tidegate.toml", &home, &store, public, &bucket)?;
+    let toml = configuration("tidegate.toml", &home, store.cloud.addr(), public, &bucket)?;
     // The secret is the container's variable.
     let program = dir.join("with-password");
     let text = format!("#!/bin/sh\nMINIO_ROOT_PASSWORD={SECRET_KEY} exec {PROGRAM} \"$@\"\n");

@@ -1,11 +1,13 @@
-//! Recipe 1: the requests to the bucket that an upload costs.
+//! Recipes 1 and 3: the requests to the bucket that uploads cost.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use loadtest::tally::Asked;
-use loadtest::wordpress::{photos, recipe};
+use loadtest::wordpress::{Media, photos, recipe};
 
+use crate::mounted::make_the_months;
 use crate::world::{Store, World, until};
 
 /// Number of sizes that WordPress makes of a photo, with the original.
@@ -35,15 +37,35 @@ async fn an_upload_costs_one_put_a_file(
     let made = since.elapsed();
     let media = upload.await??;
     world.is_well(&media, SIZES).await?;
-    let times = |time: Duration, bound: Duration| time.as_secs() / bound.as_secs();
-    let lists = 1 + times(made, negative_ttl) + times(since.elapsed(), ttl);
+    let lists = most_lists((made, negative_ttl), (since.elapsed(), ttl));
+    costs_one_put_a_file(world, before, &[media], lists, probes).await
+}
+
+/// Returns the most listings of a folder of one page: one, and one more whenever its missing names, until `made`, or all of
+/// its names were too old.
+fn most_lists(
+    (made, negative_ttl): (Duration, Duration),
+    (took, ttl): (Duration, Duration),
+) -> u64 {
+    1 + made.as_secs() / negative_ttl.as_secs() + took.as_secs() / ttl.as_secs()
+}
+
+/// Checks the requests since `before`: one PUT a file, at most so many listings, probes of the bucket if any are allowed and
+/// none that was needless, and nothing else.
+async fn costs_one_put_a_file(
+    world: &World,
+    before: Asked,
+    uploaded: &[Media],
+    lists: u64,
+    probes: bool,
+) -> Result<()> {
     let asked = world.asked().await.since(before);
-    let files = u64::try_from(media.paths.len())?;
+    let files: usize = uploaded.iter().map(|media| media.paths.len()).sum();
     assert!(asked.list <= lists, "{lists} LISTs at most: {asked:?}");
     assert!(asked.bucket == 0 || probes, "probes: {asked:?}");
     assert_eq!(asked.bucket_again, 0, "needless probes: {asked:?}");
     let expected = Asked {
-        put: files,
+        put: u64::try_from(files)?,
         list: asked.list,
         bucket: asked.bucket,
         sent: asked.sent,
@@ -53,17 +75,75 @@ async fn an_upload_costs_one_put_a_file(
     Ok(())
 }
 
+/// The number of photos that are uploaded at once.
+const AT_ONCE: u32 = 10;
+
+/// Uploads ten photos at once into a month that is empty.
+async fn ten_uploads_at_once_cost_one_put_a_file(
+    world: &World,
+    (ttl, negative_ttl): (Duration, Duration),
+    probes: bool,
+) -> Result<()> {
+    let editor = world.site.log_in()?;
+    // WordPress fails if two uploads make the folder of a month at the same moment, on any file system.
+    make_the_months(world)?;
+    let photos: Vec<_> = (0..AT_ONCE)
+        .map(|n| world.photo(&format!("photo-{n}.jpg"), n))
+        .collect();
+    let before = world.asked().await;
+    let since = Instant::now();
+    let upload = |photo: PathBuf| {
+        let editor = editor.clone();
+        tokio::task::spawn_blocking(move || editor.upload(&photo))
+    };
+    let uploads: Vec<_> = photos.into_iter().map(upload).collect();
+    let originals = async || {
+        let found = world.bucket.list("uploads/").await.unwrap_or_default();
+        let is_original =
+            |key: &str| (0..AT_ONCE).any(|n| key.ends_with(&format!("/photo-{n}.jpg")));
+        found.iter().filter(|(key, _)| is_original(key)).count() == AT_ONCE as usize
+    };
+    until(originals).await?;
+    let made = since.elapsed();
+    let mut uploaded = vec![];
+    for upload in uploads {
+        uploaded.push(upload.await??);
+    }
+    for media in &uploaded {
+        world.is_well(media, SIZES).await?;
+    }
+    let lists = most_lists((made, negative_ttl), (since.elapsed(), ttl));
+    costs_one_put_a_file(world, before, &uploaded, lists, probes).await
+}
+
+/// Starts a world on the recipe for several servers, with a `ttl` of an hour.
+async fn closing() -> Result<World> {
+    let store = Store::start().await?;
+    let change = |toml: String| recipe::lasting(&toml).expect("the recipe");
+    Ok(World::on(store, "wordpress-servers.toml", change).await)
+}
+
+/// The `ttl` and `negative_ttl` of the recipe for one machine, and of [`closing`].
+const BACKGROUND_TTLS: (Duration, Duration) = (Duration::from_mins(10), Duration::from_mins(10));
+const CLOSING_TTLS: (Duration, Duration) = (Duration::from_hours(1), Duration::from_secs(1));
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_in_the_background_is_one_put_a_file() -> Result<()> {
-    let ttl = Duration::from_mins(10);
-    an_upload_costs_one_put_a_file(&World::start().await, (ttl, ttl), false).await
+    an_upload_costs_one_put_a_file(&World::start().await, BACKGROUND_TTLS, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_with_close_is_one_put_a_file() -> Result<()> {
-    let store = Store::start().await?;
-    let change = |toml: String| recipe::lasting(&toml).expect("the recipe");
-    let world = World::on(store, "wordpress-servers.toml", change).await;
-    let times = (Duration::from_hours(1), Duration::from_secs(1));
-    an_upload_costs_one_put_a_file(&world, times, true).await
+    an_upload_costs_one_put_a_file(&closing().await?, CLOSING_TTLS, true).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_uploads_at_once_in_the_background_are_one_put_a_file() -> Result<()> {
+    let world = World::start().await;
+    ten_uploads_at_once_cost_one_put_a_file(&world, BACKGROUND_TTLS, false).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_uploads_at_once_with_close_are_one_put_a_file() -> Result<()> {
+    ten_uploads_at_once_cost_one_put_a_file(&closing().await?, CLOSING_TTLS, true).await
 }

@@ -30,7 +30,7 @@ async fn pictures_and_documents_are_uploaded_and_seen() -> Result<()> {
 }
 
 /// Runs the command of the shipped unit that makes the folders of future months.
-fn make_the_months(world: &World) -> Result<()> {
+pub(crate) fn make_the_months(world: &World) -> Result<()> {
     let unit = recipe::read("systemd/wordpress/wordpress-month.service")?;
     let says = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key));
     let folder = says("WorkingDirectory=/var/www/wordpress/").context("a folder")?;
@@ -39,31 +39,6 @@ fn make_the_months(world: &World) -> Result<()> {
     let mut shell = as_php_user("/bin/sh");
     shell.args(["-c", &command.replace("%%", "%")]);
     must(shell.current_dir(world.site.places.root.join(folder))).map(drop)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ten_uploads_at_once() -> Result<()> {
-    let world = World::start().await;
-    let editor = world.site.log_in()?;
-    // WordPress fails if two uploads make the folder of a month at the same moment, on any file system.
-    make_the_months(&world)?;
-    let photos: Vec<_> = (0..10)
-        .map(|n| world.photo(&format!("photo-{n}.jpg"), n))
-        .collect();
-    let uploaded = std::thread::scope(|scope| {
-        let threads: Vec<_> = photos
-            .iter()
-            .map(|photo| scope.spawn(|| editor.upload(photo)))
-            .collect();
-        let all = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"));
-        all.collect::<Result<Vec<_>>>()
-    })?;
-    for media in &uploaded {
-        world.is_well(media, SIZES).await?;
-    }
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::report::{Report, Target, Weight};
 
+mod causes;
 mod files;
 mod library;
 mod photos;
@@ -51,18 +52,16 @@ struct Most {
     what: &'static str,
     of: fn(&Run) -> f64,
     most: f64,
-    weight: fn(Kind) -> Weight,
+    weight: Weight,
+    /// Whether it is a bound for this mount.
+    is_for: fn(Kind) -> bool,
 }
 
 impl Most {
-    /// Returns the bound, which the recipe of `close` does not reach: it forgets after a second that a photo's name is
-    /// free, and the folder has three pages.
+    /// Returns a bound for `background` alone.
     const fn in_the_background(self) -> Self {
-        let weight = |kind| match kind {
-            Kind::Close => Weight::Speed,
-            _ => Weight::Correctness,
-        };
-        Self { weight, ..self }
+        let is_for = |kind| kind == Kind::Background;
+        Self { is_for, ..self }
     }
 }
 
@@ -72,7 +71,8 @@ const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
         what,
         of,
         most,
-        weight: |_| Weight::Correctness,
+        weight: Weight::Correctness,
+        is_for: |_| true,
     }
 }
 
@@ -82,7 +82,8 @@ const fn aim(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
         what,
         of,
         most,
-        weight: |_| Weight::Speed,
+        weight: Weight::Speed,
+        is_for: |_| true,
     }
 }
 
@@ -116,11 +117,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         judge(play, &runs, &mut report);
     }
     report.notes.push(price::SOURCE.to_owned());
-    report.notes.push(
-        "causes are Tidegate's own count (tidegate_name_requests_total, tidegate_origin_requests_total); the other \
-         mounts tell none"
-            .to_owned(),
-    );
+    report.notes.push(causes::MEANINGS.to_owned());
     Ok(report)
 }
 
@@ -141,14 +138,9 @@ fn judge(play: &Play, runs: &[Run], report: &mut Report) {
             run.wrong as f64,
             Target::AtMost(0.0),
         );
-        for bound in play.targets {
+        for bound in play.targets.iter().filter(|one| (one.is_for)(run.kind)) {
             let (what, found) = (format!("{place}: {}", bound.what), (bound.of)(run));
-            report.check(
-                what,
-                found,
-                Target::AtMost(bound.most),
-                (bound.weight)(run.kind),
-            );
+            report.check(what, found, Target::AtMost(bound.most), bound.weight);
         }
     }
 }

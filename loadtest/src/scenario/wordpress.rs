@@ -48,21 +48,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let photos = uploads::photos(context.dir(), count)?;
     let uploaded = uploads::run(&stages, &photos).await?;
     uploaded.judge(&mut report);
-    let served = match context.takes_part(served::NAME) {
-        true => Some(served::start(context).await),
-        false => None,
-    };
-    let served = match served.transpose() {
-        Ok(served) => served,
-        Err(error) => {
-            report
-                .notes
-                .push(format!("rclone serve left out: {error:#}"));
-            None
-        }
-    };
-    pages::run(&stages, served.as_ref(), &mut report).await?;
-    drop(served);
+    pages::run(context, &mut stages, count, &mut report).await?;
     regenerate::run(&stages, &photos, count * 25, &mut report)?;
     let complaints: Vec<_> = stages.iter().filter_map(Stage::complaint).collect();
     report.must(

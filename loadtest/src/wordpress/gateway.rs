@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::recipe::Home;
 use crate::child::{Server, handed_over};
@@ -110,6 +110,19 @@ impl Gateway {
         let log = self.dir.join("tidegate.log");
         self.server = Some(Server::start_with(command, input, &log, ready)?);
         Ok(())
+    }
+
+    /// Ends it in order, and starts it again with nothing cached and nothing known. Its spool must be empty.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn restart_empty(&mut self) -> Result<()> {
+        self.stop();
+        for folder in ["cache", "state"] {
+            let folder = self.dir.join(folder);
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        self.restart()
     }
 
     /// Ends it at once, by SIGKILL. Its mount stays behind.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::must;
 
@@ -20,6 +20,44 @@ pub fn photo(file: &Path, (width, height): (u32, u32), seed: u32) -> Result<()> 
         file,
         &["-frames:v", "1", "-q:v", "3", "-pix_fmt", "yuvj420p"],
     )
+}
+
+/// Makes a picture of exactly `len` bytes for a page: a JPEG, WebP or PNG, by the suffix of its name. It has about a byte a
+/// pixel: the best quality that is no longer, with zeros after its end.
+///
+/// # Errors
+/// If ffmpeg is missing, or no quality is short enough.
+pub fn picture(file: &Path, len: u64, seed: u32) -> Result<()> {
+    let suffix = file.extension().unwrap_or_default().to_string_lossy();
+    let (options, qualities): (&[&str], &[&str]) = match &*suffix {
+        // It has no loss.
+        "png" => (&["-pix_fmt", "rgb24", "-q:v"], &["0"]),
+        "webp" => (
+            &["-c:v", "libwebp", "-pix_fmt", "yuv420p", "-quality"],
+            &["95", "90", "75", "40"],
+        ),
+        _ => (
+            &["-pix_fmt", "yuvj420p", "-q:v"],
+            &["2", "3", "5", "10", "20"],
+        ),
+    };
+    let width = (len as f64 * 4.0 / 3.0).sqrt().floor();
+    let height = (width * 3.0 / 4.0).floor();
+    let picture = format!(
+        "gradients=size={width}x{height}:seed={seed}:n=6:duration=1:rate=1,noise=alls=6:all_seed={seed}"
+    );
+    for quality in qualities {
+        ffmpeg(
+            &picture,
+            file,
+            &[&["-frames:v", "1"], options, &[*quality]].concat(),
+        )?;
+        if std::fs::metadata(file)?.len() <= len {
+            let out = std::fs::OpenOptions::new().write(true).open(file)?;
+            return Ok(out.set_len(len)?);
+        }
+    }
+    bail!("{}: no quality has {len} bytes", file.display())
 }
 
 /// The size of a photo of 2 megapixels.

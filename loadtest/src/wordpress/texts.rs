@@ -67,13 +67,13 @@ pub(super) fn nginx(dir: &Path, group: &str, http: &str) -> String {
     )
 }
 
-/// Returns a server whose uploads lie on the local disk.
-pub(super) fn local(places: &Places) -> String {
+/// Returns a server of the local disk; `uploads` is its location of uploads.
+pub(super) fn local(places: &Places, uploads: &str) -> String {
     let (root, socket) = (places.root.display(), places.php_socket());
     format!(
         "server {{\nlisten {};\nroot {root};\nindex index.php;\nclient_max_body_size 2g;\n\
          open_file_cache max=1000 inactive=60s;\nopen_file_cache_valid 1s;\n\
-         location ^~ /wp-content/uploads/ {{ }}\n\
+         {uploads}\n\
          location / {{ try_files $uri $uri/ /index.php?$args; }}\n\
          location ~ \\.php$ {{\ntry_files $uri =404;\ninclude /etc/nginx/fastcgi_params;\n\
          fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\

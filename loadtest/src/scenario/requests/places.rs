@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::causes::Causes;
 use super::files::Folder;
 use crate::bucket::Bucket;
 use crate::child::free_addr;
@@ -139,31 +140,13 @@ impl Place {
         }))
     }
 
-    /// Returns Tidegate's own counts of requests to the bucket: by cause, and by kind.
-    pub(super) async fn causes(&self) -> Result<Option<String>> {
+    /// Returns Tidegate's own counts of requests to the bucket so far.
+    pub(super) async fn causes(&self) -> Result<Option<Causes>> {
         let Some(admin) = self.admin else {
             return Ok(None);
         };
         let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
-        let text = String::from_utf8_lossy(&answer.body);
-        let told = |metric: &str, label: &str| {
-            let lines = text.lines().filter(|line| line.starts_with(metric));
-            let each = lines.filter_map(|line| {
-                let value = line.rsplit(' ').next()?;
-                let name = line
-                    .split_once(&format!("{label}=\""))?
-                    .1
-                    .split('"')
-                    .next()?;
-                (value != "0").then(|| format!("{name} {value}"))
-            });
-            each.collect::<Vec<_>>().join(", ")
-        };
-        Ok(Some(format!(
-            "names: {}; kinds: {}",
-            told("tidegate_name_requests_total", "cause"),
-            told("tidegate_origin_requests_total", "kind"),
-        )))
+        Ok(Some(Causes::read(&String::from_utf8_lossy(&answer.body))))
     }
 
     /// Returns a line of the gateway's log that reports an error.

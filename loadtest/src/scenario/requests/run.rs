@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::causes::Causes;
 use super::places::{Kind, Place, bucket_name};
 use super::{Play, price};
 use crate::bucket::Bucket;
@@ -26,9 +27,17 @@ pub(super) struct Run {
     /// Objects that are missing, unexpected, or different from the written ones.
     pub(super) wrong: usize,
     seconds: f64,
-    steps: Vec<(&'static str, f64, Asked)>,
+    steps: Vec<RunStep>,
     failed: Option<String>,
-    causes: Option<String>,
+}
+
+/// The cost of one step.
+struct RunStep {
+    name: &'static str,
+    seconds: f64,
+    asked: Asked,
+    /// `None`: the mount is not Tidegate's.
+    causes: Option<Causes>,
 }
 
 /// Plays on one mount; returns `None` if the mount is not installed.
@@ -52,6 +61,7 @@ pub(super) async fn play(
     let quiet = if kind.is_ours() { OURS } else { OTHERS };
     let start = place.tally.settled().await;
     let (mut steps, mut failed, mut before) = (vec![], None, start);
+    let mut causes = place.causes().await?;
     for step in play.steps {
         let (folder, act, begun) = (place.folder.clone(), step.act, Instant::now());
         let done = tokio::task::spawn_blocking(move || act(&folder, count)).await?;
@@ -60,8 +70,17 @@ pub(super) async fn play(
             true => place.tally.quiet_for(quiet).await,
             false => place.tally.asked(),
         };
-        steps.push((step.name, took, now.since(before)));
-        before = now;
+        let caused = place.causes().await?;
+        steps.push(RunStep {
+            name: step.name,
+            seconds: took,
+            asked: now.since(before),
+            causes: caused
+                .as_ref()
+                .zip(causes.as_ref())
+                .map(|(now, before)| now.since(before)),
+        });
+        (before, causes) = (now, caused);
         if let Err(error) = done {
             let error = error.context(step.name);
             if kind.is_ours() {
@@ -81,10 +100,9 @@ pub(super) async fn play(
         count,
         asked,
         wrong,
-        seconds: steps.iter().map(|(_, took, _)| took).sum(),
+        seconds: steps.iter().map(|step| step.seconds).sum(),
         steps,
         failed,
-        causes: place.causes().await?,
     }))
 }
 
@@ -108,8 +126,16 @@ async fn wrong(bucket: &Bucket, expected: &[(String, Pattern)]) -> Result<usize>
 impl Run {
     /// Returns the requests of one step.
     pub(super) fn of(&self, name: &str) -> Asked {
-        let step = self.steps.iter().find(|(one, ..)| *one == name);
-        step.map(|(_, _, asked)| *asked).unwrap_or_default()
+        self.step(name).map(|step| step.asked).unwrap_or_default()
+    }
+
+    /// Returns the seconds that one step took.
+    pub(super) fn seconds_of(&self, name: &str) -> f64 {
+        self.step(name).map_or(0.0, |step| step.seconds)
+    }
+
+    fn step(&self, name: &str) -> Option<&RunStep> {
+        self.steps.iter().find(|step| step.name == name)
     }
 }
 
@@ -157,7 +183,7 @@ pub(super) fn tables(play: &Play, runs: &[Run], report: &mut Report) {
         let steps = ours
             .steps
             .iter()
-            .map(|(name, took, asked)| row(name, *took, asked));
+            .map(|step| row(step.name, step.seconds, &step.asked));
         let mut columns = COLUMNS;
         columns[0] = "step";
         report.table(
@@ -176,8 +202,11 @@ pub(super) fn tables(play: &Play, runs: &[Run], report: &mut Report) {
                 .notes
                 .push(format!("{place}: {wrong} objects are not what was written"));
         }
-        if let Some(causes) = &run.causes {
-            report.notes.push(format!("{place}: {causes}"));
+        for step in &run.steps {
+            if let Some(causes) = &step.causes {
+                let note = format!("{place}, {}: {causes}", step.name);
+                report.notes.push(note);
+            }
         }
     }
 }

@@ -1,209 +1,191 @@
-//! The images of a page, as a browser loads them through each site's nginx: 100 pages by 20 users.
+//! Posts with images, loaded as by a browser through each site's nginx: 100 pages by 20 users. A browser asks WordPress
+//! for the page, reads which sizes of the images it needs, and loads them over six connections.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
-use futures_util::future::try_join_all;
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
 
+use self::loads::{Loads, WAYS};
 use super::served::{self, Served};
 use super::sites::{Kind, Stage};
-use crate::bucket::Bucket;
-use crate::client::Connection;
-use crate::context::progress;
+use crate::context::{Context, progress};
 use crate::measure::Latency;
-use crate::pattern::Pattern;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::scenario::page::{FOURTEEN, THREE};
+use crate::wordpress::photos;
 
-/// The users at once, and the page loads of each.
+mod loads;
+
+/// The users at once, and the pages that each loads in a full run.
 const USERS: u64 = 20;
 const LOADS: u64 = 5;
-/// Connections of a browser to one server.
-const BROWSER: usize = 6;
-/// A user's pause before the next page, so that the load stays far below the capacity of two cores.
-const READS: Duration = Duration::from_millis(500);
 
-type Images = [(&'static str, u64)];
+/// The images of a page, as files to upload.
+pub(super) struct Images {
+    names: Vec<&'static str>,
+    pub(super) files: Vec<PathBuf>,
+    /// The contents of these files.
+    bytes: Vec<Bytes>,
+}
 
-/// A server of the images.
+impl Images {
+    fn make(dir: &Path, images: &[(&'static str, u64)]) -> Result<Self> {
+        let dir = dir.join(format!("page-{}", images.len()));
+        std::fs::create_dir_all(&dir)?;
+        let mut made = Self {
+            names: images.iter().map(|(name, _)| *name).collect(),
+            files: vec![],
+            bytes: vec![],
+        };
+        for (seed, (name, len)) in (0..).zip(images) {
+            let file = dir.join(name);
+            photos::picture(&file, *len, seed)?;
+            made.bytes.push(std::fs::read(&file)?.into());
+            made.files.push(file);
+        }
+        Ok(made)
+    }
+}
+
+/// A server of the pages.
 struct Place {
     name: &'static str,
     kind: Option<Kind>,
     addr: SocketAddr,
+    /// The site's name in requests.
+    host: String,
+    /// The posts of each page. They have the same images, each in files of its own.
+    posts: [Vec<u64>; 2],
 }
 
-/// A way to load the pages.
-struct Way {
-    name: &'static str,
-    /// The connections of a user.
-    connections: usize,
-    /// The number of pages: one for each load, so that none was seen before; or one for all.
-    pages: u64,
-}
-
-/// The ways, in turn.
-const WAYS: [Way; 3] = [
-    Way {
-        name: "cold",
-        connections: BROWSER,
-        pages: USERS * LOADS,
-    },
-    Way {
-        name: "warm",
-        connections: BROWSER,
-        pages: 1,
-    },
-    Way {
-        name: "warm, one connection",
-        connections: 1,
-        pages: 1,
-    },
-];
-
-/// Loads both pages, cold and warm, from each site, and from rclone behind nginx.
+/// Publishes both pages on each site, empties its caches, and loads the pages, cold and warm; also from `rclone serve`
+/// behind nginx.
 pub(super) async fn run(
-    stages: &[Stage],
-    served: Option<&Served>,
+    context: &Context,
+    stages: &mut [Stage],
+    each: u64,
     report: &mut Report,
 ) -> Result<()> {
-    let others = stages.iter().filter(|stage| stage.kind != Kind::Close);
-    let mut places: Vec<_> = others
-        .map(|stage| Place {
+    let each = each.min(LOADS);
+    let pages = [
+        Images::make(context.dir(), THREE)?,
+        Images::make(context.dir(), FOURTEEN)?,
+    ];
+    let mut places = vec![];
+    for stage in stages.iter_mut().filter(|stage| stage.kind != Kind::Close) {
+        progress(format!("posts: {}", stage.kind.name()));
+        let mut posts = [vec![], vec![]];
+        for (images, posts) in pages.iter().zip(&mut posts) {
+            *posts = stage.publish(images, USERS * each).await?;
+        }
+        stage.empty()?;
+        let addr = stage.site.places.addr;
+        places.push(Place {
             name: stage.kind.name(),
             kind: Some(stage.kind),
-            addr: stage.site.places.addr,
-        })
-        .collect();
-    if let Some(served) = served {
-        report.peer(served::NAME, &served.config);
-        places.push(Place {
-            name: served::NAME,
-            kind: None,
-            addr: served.addr,
+            addr,
+            host: addr.to_string(),
+            posts,
         });
     }
-    for images in [THREE, FOURTEEN] {
-        let mut rows = vec![];
-        let mut warm = vec![];
+    let served = serve(context, stages, &mut places, report).await;
+    for (at, images) in pages.iter().enumerate() {
+        let mut found = vec![];
         for place in &places {
-            progress(format!("pages of {} images, {}", images.len(), place.name));
+            let count = images.names.len();
+            progress(format!("pages of {count} images, {}", place.name));
             for way in &WAYS {
-                let loads = load(place.addr, images, way).await;
-                let found = loads.context(place.name)?.percentiles();
-                let figures = [found.avg, found.p50, found.p90, found.p99, found.p100];
-                let mut row = vec![place.name.to_owned(), way.name.to_owned()];
-                row.extend(figures.map(figure));
-                rows.push(row);
-                // The targets are about the last way, in which images of a page do not compete.
-                if way.connections == 1 {
-                    warm.push((place.kind, found));
-                }
+                let loads = loads::load(place, &place.posts[at], images, way, each).await;
+                found.push((place, way, loads.context(place.name)?));
             }
         }
-        let columns = ["uploads", "", "avg", "p50", "p90", "p99", "p100"];
         let title = format!(
             "a page's {} images, {} loads by {USERS} users, ms",
-            images.len(),
-            USERS * LOADS
+            images.names.len(),
+            USERS * each
         );
-        report.table(title, &columns, rows);
-        let of = |kind| {
-            warm.iter()
-                .find(|(one, _)| *one == Some(kind))
-                .map(|(_, found)| found)
-        };
-        if let (Some(ours), Some(local)) = (of(Kind::Background), of(Kind::Local)) {
-            let count = images.len();
-            let figure =
-                |what: &str| format!("{count} images, warm, {what} over nginx on a local folder");
-            report.aim(figure("p50"), ours.p50 / local.p50, Target::AtMost(1.2));
-            report.aim(figure("p99"), ours.p99 / local.p99, Target::AtMost(1.3));
-            let micros = (ours.p50 - local.p50) * 1e3;
-            report.notes.push(format!(
-                "{count} images, warm: p50 {micros:.0} µs above a local folder"
-            ));
-        }
+        tables(report, title, images, &found);
+        judge(report, images.names.len(), &found);
     }
+    drop(served);
     Ok(())
 }
 
-fn object(page: u64, image: usize, images: &Images) -> (String, Pattern) {
-    let (name, len) = images[image];
-    let seed = page << 16 | (images.len() as u64) << 8 | image as u64;
-    (
-        format!("2019/{}/{page}/{name}", images.len()),
-        Pattern { seed, len },
-    )
-}
-
-/// Puts the images of both pages into the bucket, below `prefix`, before any look-up there.
-pub(super) async fn put(bucket: &Bucket, prefix: &str) -> Result<()> {
-    let keyed = all().map(|(key, pattern)| (format!("{prefix}{key}"), pattern));
-    bucket.put_all(keyed.collect::<Vec<_>>()).await
-}
-
-/// Puts the images of both pages into a local folder.
-pub(super) fn write(uploads: &Path) -> Result<()> {
-    for (key, pattern) in all() {
-        let file = uploads.join(key);
-        std::fs::create_dir_all(file.parent().context("it has a folder")?)?;
-        std::fs::write(file, pattern.all())?;
+/// Starts `rclone serve` with the local site's uploads in its bucket, as another server of that site.
+async fn serve(
+    context: &Context,
+    stages: &[Stage],
+    places: &mut Vec<Place>,
+    report: &mut Report,
+) -> Option<Served> {
+    let local = stages.iter().find(|stage| stage.kind == Kind::Local)?;
+    let posts = places.iter().find(|place| place.kind == local.kind.into());
+    let posts = posts?.posts.clone();
+    if !context.takes_part(served::NAME) {
+        return None;
     }
-    Ok(())
-}
-
-fn all() -> impl Iterator<Item = (String, Pattern)> {
-    let pages = [THREE, FOURTEEN].into_iter();
-    let pages = pages.flat_map(|images| (0..USERS * LOADS).map(move |page| (page, images)));
-    pages.flat_map(|(page, images)| (0..images.len()).map(move |image| object(page, image, images)))
-}
-
-/// Returns latencies of the images. Each connection of a user takes the page's next image from a common list.
-async fn load(addr: SocketAddr, images: &'static Images, way: &Way) -> Result<Latency> {
-    let users = (0..USERS).map(|user| async move {
-        let mut latency = Latency::default();
-        let opened = (0..way.connections).map(|_| Connection::open(addr));
-        let mut browser = try_join_all(opened).await?;
-        tokio::time::sleep(READS * u32::try_from(user)? / u32::try_from(USERS)?).await;
-        for load in 0..LOADS {
-            let page = (user * LOADS + load) % way.pages;
-            let next = AtomicUsize::new(0);
-            let loading = browser
-                .iter_mut()
-                .map(|connection| fetch(connection, &next, (page, images)));
-            for took in try_join_all(loading).await?.into_iter().flatten() {
-                latency.record(took);
-            }
-            tokio::time::sleep(READS).await;
+    match served::start(context, &local.site).await {
+        Ok(served) => {
+            report.peer(served::NAME, &served.config);
+            places.push(Place {
+                name: served::NAME,
+                kind: None,
+                addr: served.addr,
+                host: local.site.places.addr.to_string(),
+                posts,
+            });
+            Some(served)
         }
-        anyhow::Ok(latency)
-    });
-    let mut all = Latency::default();
-    for one in try_join_all(users).await? {
-        all.merge(&one);
+        Err(error) => {
+            let note = format!("{} left out: {error:#}", served::NAME);
+            report.notes.push(note);
+            None
+        }
     }
-    ensure!(all.percentiles().count > 0, "nothing was loaded");
-    Ok(all)
 }
 
-async fn fetch(
-    connection: &mut Connection,
-    next: &AtomicUsize,
-    (page, images): (u64, &Images),
-) -> Result<Vec<Duration>> {
-    connection.revive().await?;
-    let mut took = vec![];
-    loop {
-        let image = next.fetch_add(1, Ordering::Relaxed);
-        if image >= images.len() {
-            return Ok(took);
+type Found<'a> = (&'a Place, &'static loads::Way, Loads);
+
+/// Adds a table with the page's HTML, its images, and the page as a whole; images have rows of their own if they are few.
+fn tables(report: &mut Report, title: String, images: &Images, found: &[Found<'_>]) {
+    let row = |what: &str, (place, way, _): &Found<'_>, latency: &Latency| {
+        let found = latency.percentiles();
+        let figures = [found.avg, found.p50, found.p90, found.p99, found.p100];
+        let names = [what, place.name, way.name].map(str::to_owned);
+        names.into_iter().chain(figures.map(figure)).collect()
+    };
+    let mut rows: Vec<Vec<String>> = vec![];
+    rows.extend(found.iter().map(|one| row("HTML", one, &one.2.html)));
+    if images.names.len() <= THREE.len() {
+        for (at, name) in images.names.iter().enumerate() {
+            rows.extend(found.iter().map(|one| row(name, one, &one.2.images[at])));
         }
-        let (key, pattern) = object(page, image, images);
-        let path = format!("/wp-content/uploads/{key}");
-        took.push(connection.verify(&path, pattern).await?.total);
+    }
+    rows.extend(found.iter().map(|one| row("all images", one, &one.2.all())));
+    rows.extend(found.iter().map(|one| row("the page", one, &one.2.page)));
+    let columns = ["", "uploads", "", "avg", "p50", "p90", "p99", "p100"];
+    report.table(title, &columns, rows);
+}
+
+/// Compares the images of a warm page, which do not compete on one connection, with those of a local folder.
+fn judge(report: &mut Report, count: usize, found: &[Found<'_>]) {
+    let of = |kind| {
+        let one = found
+            .iter()
+            .find(|(place, way, _)| place.kind == Some(kind) && way.connections == 1);
+        one.map(|(_, _, loads)| loads.all().percentiles())
+    };
+    if let (Some(ours), Some(local)) = (of(Kind::Background), of(Kind::Local)) {
+        let figure =
+            |what: &str| format!("{count} images, warm, {what} over nginx on a local folder");
+        report.aim(figure("p50"), ours.p50 / local.p50, Target::AtMost(1.2));
+        report.aim(figure("p99"), ours.p99 / local.p99, Target::AtMost(1.3));
+        let micros = (ours.p50 - local.p50) * 1e3;
+        report.notes.push(format!(
+            "{count} images, warm: p50 {micros:.0} µs above a local folder"
+        ));
     }
 }

@@ -1,11 +1,11 @@
 //! The compared sites.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::pages;
+use super::pages::Images;
 use crate::bucket::Bucket;
 use crate::context::Context;
 use crate::peers::Origin;
@@ -55,7 +55,9 @@ pub(super) struct Stage {
     tally: Option<Tally>,
     config: String,
     gateway: Option<Gateway>,
-    _mount: Option<Mount>,
+    /// A complaint of the gateway before it was restarted.
+    complained: Option<String>,
+    rclone: Option<Rclone>,
     _cloud: Option<Cloud>,
     // Last, because the mount lies in it.
     _places: Places,
@@ -66,28 +68,27 @@ impl Stage {
         let dir = context.dir().join(kind.name());
         let places = Places::lay_out(&dir.join("site"))?;
         if kind == Kind::Local {
-            pages::write(&places.uploads())?;
             return Self::of(kind, Site::local(places)?, Behind::default());
         }
         let tally = Tally::start(context.origin().addr).await?;
         let cloud = Cloud::start(&dir, tally.addr()).await?;
         let name = kind.name();
-        let bucket = Bucket::create(context.origin().addr, name).await?;
+        Bucket::create(context.origin().addr, name).await?;
         let origin = Origin {
             addr: cloud.addr(),
             bucket: name.to_owned(),
         };
-        pages::put(&bucket, if kind == Kind::Rclone { "" } else { "uploads/" }).await?;
         let mut behind = Behind {
             tally: Some(tally),
             cloud: Some(cloud),
             ..Behind::default()
         };
         let site = if kind == Kind::Rclone {
-            let mount = Mount::other_at(name, &dir, &places.uploads(), &origin)?;
-            let mount = mount.context("rclone is not installed")?;
-            mount.config().clone_into(&mut behind.config);
-            behind.mount = Some(mount);
+            let rclone = Rclone::start(dir, places.uploads(), origin)?;
+            if let Some(mount) = &rclone.mount {
+                mount.config().clone_into(&mut behind.config);
+            }
+            behind.rclone = Some(rclone);
             Site::local(places)?
         } else {
             let home = Home::make(dir.join("gateway"))?;
@@ -118,7 +119,8 @@ impl Stage {
             tally: behind.tally,
             config: behind.config,
             gateway: behind.gateway,
-            _mount: behind.mount,
+            complained: None,
+            rclone: behind.rclone,
             _cloud: behind.cloud,
         })
     }
@@ -143,22 +145,98 @@ impl Stage {
     pub(super) async fn upload(&self, photo: &Path) -> Result<Media> {
         let before = self.tally.as_ref().map(Tally::asked);
         let media = self.editor.upload(photo)?;
-        if let Some((tally, before)) = self.tally.as_ref().zip(before) {
-            let arrival = async {
-                while tally.asked().since(before).put < media.paths.len() as u64 {
-                    tokio::time::sleep(LOOK).await;
-                }
-            };
-            let arrived = tokio::time::timeout(ARRIVAL, arrival).await;
-            arrived.with_context(|| format!("{}: files do not arrive", self.kind.name()))?;
+        if let Some(before) = before {
+            self.arrive(before, media.paths.len() as u64).await?;
         }
         Ok(media)
     }
 
+    /// Publishes a post with these images, and then again with copies of them, `count` posts in all; waits until all files
+    /// are in the bucket. Returns the numbers of the posts.
+    ///
+    /// # Errors
+    /// If WordPress refuses one, or files do not arrive.
+    pub(super) async fn publish(&self, images: &Images, count: u64) -> Result<Vec<u64>> {
+        let before = self.tally.as_ref().map(Tally::asked);
+        let first = self.editor.publish("A page", &images.files)?;
+        let again = self.site.publish_again(first.posts[0], count - 1)?;
+        if let Some(before) = before {
+            self.arrive(before, first.files + again.files).await?;
+        }
+        Ok([first.posts, again.posts].concat())
+    }
+
+    /// Waits until so many files are in the bucket that were not there before.
+    async fn arrive(&self, before: Asked, files: u64) -> Result<()> {
+        let Some(tally) = &self.tally else {
+            return Ok(());
+        };
+        let arrival = async {
+            loop {
+                // A file that PHP has copied may be copied by the store.
+                let asked = tally.asked().since(before);
+                if asked.put + asked.copy >= files {
+                    break;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let arrived = tokio::time::timeout(ARRIVAL, arrival).await;
+        arrived.with_context(|| format!("{}: files do not arrive", self.kind.name()))
+    }
+
+    /// Empties the caches of a site whose files are all in the bucket, by a restart.
+    ///
+    /// # Errors
+    /// If it does not start again.
+    pub(super) fn empty(&mut self) -> Result<()> {
+        self.complained = self.complaint();
+        if let Some(gateway) = &mut self.gateway {
+            gateway.restart_empty()?;
+        }
+        self.rclone.as_mut().map_or(Ok(()), Rclone::restart_empty)
+    }
+
     /// Returns a line of the gateway's log that reports an error.
     pub(super) fn complaint(&self) -> Option<String> {
-        let complaint = self.gateway.as_ref()?.complaint()?;
-        Some(format!("{}: {complaint}", self.kind.name()))
+        let now = self.gateway.as_ref()?.complaint();
+        let now = now.map(|complaint| format!("{}: {complaint}", self.kind.name()));
+        self.complained.clone().or(now)
+    }
+}
+
+/// An rclone mount on the folder of uploads.
+struct Rclone {
+    dir: PathBuf,
+    uploads: PathBuf,
+    origin: Origin,
+    /// `None` only while it is restarted.
+    mount: Option<Mount>,
+}
+
+impl Rclone {
+    fn start(dir: PathBuf, uploads: PathBuf, origin: Origin) -> Result<Self> {
+        let mut rclone = Self {
+            dir,
+            uploads,
+            origin,
+            mount: None,
+        };
+        rclone.mount()?;
+        Ok(rclone)
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        let name = Kind::Rclone.name();
+        let mount = Mount::other_at(name, &self.dir, &self.uploads, &self.origin)?;
+        self.mount = Some(mount.context("rclone is not installed")?);
+        Ok(())
+    }
+
+    fn restart_empty(&mut self) -> Result<()> {
+        self.mount = None;
+        std::fs::remove_dir_all(self.dir.join("cache"))?;
+        self.mount()
     }
 }
 
@@ -166,7 +244,7 @@ impl Stage {
 #[derive(Default)]
 struct Behind {
     gateway: Option<Gateway>,
-    mount: Option<Mount>,
+    rclone: Option<Rclone>,
     cloud: Option<Cloud>,
     tally: Option<Tally>,
     config: String,

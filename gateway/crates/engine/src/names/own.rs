@@ -134,6 +134,14 @@ impl Engine {
         })
     }
 
+    /// Returns whether a name continues the stem of a file that this process has newly made within the `ttl`: its program is
+    /// likely to make that name, too.
+    #[must_use]
+    pub fn continues_own_name(&self, source: &ReadContext, path: &str) -> bool {
+        let asked = self.name_request(source);
+        self.core.names.continues_own(&asked, path)
+    }
+
     /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`, and has no bytes. Sends no
     /// request if the whole folder is known, otherwise one, or more if a page is short and not the last one.
     ///

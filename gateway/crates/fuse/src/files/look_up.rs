@@ -42,8 +42,23 @@ impl Files {
             .shown_path(&(folder, name), NameErrors::LOOK_UP)
             .await?;
         let answer = self.bounded(self.resolve(&path)).await?;
+        if answer.entry == NameKind::Missing {
+            self.probe_ahead(&path);
+        }
         let shown = self.tell(folder, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
+    }
+
+    /// Probes the bucket for the open of a file that a program is likely to make next, unless an answer counts. WordPress
+    /// works for a second on a size of a photo after it has looked for its name.
+    fn probe_ahead(&self, path: &str) {
+        let Some(stands) = self.writable.as_ref().and_then(|writable| writable.probe) else {
+            return;
+        };
+        if self.engine.continues_own_name(&self.source, path) {
+            let (engine, source) = (self.engine.clone(), self.source.clone());
+            tokio::spawn(async move { engine.reachable(&source, stands).await });
+        }
     }
 
     /// Resolves a path, drafts included.

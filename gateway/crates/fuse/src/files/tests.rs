@@ -149,7 +149,7 @@ impl World {
             budget: Budget::new(64 << 20),
             clock: Arc::new(|| Timestamp::from(SystemTime::now())),
             runtime: None,
-            origins: Vec::new(),
+            origins: vec![("bucket".to_owned(), source.origin.clone())],
         });
         let mut settings = Settings {
             path: "/nowhere".into(),

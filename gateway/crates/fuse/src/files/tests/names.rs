@@ -1,5 +1,7 @@
 //! The requests that the names of a mount cost.
 
+use tokio::time::{Instant, advance, sleep};
+
 use super::*;
 
 const NOTHING: SetAttr = SetAttr {
@@ -25,6 +27,11 @@ const SIZES: [&str; 6] = [
 
 impl World {
     fn closing(commit: Commit) -> Self {
+        Self::probing(commit, None)
+    }
+
+    /// Returns a world whose opens ask the bucket, unless it answered within this time.
+    fn probing(commit: Commit, probe: Option<Duration>) -> Self {
         Self::build(
             Profile::web(),
             |_| {},
@@ -34,7 +41,7 @@ impl World {
                 Access::Write(Writable {
                     writers: Writers::start(path, terms, sources).expect("a spool"),
                     commit,
-                    probe: None,
+                    probe,
                     rename_limit: 20,
                 })
             },
@@ -310,4 +317,75 @@ async fn a_new_folder_is_renamed_before_the_bucket_has_it() {
     }
     assert_eq!(world.bucket.keys(), ["p/photos/"]);
     assert_eq!(world.bucket.writes(), ["put"]);
+}
+
+/// The time of an answer of the bucket.
+const TRIP: Duration = Duration::from_millis(20);
+/// The time for which an answer counts.
+const STANDS: Duration = Duration::from_secs(1);
+
+/// The folder of a month with a photo that was just uploaded, and a bucket that takes its time from now on.
+async fn just_uploaded(world: &World) -> u64 {
+    assert_eq!(world.look(ROOT_INO, "11").await, Err(Errno::ENOENT));
+    let made = world.files.mkdir(ROOT_INO, "11".into(), MAKER).await;
+    let month = made.expect("made").0.ino.0;
+    assert_eq!(world.look(month, "photo.jpg").await, Err(Errno::ENOENT));
+    world.put(month, "photo.jpg").await;
+    world.bucket.set_faults([Fault::Latency(TRIP)]);
+    month
+}
+
+/// ImageMagick opens a size twice: it creates it and closes it empty, then truncates and writes it.
+#[tokio::test(start_paused = true)]
+async fn a_size_of_a_photo_takes_one_round_trip() {
+    let world = World::probing(Commit::Close, Some(STANDS));
+    let month = just_uploaded(&world).await;
+    for name in ["photo-300x200.jpg", "photo-768x512.jpg"] {
+        let since = Instant::now();
+        assert_eq!(world.look(month, name).await, Err(Errno::ENOENT));
+        let created = world.files.create(month, name.into(), 0o1102, MAKER).await;
+        let ((attr, _), handle, _) = created.expect("created");
+        assert_eq!(world.files.flush(handle, 0).await, Ok(()));
+        world.files.close(handle).await;
+        let opened = world.files.open(attr.ino.0, OpenFlags(0o1002), BY).await;
+        let (handle, _) = opened.expect("opened");
+        for at in 0..7 {
+            let bytes = Bytes::from(vec![7; 8 << 10]);
+            let written = world.files.write((handle, 0), at * (8 << 10), bytes, false);
+            written.await.expect("written");
+        }
+        assert_eq!(since.elapsed(), Duration::ZERO, "{name}");
+        assert_eq!(world.files.flush(handle, 0).await, Ok(()));
+        assert_eq!(since.elapsed(), TRIP, "{name}");
+        world.files.close(handle).await;
+        assert_eq!(world.look(month, name).await.expect("there").size, 56 << 10);
+        assert_eq!(since.elapsed(), TRIP, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_size_of_a_photo_is_opened_without_a_wait_for_the_probe() {
+    let world = World::probing(Commit::Close, Some(STANDS));
+    let month = just_uploaded(&world).await;
+    for name in ["photo-300x200.jpg", "photo-768x512.jpg"] {
+        advance(STANDS).await;
+        let probes = world.bucket.probes();
+        // WordPress looks several times, and works on the picture meanwhile.
+        for _ in 0..3 {
+            assert_eq!(world.look(month, name).await, Err(Errno::ENOENT));
+            sleep(TRIP).await;
+        }
+        let since = Instant::now();
+        let created = world.files.create(month, name.into(), 0o101, MAKER).await;
+        let (_, handle, _) = created.expect("created");
+        assert_eq!(since.elapsed(), Duration::ZERO, "{name}");
+        assert_eq!(world.bucket.probes(), probes + 1, "{name}");
+        world.files.close(handle).await;
+    }
+    // A name that nothing tells of may never be made.
+    advance(STANDS).await;
+    let probes = world.bucket.probes();
+    assert_eq!(world.look(month, "other.jpg").await, Err(Errno::ENOENT));
+    sleep(TRIP).await;
+    assert_eq!(world.bucket.probes(), probes);
 }

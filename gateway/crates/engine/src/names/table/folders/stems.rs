@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::super::NameGenerations;
+use super::super::{NameGenerations, Table};
 use crate::names::answer::{NameRequest, split};
 use tidegate_plan::{OriginId, Timestamp};
 
@@ -69,6 +69,16 @@ impl NameGenerations {
         if let Some(folder) = self.folders.get_mut(origin, folder) {
             folder.stems.remove(name);
         }
+    }
+}
+
+impl Table {
+    /// Returns whether a name continues the stem of a file that was newly made here within the `ttl`.
+    pub(in crate::names) fn continues_own(&self, asked: &NameRequest, path: &str) -> bool {
+        let (folder, name) = split(path);
+        let names = self.lock();
+        let folder = names.folders.get(asked.origin, folder);
+        folder.is_some_and(|folder| !folder.stems.time_left(asked, name).is_zero())
     }
 }
 
