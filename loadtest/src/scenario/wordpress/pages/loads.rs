@@ -16,8 +16,8 @@ use crate::wordpress::html;
 const BROWSER: usize = 6;
 /// The width of a browser's window in pixels.
 const WINDOW: u32 = 1920;
-/// A user's pause before the next page, so that the load stays below the capacity of two cores: WordPress needs some 50 ms of
-/// one for a page.
+/// A user's pause before the next page, so that the load stays below the capacity of two cores. WordPress needs
+/// some 50 ms of one for a page.
 const READS: Duration = Duration::from_secs(2);
 
 /// A way to load the pages.
