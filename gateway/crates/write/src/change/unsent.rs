@@ -35,8 +35,8 @@ impl DraftState {
     pub(crate) fn is_unsent(&self) -> bool {
         let is_whole = self.phase().is_unpublished() && !self.phase().is_lost();
         let is_new = self.base.is_none() && self.replaced_edition.is_none();
-        let is_untried = self.uncertain.is_empty() && self.completing.is_none() && !self.staged;
-        let is_alone = self.upload.is_none() && self.sending == 0 && self.is_sent_at_close();
+        let is_untried = self.uncertain.is_empty() && !self.upload().is_used();
+        let is_alone = self.sending == 0 && self.is_sent_at_close();
         let is_first = self.phase().trouble().is_none() && !self.phase().is_publishing();
         is_whole && is_new && is_untried && is_alone && is_first
     }
@@ -183,8 +183,7 @@ fn take_back(writing: &Arc<SharedDraft>, old: &ObjectId, (guard, taken): (Guard,
         state.id = old.clone();
         (state.guard, state.attributes_of) = (guard, taken);
         // It is under the other key.
-        let is_begun = state.upload.is_some();
-        is_begun.then(|| state.forget_upload()).flatten()
+        state.forget_begun_upload()
     };
     if let Some(upload) = upload {
         writing.chunks.clear();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::draft::edition::ReplacedEdition;
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
@@ -111,15 +110,7 @@ impl SharedDraft {
             let room = freed + state.take_room() + FILES_BYTES;
             let is_lost = state.phase().is_lost();
             let records = std::mem::take(&mut state.records);
-            state.replaced_edition = Some(ReplacedEdition {
-                id: file.id(),
-                room,
-                upload: state.upload.take(),
-                completing: state.completing.take().is_some(),
-                base: state.base.take(),
-                closed,
-            });
-            state.begin_anew();
+            state.begin_edition(&file, room, closed);
             let spool = &self.inner.spool;
             spool.space.take(FILES_BYTES);
             state.file = Some(spool.create(state.beginning(), Some(file.clone())));
@@ -198,12 +189,7 @@ impl SharedDraft {
             return;
         };
         self.inner.spool.space.give(before.room);
-        if let Some(upload) = before.upload {
-            if before.completing {
-                self.delete_staging_key(upload.key.clone(), None);
-            }
-            self.abandon_upload(upload);
-        }
+        self.give_up_upload(before.upload);
         self.delete_staged_base(before.base);
     }
 }

@@ -1,6 +1,5 @@
 //! The state of a draft, and its changes that need no wait.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -9,16 +8,20 @@ use crate::draft::edition::{ClosedEdition, ReplacedEdition};
 use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
+use crate::draft::state::upload::{Completion, UploadState};
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, Begin, GuardWord, Record};
 use crate::{Drafts, WriteError};
 use tidegate_engine::times::{Times, following};
+use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{CompletedPart, Guard, Sums, Upload};
 use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
 use tidegate_plan::upload::{Draft, GonePart};
 use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
+
+mod parts;
+pub(crate) mod upload;
 
 /// See the module documentation.
 pub(crate) struct DraftState {
@@ -30,21 +33,7 @@ pub(crate) struct DraftState {
     /// Whether it goes without the condition that no object is there, once a look has found none, if the store does not
     /// know conditions.
     pub(crate) may_lack_guard: bool,
-    pub(crate) upload: Option<Upload>,
-    /// The headers that the upload was begun with.
-    pub(crate) begun_with: Headers,
-    /// Whether parts are sent to a staging key.
-    pub(crate) staged: bool,
-    /// Whether each part is copied on its own, because the store wants all of one size.
-    pub(crate) apart: bool,
-    /// The checksums of parts that an earlier process sent, until they are compared with the spool.
-    pub(crate) unverified: BTreeMap<u32, Sums>,
-    /// The checksums of sent parts, for the journal and for the completion.
-    pub(crate) sums: BTreeMap<u32, Sums>,
-    /// The parts of a completion, until its outcome is known.
-    pub(crate) completing: Option<Vec<CompletedPart>>,
-    /// The tag of the object before the completion, if the new object's own tag will not be known.
-    pub(crate) before: Option<ETag>,
+    upload: UploadState,
     /// Our objects that are, or may be, in the bucket.
     pub(crate) uncertain: UncertainCommits,
     pub(crate) file: Option<Arc<SpoolFile>>,
@@ -110,14 +99,7 @@ impl DraftState {
             headers,
             guard,
             may_lack_guard: false,
-            upload: None,
-            begun_with: Headers::new(),
-            staged: false,
-            apart: false,
-            unverified: BTreeMap::new(),
-            sums: BTreeMap::new(),
-            completing: None,
-            before: None,
+            upload: UploadState::default(),
             uncertain: UncertainCommits::default(),
             file: None,
             replaced_edition: None,
@@ -151,6 +133,10 @@ impl DraftState {
 
     pub(crate) fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    pub(crate) fn upload(&self) -> &UploadState {
+        &self.upload
     }
 
     /// Takes a step of its phase. The methods below do that too, where a step goes with other changes.
@@ -194,7 +180,7 @@ impl DraftState {
         }
         self.revision += 1;
         self.step(Step::Change);
-        self.completing = None;
+        self.upload.forget_completion();
     }
 
     /// Notes another name: the content's time stays.
@@ -206,7 +192,7 @@ impl DraftState {
     pub(crate) fn send_headers(&mut self) {
         self.revision += 1;
         self.step(Step::Change);
-        self.completing = None;
+        self.upload.forget_completion();
     }
 
     /// Returns the time of its last write that is not in the bucket, if there is one.
@@ -262,7 +248,7 @@ impl DraftState {
             may_lack_guard: self.may_lack_guard,
             base: self.journaled_base(),
             first_part: self.draft.sizes().first(),
-            hidden: self.staged,
+            hidden: self.upload.is_staged(),
             replaces: self.replaced_edition.as_ref().map(|replaced| replaced.id),
             // The spool numbers it.
             order: 0,
@@ -360,26 +346,26 @@ impl DraftState {
         }
     }
 
-    /// Forgets the upload, with its parts and its completion. Returns it: the caller abandons it.
-    pub(crate) fn forget_upload(&mut self) -> Option<Upload> {
-        self.draft.forget_sent();
-        self.completing = None;
-        self.records.push(Record::Unsent);
-        self.upload.take()
-    }
-
-    /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an
-    /// object in the bucket may still be ours.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Replaces the edition by an empty one, with files of its own. The one before has `room` in the spool, and readers see
+    /// it if it is `closed`. Uncertain commits stay: an object in the bucket may still be ours.
+    pub(crate) fn begin_edition(
+        &mut self,
+        file: &SpoolFile,
+        room: u64,
+        closed: Option<Arc<ClosedEdition>>,
+    ) {
+        self.replaced_edition = Some(ReplacedEdition {
+            id: file.id(),
+            room,
+            upload: self.upload.begin_edition(),
+            base: self.base.take(),
+            closed,
+        });
         self.unnoted = Extents::default();
         self.records = self.uncertain.records();
         let is_scattered = !self.draft.is_in_order();
         self.records
             .extend(is_scattered.then_some(Record::Scattered));
-        self.unverified.clear();
-        self.sums.clear();
-        self.before = None;
-        self.staged = false;
         self.step(Step::BeginEdition);
     }
 }
@@ -398,16 +384,13 @@ impl DraftState {
         let size = self.draft.base();
         let mut records = vec![Record::Cut { size }];
         records.extend(self.wrote());
-        let upload = self.upload.as_ref();
-        records.extend(upload.map(|upload| Record::upload(upload, &self.begun_with)));
+        records.extend(self.upload.record());
         records.extend(self.sent());
         let gone = self.draft.gone_parts();
         records.extend(gone.map(|(index, _)| Record::Evicted { index }));
         records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
         records.extend(self.uncertain.records());
-        let completing = self.completing.as_deref();
-        let before = self.before.as_ref();
-        records.extend(completing.map(|parts| Record::completing(parts, before)));
+        records.extend(self.upload.completion().map(Completion::record));
         records.push(Record::Synced);
         (Box::new(self.beginning()), records)
     }
@@ -424,7 +407,7 @@ impl DraftState {
     fn sent(&self) -> impl Iterator<Item = Record> {
         let sent = self.draft.sent_parts();
         sent.filter_map(|(index, sent)| {
-            let sums = *self.sums.get(&index)?;
+            let sums = *self.upload.sums_of(index)?;
             Some(Record::part(index, sent.length, &sent.etag, sums))
         })
     }

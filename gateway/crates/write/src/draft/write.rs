@@ -90,7 +90,7 @@ impl Resize {
 impl SharedDraft {
     /// Returns whether bytes that left the spool can be read back.
     pub(crate) fn can_read_back(&self) -> bool {
-        self.state().staged
+        self.state().upload().is_staged()
     }
 
     /// Reserves the room in the spool that a write of `length` bytes needs.

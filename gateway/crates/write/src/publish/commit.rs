@@ -167,7 +167,7 @@ impl SharedDraft {
     fn needs_staging(&self) -> bool {
         let state = self.state();
         let is_large = !state.draft.is_one_part();
-        state.upload.is_some() && (is_large || state.draft.has_gone_bytes())
+        state.upload().begun().is_some() && (is_large || state.draft.has_gone_bytes())
     }
 
     /// Returns whether the bucket has the object of an earlier try. That version then becomes the
@@ -226,11 +226,11 @@ impl SharedDraft {
         if let Some(published) = self.go_on_completing().await? {
             return Ok(published);
         }
-        if self.state().staged {
+        if self.state().upload().is_staged() {
             if self.needs_staging() {
                 self.publish_staged().await?;
             }
-            self.state().staged = false;
+            self.state().end_staging();
         }
         let (size, is_one_part, guard) = {
             let state = self.state();
@@ -239,7 +239,7 @@ impl SharedDraft {
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
             // Bytes that were appended and truncated again may have been sent.
-            let unused = self.state().upload.take();
+            let unused = self.state().take_unused_upload();
             unused
                 .into_iter()
                 .for_each(|upload| self.abandon_upload(upload));
@@ -266,15 +266,15 @@ impl SharedDraft {
     pub(crate) async fn go_on_completing(
         self: &Arc<Self>,
     ) -> Result<Option<PublishedVersion>, WriteError> {
-        let (parts, upload, guard, size) = {
+        let (completing, guard, size) = {
             let state = self.state();
-            let upload = state.upload.clone();
             // It stays until the outcome is known.
-            let parts = state.completing.clone();
-            (parts, upload, state.guard_now(), state.draft.size())
+            let completion = state.upload().completion();
+            let parts = completion.map(|it| it.parts().to_vec());
+            let completing = state.upload().begun().cloned().zip(parts);
+            (completing, state.guard_now(), state.draft.size())
         };
-        let (Some(parts), Some(upload)) = (parts, upload) else {
-            self.state().completing = None;
+        let Some((upload, parts)) = completing else {
             return Ok(None);
         };
         let own = upload.key == self.state().id.key;
@@ -291,7 +291,7 @@ impl SharedDraft {
             }
             Err(error) => {
                 if !error.is_passing() {
-                    self.state().completing = None;
+                    self.state().forget_completion();
                 }
                 Err(error)
             }
@@ -344,9 +344,7 @@ impl SharedDraft {
             let file = self.take_file(&mut state);
             state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
-            state.upload = None;
-            state.completing = None;
-            state.unverified.clear();
+            state.end_upload();
             state.uncertain = UncertainCommits::default();
             state.step(Step::Publish);
             state.committed = Some(version.clone());

@@ -106,7 +106,7 @@ impl SharedDraft {
             size,
             last_modified: None,
             version_id: written.version_id,
-            headers: self.state().begun_with.clone(),
+            headers: self.state().upload().begun_with(),
         };
         let core = &self.inner.core;
         let answered = WriteAnswer::now(core, asked, written.answered);
@@ -131,8 +131,8 @@ impl SharedDraft {
         let found = self.find_version(key).await?;
         let has_sent = |version: &Version| {
             let state = self.state();
-            let is_sent = |headers| has_metadata_of(&version.headers, headers);
-            is_sent(&state.begun_with)
+            let is_sent = |headers: &Headers| has_metadata_of(&version.headers, headers);
+            is_sent(&state.upload().begun_with())
                 || is_sent(&state.headers)
                 || (!is_refused && state.uncertain.is_copied())
         };
@@ -140,8 +140,10 @@ impl SharedDraft {
             let alike = match expected {
                 Some(expected) => version.etag.weak_eq(expected),
                 None => {
-                    let was_there = self.state().before.as_ref() == Some(&version.etag);
-                    !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
+                    let state = self.state();
+                    let before = state.upload().completion().and_then(|it| it.before());
+                    before != Some(&version.etag)
+                        && version.etag.as_str().ends_with(&format!("-{parts}\""))
                 }
             };
             alike && version.size == size && has_sent(version)
@@ -291,7 +293,7 @@ impl SharedDraft {
     ) -> Result<PublishedVersion, WriteError> {
         let (headers, begun_with) = {
             let state = self.state();
-            (state.headers_to_end(), state.begun_with.clone())
+            (state.headers_to_end(), state.upload().begun_with())
         };
         if headers == begun_with {
             return Ok(published);

@@ -386,11 +386,7 @@ impl SharedDraft {
             let mut state = self.state();
             state.records.clear();
             state.unnoted = Extents::default();
-            state.unverified.clear();
-            state.staged = false;
-            if !state.draft.has_gone_bytes() {
-                state.draft.forget_sent();
-            }
+            state.end_sending();
             state.file.clone()
         };
         self.chunks.clear();
@@ -399,17 +395,8 @@ impl SharedDraft {
     }
 
     fn abandon_own_upload(self: &Arc<Self>) {
-        let (upload, completed) = {
-            let mut state = self.state();
-            (state.upload.take(), state.completing.take().is_some())
-        };
-        if let Some(upload) = upload {
-            if completed {
-                // The outcome of the completion is unknown.
-                self.delete_staging_key(upload.key.clone(), None);
-            }
-            self.abandon_upload(upload);
-        }
+        let left = self.state().take_upload();
+        self.give_up_upload(left);
     }
 
     /// Removes it from the table once it has no handles and everything is in the bucket.

@@ -87,43 +87,32 @@ impl Writers {
             GuardWord::Absent => Guard::Absent,
             GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
         };
-        let begun_with = replayed
-            .upload
-            .as_ref()
-            .map(|begun| headers(&begun.headers));
-        let headers = headers(&begin.headers);
+        let stored = headers(&begin.headers);
         let base = match &begin.base {
-            Some(base) => Some(pinned(base, &headers)?),
+            Some(base) => Some(pinned(base, &stored)?),
             None => None,
         };
         let upload = match &replayed.upload {
-            Some(begun) => Some(Upload {
-                key: ObjectKey::new(&begun.key).ok()?,
-                id: begun.id.clone(),
-                sums: begun.sums,
-            }),
+            Some(begun) => {
+                let upload = Upload {
+                    key: ObjectKey::new(&begun.key).ok()?,
+                    id: begun.id.clone(),
+                    sums: begun.sums,
+                };
+                Some((upload, headers(&begun.headers)))
+            }
             None => None,
         };
         // The times that were seen before the restart, not those of its base.
         let core = &self.0.core;
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
-        let mut state = DraftState::new(&self.0, id, base, headers, guard);
+        let mut state = DraftState::new(&self.0, id, base, stored, guard);
         state.may_lack_guard = begin.may_lack_guard;
         state.times = times;
         state.unsent_since = times.changed;
         state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
-        state.unverified.clone_from(&replayed.sums);
-        state.sums.clone_from(&replayed.sums);
-        // An upload under another key is a staged one: the draft goes to its own key in the end.
-        state.staged = match &upload {
-            Some(upload) => upload.key != state.id.key,
-            None => begin.hidden,
-        };
-        state.upload = upload;
-        state.begun_with = begun_with.unwrap_or_default();
-        state.completing.clone_from(&replayed.completing);
-        state.before.clone_from(&replayed.before);
+        state.recover_upload(upload, replayed);
         state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
         state.file = Some(file);
         Some(state.in_phase(Phase::recovered(replayed.promised)))

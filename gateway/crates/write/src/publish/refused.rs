@@ -120,7 +120,7 @@ impl Writers {
         let writing = self.refused(id)?;
         let (is_lost, has_gone) = {
             let state = writing.state();
-            let has_gone = state.draft.has_gone_bytes() && !state.staged;
+            let has_gone = state.draft.has_gone_bytes() && !state.upload().is_staged();
             (state.phase().is_lost(), has_gone)
         };
         let keep_ours = !is_lost && writing.has_its_base().await?;

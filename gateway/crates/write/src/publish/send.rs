@@ -6,19 +6,16 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use crate::task::catch_panic;
 use crate::{MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::Error;
 use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
-use tidegate_origin::write::Headers;
-use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
+use tidegate_origin::{OriginError, PartSums, Payload, Sums, Upload};
 use tidegate_plan::folder::{STAGING_PREFIX, is_staging_name};
 use tidegate_plan::retry::Backoff;
 use tidegate_plan::upload::{PartJob, SendOccasion};
@@ -106,7 +103,7 @@ impl SharedDraft {
             }),
             // Another task aborted the upload while this part was being sent. The part is sent
             // again; nothing has failed.
-            Err(OriginError::NoSuchUpload) if self.state().upload.as_ref() != Some(&upload) => {
+            Err(OriginError::NoSuchUpload) if self.state().upload().begun() != Some(&upload) => {
                 Err(WriteError::Origin(Error::Unavailable))
             }
             Err(OriginError::NoSuchUpload) => {
@@ -168,14 +165,7 @@ impl SharedDraft {
                 Ok(SentPart { etag, sums, .. }) => {
                     state.failures = 0;
                     state.not_before = None;
-                    state.note_written();
-                    if state.draft.end_send(job, Some(etag.clone())) {
-                        state.sums.insert(job.index, sums);
-                        let length = job.range.len();
-                        let sent = Record::part(job.index, length, &etag, sums);
-                        let is_journaled = !state.is_journaled_elsewhere();
-                        state.records.extend(is_journaled.then_some(sent));
-                    } else {
+                    if !state.end_part(job, &etag, sums) {
                         self.inner.metrics.resent.inc();
                         self.chunks.forget(job.index + 1);
                     }
@@ -261,24 +251,26 @@ impl SharedDraft {
     pub(crate) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
-            let (staged, key, headers, sums) = {
+            let (is_staged, key, headers, sums) = {
                 let state = self.state();
-                if let Some(upload) = state.upload.clone() {
+                if let Some(upload) = state.upload().begun().cloned() {
                     return Ok(upload);
                 }
                 if state.phase().is_discarded() {
                     return Err(WriteError::Lost);
                 }
-                let key = match state.staged {
+                let is_staged = state.upload().is_staged();
+                let key = match is_staged {
                     true => staging_key(&state.id.key),
                     false => state.id.key.clone(),
                 };
                 let headers = state.headers_to_begin();
-                (state.staged, key, headers, state.part_sums())
+                (is_staged, key, headers, state.part_sums())
             };
             let origin = self.source.origin.writing();
             let upload = origin.begin(&key, headers.clone(), sums).await?;
-            if self.begun(&upload, staged, headers) {
+            let is_right = self.state().begin_upload(&upload, is_staged, headers);
+            if is_right {
                 self.flush().await?;
                 return Ok(upload);
             }
@@ -287,38 +279,20 @@ impl SharedDraft {
         }
     }
 
-    /// Takes over a new upload, and returns whether it is still the right one.
-    fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
-        let mut state = self.state();
-        if state.phase().is_discarded()
-            || state.staged != staged
-            || (!staged && state.id.key != upload.key)
-        {
-            return false;
-        }
-        if !state.is_journaled_elsewhere() {
-            state.records.push(Record::upload(upload, &headers));
-        }
-        state.begun_with = headers;
-        state.upload = Some(upload.clone());
-        true
-    }
-
     /// Handles the loss of the upload: its parts are sent again. If bytes exist nowhere else, they
     /// are lost, and later writes fail.
     pub(crate) fn lose_upload(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
-        if state.upload.as_ref() != Some(upload) {
+        if state.upload().begun() != Some(upload) {
             return;
         }
         let key = upload.key.as_str();
-        state.completing = None;
         if state.draft.has_gone_bytes() {
             tracing::error!(
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
-            state.step(Step::Lose);
+            state.lose_sent_bytes();
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
@@ -333,13 +307,8 @@ impl SharedDraft {
     /// different sizes in one upload (R2). Sends all parts again that are here, and copies the
     /// others one by one.
     pub(crate) fn unsend(self: &Arc<Self>, upload: &Upload) {
-        let mut state = self.state();
-        state.apart = true;
-        if state.draft.has_gone_bytes() {
-            state.completing = None;
-            state.draft.mark_local_unsent();
-        } else {
-            drop(state);
+        let goes_on = self.state().send_apart();
+        if !goes_on {
             self.lose_upload(upload);
         }
     }
@@ -356,17 +325,6 @@ impl DraftState {
             true => PartSums::Crc64,
             false => PartSums::Crc32c,
         }
-    }
-
-    /// Returns the parts as a completion lists them.
-    pub(crate) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
-        let sums = |number: u32| self.sums.get(&(number - 1));
-        let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
-            number,
-            etag,
-            crc32c: sums(number).and_then(|it| upload.sums.listed(*it)),
-        });
-        listed.collect()
     }
 }
 

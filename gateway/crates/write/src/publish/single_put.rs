@@ -30,14 +30,11 @@ impl SharedDraft {
         size: u64,
         guard: Guard,
     ) -> Result<PublishedVersion, WriteError> {
-        let has_upload = self.state().upload.is_some();
-        if has_upload {
-            // The draft was larger once.
-            let upload = self.state().forget_upload();
-            upload
-                .into_iter()
-                .for_each(|upload| self.abandon_upload(upload));
-        }
+        // The draft was larger once.
+        let unused = self.state().forget_begun_upload();
+        unused
+            .into_iter()
+            .for_each(|upload| self.abandon_upload(upload));
         let _memory = self.memory(size.max(1)).await?;
         let pieces = self.read_pieces(size).await?;
         let (key, headers) = {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::abort::{note_left, try_to_abort};
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use crate::task::run_to_completion;
@@ -122,15 +123,17 @@ impl SharedDraft {
                 return Ok(false);
             };
             let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
-            if !state.staged && !needs_none && !state.draft.has_gone_bytes() {
+            if !state.upload().is_staged() && !needs_none && !state.draft.has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
-                    self.stage_parts(&mut state);
+                    let left = state.begin_staging();
+                    left.into_iter()
+                        .for_each(|upload| self.abandon_upload(upload));
                 }
                 return Ok(false);
             }
             // A part that an earlier process sent may differ from the bytes here.
-            if !state.unverified.is_empty() {
+            if !state.upload().is_verified() {
                 return Ok(false);
             }
             let parts = state.evict(self.inner.at_once());
@@ -214,10 +217,16 @@ impl SharedDraft {
         });
     }
 
-    /// Switches the draft to a staging key.
-    fn stage_parts(self: &Arc<Self>, state: &mut DraftState) {
-        state.staged = true;
-        if let Some(upload) = state.forget_upload() {
+    /// Gives up an upload. If its completion may have happened, deletes the object under its staging key.
+    pub(crate) fn give_up_upload(self: &Arc<Self>, left: Option<LeftUpload>) {
+        if let Some(LeftUpload {
+            upload,
+            may_be_complete,
+        }) = left
+        {
+            if may_be_complete {
+                self.delete_staging_key(upload.key.clone(), None);
+            }
             self.abandon_upload(upload);
         }
     }

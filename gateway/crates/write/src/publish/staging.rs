@@ -45,10 +45,8 @@ impl SharedDraft {
             let mut state = self.state();
             let freed = state.take_room();
             state.draft = state.draft.successor(base.version.size);
-            state.upload = None;
-            state.completing = None;
+            state.end_upload();
             state.unnoted = Extents::default();
-            state.unverified.clear();
             (state.base.replace(base), freed)
         };
         drop(restarted);

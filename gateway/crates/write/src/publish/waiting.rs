@@ -31,7 +31,7 @@ impl DraftState {
     /// Returns whether nothing of it is sent before a close, unless the spool is short of room.
     fn may_wait(&self) -> bool {
         let is_whole = !self.phase().is_discarded() && !self.phase().is_lost();
-        let is_untouched = self.upload.is_none() && self.sending == 0 && !self.staged;
+        let is_untouched = !self.upload().is_used() && self.sending == 0;
         let is_new = self.base.is_none();
         // Its close is to be short: it waits for the bucket.
         let is_asked = self.may_be_refused() && !is_temporary(self.id.key.as_str());
@@ -54,7 +54,7 @@ impl DraftState {
 
     /// Returns the headers for an upload that begins now. After the last write they have the time of the content.
     pub(crate) fn headers_to_begin(&self) -> Headers {
-        let is_complete = self.phase().is_publishing() && !self.staged;
+        let is_complete = self.phase().is_publishing() && !self.upload().is_staged();
         match self.closes_behind && is_complete {
             true => self.headers_to_store(),
             false => self.headers.clone(),
@@ -63,21 +63,12 @@ impl DraftState {
 
     /// Returns the headers that the object of an upload is to have, which was begun with `begun_with`.
     pub(crate) fn headers_to_end(&self) -> Headers {
-        let is_dated = self
-            .begun_with
-            .iter()
-            .any(|(name, _)| *name == MTIME_HEADER);
+        let begun_with = self.upload().begun_with();
+        let is_dated = begun_with.iter().any(|(name, _)| *name == MTIME_HEADER);
         match is_dated {
             true => self.headers_to_store(),
             false => self.headers.clone(),
         }
-    }
-
-    /// Returns whether the journal names another key: a rename is publishing the draft under its new one. A crash must not
-    /// find the upload under that.
-    pub(crate) fn is_journaled_elsewhere(&self) -> bool {
-        let named = self.file.as_ref().and_then(|file| file.object());
-        named.is_some_and(|named| named.key != self.id.key)
     }
 }
 

@@ -90,18 +90,22 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
         "{sent:?} {known:?}"
     );
     for index in sent {
-        assert_eq!(state.sums.get(&index), found.sums.get(&index));
+        assert_eq!(state.upload().sums_of(index), found.sums.get(&index));
     }
-    if let Some(upload) = &state.upload {
+    if let Some(upload) = state.upload().begun() {
         let known = found.upload.expect("an upload");
         assert_eq!(
             (known.key.as_str(), &known.id),
             (upload.key.as_str(), &upload.id)
         );
     }
-    if state.completing.is_some() {
-        assert_eq!(state.completing, found.completing, "{records:?}");
-        assert_eq!(state.before, found.before);
+    if let Some(completion) = state.upload().completion() {
+        assert_eq!(
+            Some(completion.parts()),
+            found.completing.as_deref(),
+            "{records:?}"
+        );
+        assert_eq!(completion.before(), found.before.as_ref());
     }
     let tried = |tags: Vec<ETag>| UncertainCommits::earlier(tags).records();
     let known = tried(found.tried);
