@@ -37,7 +37,7 @@ impl DraftState {
     fn take_copy(&mut self, source: &Pinned, range: ByteRange) -> Option<Option<Pinned>> {
         let is_fresh =
             !self.is_promised() && !self.phase().is_discarded() && !self.phase().is_lost();
-        let is_sent = self.upload().is_used() || self.sending > 0;
+        let is_sent = self.upload().is_used() || self.retry().is_sending();
         if !is_fresh || is_sent || source.key == self.id.key {
             return None;
         }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use crate::draft::edition::{ClosedEdition, ReplacedEdition};
 use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
+use crate::draft::state::retry::Retry;
 use crate::draft::state::upload::{Completion, UploadState};
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
@@ -21,6 +20,7 @@ use tidegate_plan::upload::{Draft, GonePart};
 use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
 
 mod parts;
+pub(crate) mod retry;
 pub(crate) mod upload;
 
 /// See the module documentation.
@@ -62,19 +62,11 @@ pub(crate) struct DraftState {
     pub(crate) closes_behind: bool,
     /// The only part whose bytes are in memory while it waits for its close.
     pub(crate) part_in_memory: u32,
-    /// Parts being sent.
-    pub(crate) sending: usize,
+    retry: Retry,
     /// Whether parts are being evicted ahead of need.
     pub(crate) evicting: bool,
     /// Whether the last eviction failed, of which the log knows.
     pub(crate) eviction_fails: bool,
-    /// The latest error of a part.
-    pub(crate) failure: Option<WriteError>,
-    /// Failures in a row. No part is sent ahead before `not_before`.
-    pub(crate) failures: u32,
-    pub(crate) not_before: Option<Instant>,
-    /// The time of the next try of the queue, while it waits for that.
-    pub(crate) next_try: Option<Instant>,
     /// The version that was committed last.
     pub(crate) committed: Option<Arc<Version>>,
 }
@@ -115,13 +107,9 @@ impl DraftState {
             handles: 0,
             closes_behind: false,
             part_in_memory: 0,
-            sending: 0,
+            retry: Retry::default(),
             evicting: false,
             eviction_fails: false,
-            failure: None,
-            failures: 0,
-            not_before: None,
-            next_try: None,
             committed: None,
         }
     }
@@ -133,6 +121,14 @@ impl DraftState {
 
     pub(crate) fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    pub(crate) fn retry(&self) -> &Retry {
+        &self.retry
+    }
+
+    pub(crate) fn retry_mut(&mut self) -> &mut Retry {
+        &mut self.retry
     }
 
     pub(crate) fn upload(&self) -> &UploadState {

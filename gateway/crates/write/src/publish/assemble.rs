@@ -81,17 +81,18 @@ impl SharedDraft {
         let mut progress = self.progress.subscribe();
         loop {
             progress.mark_unchanged();
-            let failed = self.state().failure.is_some();
+            let failed = self.state().retry().has_failed();
             if !failed {
                 self.kick(SendOccasion::Closing);
             }
-            if self.state().sending == 0 {
+            if !self.state().retry().is_sending() {
                 break;
             }
             // `sent` changes the count, also when a part fails.
             let _ = progress.changed().await;
         }
-        match self.state().failure.take() {
+        let failure = self.state().retry_mut().take_failure();
+        match failure {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -110,11 +110,7 @@ impl SharedDraft {
         locks: Option<&[KeyLock; 2]>,
     ) -> Result<(), WriteError> {
         self.wait_for_parts().await;
-        {
-            let mut state = self.state();
-            state.failure = None;
-            state.not_before = None;
-        }
+        self.state().retry_mut().begin_publish();
         self.promise_edition().await;
         self.inner.check_journals(&self.id()).await?;
         check_held(over.as_ref()).await?;
@@ -302,7 +298,7 @@ impl SharedDraft {
         let mut progress = self.progress.subscribe();
         loop {
             progress.mark_unchanged();
-            if self.state().sending == 0 {
+            if !self.state().retry().is_sending() {
                 return;
             }
             let _ = progress.changed().await;

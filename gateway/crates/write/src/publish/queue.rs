@@ -162,7 +162,8 @@ impl SharedDraft {
             trouble: state.phase().trouble().cloned(),
             sent: state.draft.sent_parts().map(|(_, part)| part.length).sum(),
             next_try: state
-                .next_try
+                .retry()
+                .next_try()
                 .map(|next| next.duration_since(Instant::now())),
             base: state.base.as_ref().map(|base| base.version.clone()),
             modified: state.times.modified,
@@ -244,12 +245,12 @@ impl SharedDraft {
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
                     self.sync_closed().await;
-                    self.state().next_try = Some(Instant::now() + pause);
+                    self.state().retry_mut().begin_wait(Instant::now() + pause);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
                     }
-                    self.state().next_try = None;
+                    self.state().retry_mut().end_wait();
                 }
                 Err(error) => {
                     if self.refuse(&error).await {

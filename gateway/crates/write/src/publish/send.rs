@@ -1,7 +1,6 @@
 //! Sending parts: one per stream at once, while the object is still being written.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
@@ -17,7 +16,6 @@ use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
 use tidegate_origin::{OriginError, PartSums, Payload, Sums, Upload};
 use tidegate_plan::folder::{STAGING_PREFIX, is_staging_name};
-use tidegate_plan::retry::Backoff;
 use tidegate_plan::upload::{PartJob, SendOccasion};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
@@ -29,12 +27,6 @@ struct SentPart {
     passing: Option<Arc<PartCopy>>,
 }
 
-/// The pauses of sending ahead after a failure that the origin's own retries did not cure.
-const SEND_PAUSE: Backoff = Backoff {
-    base: Duration::from_secs(1),
-    cap: Duration::from_secs(30),
-};
-
 impl SharedDraft {
     /// Starts all parts that are due.
     pub(crate) fn kick(self: &Arc<Self>, when: SendOccasion) {
@@ -44,17 +36,17 @@ impl SharedDraft {
         loop {
             let job = {
                 let mut state = self.state();
-                let paused = state.not_before.is_some_and(|until| Instant::now() < until);
+                let paused = state.retry().is_paused(Instant::now());
                 let held_up =
                     when != SendOccasion::Closing && (paused || state.phase().is_publishing());
-                if state.sending >= MAX_DRAFT_STREAMS || state.phase().is_discarded() || held_up {
+                let is_busy = state.retry().sending() >= MAX_DRAFT_STREAMS;
+                if is_busy || state.phase().is_discarded() || held_up {
                     return;
                 }
                 let Some(job) = state.draft.next_job(when) else {
                     return;
                 };
-                state.draft.begin_send(&job);
-                state.sending += 1;
+                state.begin_part(&job);
                 job
             };
             let writing = self.clone();
@@ -158,39 +150,25 @@ impl SharedDraft {
         }
         let failed = {
             let mut state = self.state();
-            state.sending -= 1;
-            let mut failed = None;
-            let current = state.draft.is_current(job);
             match sent {
                 Ok(SentPart { etag, sums, .. }) => {
-                    state.failures = 0;
-                    state.not_before = None;
                     if !state.end_part(job, &etag, sums) {
                         self.inner.metrics.resent.inc();
                         self.chunks.forget(job.index + 1);
                     }
+                    None
                 }
                 Err(error) => {
-                    state.draft.end_send(job, None);
-                    // A part that was written to while it was read is no failure. After the loss of
-                    // an upload, no part is current.
-                    if current || error == WriteError::Lost {
-                        state.not_before =
-                            Some(Instant::now() + SEND_PAUSE.pause(state.failures, 1.0));
-                        state.failures = state.failures.saturating_add(1);
-                        state.failure = Some(error.clone());
-                        state.hold_no_memory();
-                        failed = Some(error);
-                    }
+                    let has_failed = state.fail_part(job, Instant::now(), &error);
+                    has_failed.then_some(error)
                 }
             }
-            failed
         };
         if let Err(error) = self.flush().await {
             let mut state = self.state();
             // Otherwise the part is at worst sent again after a crash, and its publish frees room.
             if state.draft.has_gone_bytes() {
-                state.failure = Some(error);
+                state.retry_mut().fail(error);
             }
         }
         // Writers that wait for room may get it now.
@@ -205,11 +183,11 @@ impl SharedDraft {
 
     /// Tries again after the pause. The last of the parts that failed together schedules it.
     fn kick_later(self: &Arc<Self>, error: &WriteError) {
-        let state = self.state();
-        let (until, last) = (state.not_before, state.sending == 0);
-        let key = state.id.key.clone();
-        drop(state);
-        let Some(until) = until.filter(|_| last) else {
+        let (until, key) = {
+            let state = self.state();
+            (state.retry().pause_when_idle(), state.id.key.clone())
+        };
+        let Some(until) = until else {
             return;
         };
         match error {

@@ -236,7 +236,7 @@ impl SharedDraft {
     pub(crate) fn abandon_upload(self: &Arc<Self>, upload: Upload) {
         let writing = self.clone();
         self.inner.core.spawn(async move {
-            let more = writing.state().sending > 0;
+            let more = writing.state().retry().is_sending();
             let (core, origin) = (&writing.inner.core, &*writing.source.origin);
             let mut aborted = try_to_abort(core, origin, &upload).await;
             if more {

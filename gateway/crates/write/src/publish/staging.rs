@@ -70,7 +70,7 @@ impl SharedDraft {
         }
         self.state().step(Step::BeginAttempt);
         self.wait_for_parts().await;
-        self.state().failure = None;
+        self.state().retry_mut().forget_failure();
         let published = catch_panic(self.make_readable()).await;
         self.state().step(Step::EndReadingBack);
         published

@@ -31,7 +31,7 @@ impl DraftState {
     /// Returns whether nothing of it is sent before a close, unless the spool is short of room.
     fn may_wait(&self) -> bool {
         let is_whole = !self.phase().is_discarded() && !self.phase().is_lost();
-        let is_untouched = !self.upload().is_used() && self.sending == 0;
+        let is_untouched = !self.upload().is_used() && !self.retry().is_sending();
         let is_new = self.base.is_none();
         // Its close is to be short: it waits for the bucket.
         let is_asked = self.may_be_refused() && !is_temporary(self.id.key.as_str());

@@ -1,7 +1,10 @@
 //! Changes of a draft while its parts go to the bucket: the upload is begun, lost, moved, or about to be completed.
 
+use tokio::time::Instant;
+
 use super::DraftState;
 use super::upload::{LeftUpload, UploadState};
+use crate::WriteError;
 use crate::draft::phase::Step;
 use crate::spool::journal::Record;
 use crate::spool::replay::Replayed;
@@ -42,8 +45,30 @@ impl DraftState {
         true
     }
 
+    /// Notes that a part is being sent.
+    pub(crate) fn begin_part(&mut self, job: &PartJob) {
+        self.draft.begin_send(job);
+        self.retry.begin_part();
+    }
+
+    /// Notes that a part was not sent. Returns whether that is a failure, after which sending pauses: a part that was
+    /// written to while it was read is none. After the loss of an upload, no part is current.
+    pub(crate) fn fail_part(&mut self, job: &PartJob, now: Instant, error: &WriteError) -> bool {
+        self.retry.end_part();
+        let is_current = self.draft.is_current(job);
+        self.draft.end_send(job, None);
+        let has_failed = is_current || *error == WriteError::Lost;
+        if has_failed {
+            self.retry.pause(now, error.clone());
+            self.hold_no_memory();
+        }
+        has_failed
+    }
+
     /// Notes that a part was sent. Returns whether it has the bytes that the draft has now.
     pub(crate) fn end_part(&mut self, job: &PartJob, etag: &ETag, sums: Sums) -> bool {
+        self.retry.end_part();
+        self.retry.end_pause();
         self.note_written();
         let is_current = self.draft.end_send(job, Some(etag.clone()));
         if is_current {
