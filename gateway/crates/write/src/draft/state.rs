@@ -7,6 +7,7 @@ use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
 use crate::draft::state::retry::Retry;
+use crate::draft::state::room::DraftRoom;
 use crate::draft::state::upload::{Completion, UploadState};
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
@@ -21,6 +22,7 @@ use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
 
 mod parts;
 pub(crate) mod retry;
+pub(crate) mod room;
 pub(crate) mod upload;
 
 /// See the module documentation.
@@ -39,11 +41,7 @@ pub(crate) struct DraftState {
     pub(crate) file: Option<Arc<SpoolFile>>,
     /// The promised edition that this unpromised one replaces.
     pub(crate) replaced_edition: Option<ReplacedEdition>,
-    /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
-    /// counts them no more.
-    pub(crate) leaving: Vec<(ByteRange, u64)>,
-    /// Ranges for whose bytes room in the spool was taken ahead.
-    pub(crate) set_aside: Extents,
+    room: DraftRoom,
     /// Bytes written since the last journal record of them.
     pub(crate) unnoted: Extents,
     /// Records to append to the journal.
@@ -63,10 +61,6 @@ pub(crate) struct DraftState {
     /// The only part whose bytes are in memory while it waits for its close.
     pub(crate) part_in_memory: u32,
     retry: Retry,
-    /// Whether parts are being evicted ahead of need.
-    pub(crate) evicting: bool,
-    /// Whether the last eviction failed, of which the log knows.
-    pub(crate) eviction_fails: bool,
     /// The version that was committed last.
     pub(crate) committed: Option<Arc<Version>>,
 }
@@ -95,8 +89,7 @@ impl DraftState {
             uncertain: UncertainCommits::default(),
             file: None,
             replaced_edition: None,
-            leaving: Vec::new(),
-            set_aside: Extents::default(),
+            room: DraftRoom::default(),
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
@@ -108,8 +101,6 @@ impl DraftState {
             closes_behind: false,
             part_in_memory: 0,
             retry: Retry::default(),
-            evicting: false,
-            eviction_fails: false,
             committed: None,
         }
     }
@@ -129,6 +120,20 @@ impl DraftState {
 
     pub(crate) fn retry_mut(&mut self) -> &mut Retry {
         &mut self.retry
+    }
+
+    pub(crate) fn room(&self) -> &DraftRoom {
+        &self.room
+    }
+
+    pub(crate) fn room_mut(&mut self) -> &mut DraftRoom {
+        &mut self.room
+    }
+
+    /// Returns the pieces of a range that have no room in the spool.
+    pub(crate) fn without_room(&self, range: ByteRange) -> Vec<ByteRange> {
+        let gaps = self.draft.local().gaps(range).into_iter();
+        gaps.flat_map(|gap| self.room.gaps(gap)).collect()
     }
 
     pub(crate) fn upload(&self) -> &UploadState {
@@ -274,9 +279,7 @@ impl DraftState {
 
     /// Takes the room that it has in the spool, except that of its journal.
     pub(crate) fn take_room(&mut self) -> u64 {
-        let leaving = std::mem::take(&mut self.leaving).into_iter();
-        let set_aside = std::mem::take(&mut self.set_aside).bytes();
-        self.draft.local().bytes() + set_aside + leaving.map(|(_, freed)| freed).sum::<u64>()
+        self.draft.local().bytes() + self.room.take()
     }
 
     /// Queues records of the bytes written since the last ones.

@@ -106,7 +106,7 @@ impl SharedDraft {
             let range = ByteRange::new(at, at.saturating_add(length));
             (
                 state.draft.growth(range),
-                state.set_aside.remove(range),
+                state.room_mut().use_up(range),
                 files,
             )
         };
@@ -175,7 +175,7 @@ impl SharedDraft {
                 return false;
             };
             let bytes = state.draft.growth(range);
-            if state.set_aside.bytes() > 0 || !space.try_take(bytes) {
+            if state.room().has_set_aside() || !space.try_take(bytes) {
                 return false;
             }
             let room = ReservedRoom { space, bytes };

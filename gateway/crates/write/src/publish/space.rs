@@ -8,9 +8,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::abort::{note_left, try_to_abort};
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::room::LeavingRange;
 use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError};
 use tidegate_origin::Upload;
@@ -58,14 +58,14 @@ impl Drafts {
         for writing in &writings {
             match writing.evict().await {
                 Ok(true) => {
-                    writing.state().eviction_fails = false;
+                    writing.state().room_mut().note_eviction();
                     return true;
                 }
                 Ok(false) => {}
                 Err(error) => {
                     // Its own writers get the error; the waiting writers, who look all the time, may be others.
                     let mut state = writing.state();
-                    if !std::mem::replace(&mut state.eviction_fails, true) {
+                    if state.room_mut().note_failed_eviction() {
                         let key = state.id.key.as_str();
                         tracing::warn!(%error, key, "cannot evict sent parts from the spool");
                     }
@@ -93,22 +93,6 @@ impl Drafts {
 impl DraftState {
     fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
         self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
-    }
-
-    /// Selects parts to evict, at least one if there is any, beginning with those that failed
-    /// before. Returns their ranges, and how many bytes of each were there.
-    fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
-        let mut parts = std::mem::take(&mut self.leaving);
-        let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
-        while all < at_once.max(1)
-            && let Some((index, range, freed)) = self.draft.evict()
-        {
-            self.note_written();
-            self.records.push(Record::Evicted { index });
-            parts.push((range, freed));
-            all += freed;
-        }
-        parts
     }
 }
 
@@ -153,7 +137,7 @@ impl SharedDraft {
     async fn remove_evicted(
         self: &Arc<Self>,
         file: &Arc<SpoolFile>,
-        parts: Vec<(ByteRange, u64)>,
+        parts: Vec<LeavingRange>,
     ) -> Result<(), WriteError> {
         // Before the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
@@ -190,7 +174,7 @@ impl SharedDraft {
         let mut state = self.state();
         let is_there = state.has_file(file);
         if is_there {
-            state.leaving.push((range, freed));
+            state.room_mut().leave_later((range, freed));
         }
         is_there
     }
@@ -203,17 +187,16 @@ impl SharedDraft {
         }
         {
             let mut state = self.state();
-            if state.evicting || !state.draft.has_gone_bytes() {
+            if !state.draft.has_gone_bytes() || !state.room_mut().begin_evicting() {
                 return;
             }
-            state.evicting = true;
         }
         let writing = self.clone();
         self.inner.core.spawn(async move {
             if let Err(error) = writing.evict().await {
                 tracing::warn!(%error, "sent parts cannot leave the spool");
             }
-            writing.state().evicting = false;
+            writing.state().room_mut().end_evicting();
         });
     }
 

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::DraftState;
+use super::room::LeavingRange;
 use super::upload::{LeftUpload, UploadState};
 use crate::WriteError;
 use crate::draft::phase::Step;
@@ -170,6 +171,21 @@ impl DraftState {
             self.draft.mark_local_unsent();
         }
         has_gone
+    }
+
+    /// Selects parts to evict, at least one if there is any, beginning with those that failed before.
+    pub(crate) fn evict(&mut self, at_once: u64) -> Vec<LeavingRange> {
+        let mut parts = self.room.take_leaving();
+        let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
+        while all < at_once.max(1)
+            && let Some((index, range, freed)) = self.draft.evict()
+        {
+            self.note_written();
+            self.records.push(Record::Evicted { index });
+            parts.push((range, freed));
+            all += freed;
+        }
+        parts
     }
 
     /// Switches to a staging key. Returns the upload under the own key: the caller abandons it.
