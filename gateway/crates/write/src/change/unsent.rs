@@ -34,8 +34,8 @@ impl DraftState {
     /// Returns whether it is a new object for which no request was sent yet.
     pub(crate) fn is_unsent(&self) -> bool {
         let is_whole = self.phase().is_unpublished() && !self.phase().is_lost();
-        let is_new = self.base.is_none() && self.replaced_edition.is_none();
-        let is_untried = self.uncertain.is_empty() && !self.upload().is_used();
+        let is_new = self.base.is_none() && !self.replaces_edition();
+        let is_untried = self.uncertain().is_empty() && !self.upload().is_used();
         let is_alone = !self.retry().is_sending() && self.is_sent_at_close();
         let is_first = self.phase().trouble().is_none() && !self.phase().is_publishing();
         is_whole && is_new && is_untried && is_alone && is_first

@@ -191,11 +191,7 @@ impl SharedDraft {
             // The journal knows nothing of what was filled from the base.
             let base = ByteRange::new(0, state.draft.base());
             let local = Vec::from_iter(state.draft.local().within(base));
-            for range in local {
-                state.unnoted.insert(range);
-            }
-            state.draft.forget_base();
-            state.base = None;
+            state.leave_base(local);
         }
     }
 

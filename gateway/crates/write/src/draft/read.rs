@@ -43,7 +43,7 @@ impl SharedDraft {
             let state = self.state();
             (
                 state.draft.sources(range).first().copied(),
-                state.file.clone(),
+                state.file().cloned(),
             )
         };
         let Some((piece, from)) = first else {

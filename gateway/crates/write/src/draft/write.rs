@@ -12,7 +12,6 @@ use crate::WriteError;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
-use crate::spool::journal::Record;
 use crate::spool::space::Space;
 use crate::task::run_to_completion;
 use tidegate_plan::ByteRange;
@@ -101,7 +100,11 @@ impl SharedDraft {
     ) -> Result<ReservedRoom<'_>, WriteError> {
         let (growth, used, files) = {
             let mut state = self.state();
-            let files = if state.file.is_none() { FILES_BYTES } else { 0 };
+            let files = if state.file().is_none() {
+                FILES_BYTES
+            } else {
+                0
+            };
             let at = offset.unwrap_or_else(|| state.draft.size());
             let range = ByteRange::new(at, at.saturating_add(length));
             (
@@ -170,8 +173,9 @@ impl SharedDraft {
         let (file, room) = {
             let mut state = self.state();
             let goes_on = range.start == state.draft.size() && !state.phase().is_lost();
-            let file = state.file.clone().filter(|_| goes_on);
-            let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
+            let file = state.file().filter(|_| goes_on);
+            let file = file.filter(|file| file.goes_on(range.start, bytes));
+            let Some(file) = file.cloned() else {
                 return false;
             };
             let bytes = state.draft.growth(range);
@@ -185,7 +189,7 @@ impl SharedDraft {
             (file, room)
         };
         if !file.copy_in(range.start, bytes) {
-            self.state().draft.fail_write(range);
+            self.state().fail_write(range);
             return false;
         }
         let ended = self.end_write(range, room.keep(), Ok(()));
@@ -211,16 +215,14 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         let space = &self.inner.spool.space;
         if let Err(error) = written {
-            state.draft.fail_write(range);
+            state.fail_write(range);
             space.give(growth);
             return Err(error.into());
         }
-        let grown = state.draft.end_write(range);
+        let grown = state.end_write(range, self.inner.core.now());
         // Two concurrent writes of the same new bytes reserved them twice.
         space.give(growth.saturating_sub(grown));
         space.take(grown.saturating_sub(growth));
-        state.unnoted.insert(range);
-        state.note_change(self.inner.core.now());
         Ok(())
     }
 
@@ -282,18 +284,7 @@ impl SharedDraft {
             if (kept, size) == (before, before) {
                 return Ok(before);
             }
-            state.note_written();
-            let mut freed = 0;
-            for (from, size) in [(before, kept), (kept, size)] {
-                if from != size {
-                    // The second one cannot fail after the first: it begins where no byte is gone.
-                    freed += state.draft.truncate(size)?;
-                    state.records.push(Record::Cut { size });
-                }
-            }
-            state.note_change(self.inner.core.now());
-            state.restore_if_whole();
-            freed
+            state.resize((kept, size), self.inner.core.now())?
         };
         let file = self.file();
         // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they

@@ -7,13 +7,11 @@ use bytes::Bytes;
 
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::write::{GateGuard, Resize, WritePlace};
-use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
-use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Timestamp};
+use tidegate_plan::{ByteRange, ObjectId, ObjectKey};
 
 /// A handle. All handles on one key share one draft: each reads at once the bytes that another has
 /// written.
@@ -278,21 +276,6 @@ impl Writer {
         let _shared = self.writing.gate.read().await;
         let now = self.writing.inner.core.now();
         self.writing.state().set_attributes(now, change);
-    }
-}
-
-impl DraftState {
-    pub(crate) fn set_attributes(&mut self, now: Timestamp, change: impl FnOnce(&mut Attributes)) {
-        let before = Attributes::of(&self.headers);
-        let mut attributes = before;
-        change(&mut attributes);
-        if attributes == before {
-            return;
-        }
-        attributes.store(&mut self.headers);
-        let headers = self.beginning().headers;
-        self.records.push(Record::Headers(headers));
-        self.note_headers(now);
     }
 }
 

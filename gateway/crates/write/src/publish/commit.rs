@@ -13,7 +13,6 @@ use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
-use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
 use crate::publish::published_version::PublishedVersion;
@@ -169,7 +168,7 @@ impl SharedDraft {
     /// Returns whether the bucket has the object of an earlier try. That version then becomes the
     /// base: the bytes that are still the base's are the same in it, at the same offsets.
     pub(crate) async fn was_ours(&self) -> Result<bool, WriteError> {
-        if self.state().uncertain.is_empty() {
+        if self.state().uncertain().is_empty() {
             return Ok(false);
         }
         let key = self.id().key;
@@ -180,7 +179,7 @@ impl SharedDraft {
         };
         let mut state = self.state();
         let guard = Guard::Same(found.etag.clone());
-        if !state.uncertain.has(&found, &state.guard) || state.guard == guard {
+        if !state.uncertain().has(&found, &state.guard) || state.guard == guard {
             return Ok(false);
         }
         state.guard = guard;
@@ -341,7 +340,7 @@ impl SharedDraft {
             state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
             state.end_upload();
-            state.uncertain = UncertainCommits::default();
+            state.forget_uncertain();
             state.step(Step::Publish);
             state.committed = Some(version.clone());
             let base = Pinned {

@@ -134,7 +134,7 @@ impl SharedDraft {
             let is_sent = |headers: &Headers| has_metadata_of(&version.headers, headers);
             is_sent(&state.upload().begun_with())
                 || is_sent(&state.headers)
-                || (!is_refused && state.uncertain.is_copied())
+                || (!is_refused && state.uncertain().is_copied())
         };
         Ok(found.filter(|version| {
             let alike = match expected {
@@ -270,9 +270,9 @@ impl SharedDraft {
         };
         // A refusal says that another writer was faster, unless an earlier try may have been carried out.
         match error {
-            WriteError::Changed if !self.state().uncertain.is_copied() => return Err(error),
+            WriteError::Changed if !self.state().uncertain().is_copied() => return Err(error),
             WriteError::Changed => {}
-            _ => self.state().uncertain.note_copy(),
+            _ => self.state().note_uncertain_copy(),
         }
         // The copy of an object in parts has another tag. Its headers show it.
         let asked = RequestStart::now(core, &id).await;

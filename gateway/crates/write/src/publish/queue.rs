@@ -15,7 +15,7 @@ use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::file::SpoolFile;
 use crate::{RETRY_PAUSE, WriteError, Writers};
-use tidegate_plan::{Extents, ObjectId, Timestamp, Version};
+use tidegate_plan::{ObjectId, Timestamp, Version};
 
 /// The longest wait of a closed draft for another writer, and the interval of the checks.
 const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);
@@ -385,10 +385,8 @@ impl SharedDraft {
         self.abandon_own_upload();
         let file = {
             let mut state = self.state();
-            state.records.clear();
-            state.unnoted = Extents::default();
             state.end_sending();
-            state.file.clone()
+            state.drop_journal()
         };
         self.chunks.clear();
         self.discard_replaced_edition();

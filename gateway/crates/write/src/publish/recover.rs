@@ -9,7 +9,6 @@ use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
-use crate::draft::uncertain::UncertainCommits;
 use crate::publish::queue::remove;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
@@ -113,8 +112,7 @@ impl Writers {
         state.unsent_since = times.changed;
         state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
         state.recover_upload(upload, replayed);
-        state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
-        state.file = Some(file);
+        state.recover_journal(file, replayed.tried.clone());
         Some(state.in_phase(Phase::recovered(replayed.promised)))
     }
 }

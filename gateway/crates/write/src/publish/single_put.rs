@@ -68,7 +68,7 @@ impl SharedDraft {
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
                 let mut state = self.state();
-                if state.uncertain.is_earlier() {
+                if state.uncertain().is_earlier() {
                     state.add_uncertain(tag(&pieces), None);
                 }
                 Err(WriteError::Changed)
@@ -137,7 +137,7 @@ impl SharedDraft {
 
     /// Returns once the bytes in the spool read back as they were written.
     async fn check_spooled(&self, size: u64) -> Result<(), WriteError> {
-        let file = self.state().file.clone();
+        let file = self.state().file().cloned();
         match file {
             Some(file) if file.may_differ() => {
                 let looked = file.blocking(move |file| file.look(ByteRange::new(0, size)));

@@ -92,7 +92,7 @@ impl Drafts {
 
 impl DraftState {
     fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
-        self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
+        self.file().is_some_and(|it| Arc::ptr_eq(it, file))
     }
 }
 
@@ -103,7 +103,7 @@ impl SharedDraft {
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
         let (file, parts) = {
             let mut state = self.state();
-            let Some(file) = state.file.clone() else {
+            let Some(file) = state.file().cloned() else {
                 return Ok(false);
             };
             let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;

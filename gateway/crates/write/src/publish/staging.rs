@@ -11,7 +11,7 @@ use crate::publish::send::is_staging_key;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_origin::{Guard, Upload};
-use tidegate_plan::{Extents, ObjectKey, Version};
+use tidegate_plan::{ObjectKey, Version};
 
 impl SharedDraft {
     /// Completes the upload under the staging key, and makes it the base. The caller holds the
@@ -46,7 +46,7 @@ impl SharedDraft {
             let freed = state.take_room();
             state.draft = state.draft.successor(base.version.size);
             state.end_upload();
-            state.unnoted = Extents::default();
+            state.forget_written();
             (state.base.replace(base), freed)
         };
         drop(restarted);

@@ -116,7 +116,7 @@ impl SharedDraft {
     pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
         let file = {
             let state = self.state();
-            state.file.clone().filter(|_| state.is_promised())
+            state.file().filter(|_| state.is_promised()).cloned()
         };
         match file {
             Some(file) => Ok(file.blocking(|file| file.check_journal()).await?),

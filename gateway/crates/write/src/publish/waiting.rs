@@ -83,7 +83,7 @@ impl SharedDraft {
         let last = sizes.index(state.draft.last_write_end().saturating_sub(1));
         let left = state.part_in_memory;
         if last != left
-            && let Some(file) = &state.file
+            && let Some(file) = state.file()
         {
             let end = sizes.start(last.max(left + 1));
             file.let_go(ByteRange::new(sizes.start(left), end));

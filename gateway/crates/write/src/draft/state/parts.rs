@@ -18,14 +18,15 @@ impl DraftState {
     /// Returns whether the journal names another key: a rename is publishing the draft under its new one. A crash must not
     /// find the upload under that.
     fn is_journaled_elsewhere(&self) -> bool {
-        let named = self.file.as_ref().and_then(|file| file.object());
+        let named = self.file().and_then(|file| file.object());
         named.is_some_and(|named| named.key != self.id.key)
     }
 
     /// Queues a record of the upload, unless the journal names another key.
     fn note_upload(&mut self, record: Record) {
-        let is_journaled = !self.is_journaled_elsewhere();
-        self.records.extend(is_journaled.then_some(record));
+        if !self.is_journaled_elsewhere() {
+            self.journal.push(record);
+        }
     }
 
     /// Takes over an upload that was begun for a draft that was `is_staged` or not. Returns whether it is still the right
@@ -104,7 +105,7 @@ impl DraftState {
     /// Forgets the upload, with its parts and its completion. Returns it: the caller abandons it.
     pub(crate) fn forget_upload(&mut self) -> Option<Upload> {
         self.draft.forget_sent();
-        self.records.push(Record::Unsent);
+        self.journal.push(Record::Unsent);
         self.upload.take().map(|left| left.upload)
     }
 
@@ -181,7 +182,7 @@ impl DraftState {
             && let Some((index, range, freed)) = self.draft.evict()
         {
             self.note_written();
-            self.records.push(Record::Evicted { index });
+            self.journal.push(Record::Evicted { index });
             parts.push((range, freed));
             all += freed;
         }

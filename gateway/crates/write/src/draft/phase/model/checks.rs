@@ -21,7 +21,7 @@ pub(super) async fn check(draft: &Arc<SharedDraft>) {
     if phase.is_discarded() {
         return;
     }
-    let Some(file) = state.file.clone() else {
+    let Some(file) = state.file().cloned() else {
         assert!(!phase.is_promised(), "{phase:?} without a file");
         return;
     };
@@ -40,7 +40,7 @@ pub(super) async fn check(draft: &Arc<SharedDraft>) {
         let found = found.filter(|found| found.promised);
         let found = found.unwrap_or_else(|| panic!("{phase:?}, and a crash does not find it"));
         // Records of parts that are about to leave the spool may wait.
-        if state.records.is_empty() && journaled.waiting.is_empty() {
+        if state.journal().records().is_empty() && journaled.waiting.is_empty() {
             same_bytes(&found, &state);
         }
     }
@@ -69,10 +69,7 @@ fn check_prefixes(written: &[Record]) {
 /// Compares what all records say, those that wait included, with the draft in memory.
 fn check_whole(journaled: Journaled, state: &DraftState) {
     let mut records = [journaled.written, journaled.waiting].concat();
-    records.extend(state.records.iter().cloned());
-    if state.unnoted.iter().next().is_some() {
-        records.extend(Record::wrote(state.draft.size(), &state.unnoted));
-    }
+    records.extend(state.journal().lacking(state.draft.size()));
     records.push(Record::Synced);
     let found = replayed(&records).expect("they fit together");
     same_bytes(&found, state);
@@ -111,7 +108,7 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
     let known = tried(found.tried);
     let missing = Vec::from_iter(
         state
-            .uncertain
+            .uncertain()
             .records()
             .into_iter()
             .filter(|it| !known.contains(it)),

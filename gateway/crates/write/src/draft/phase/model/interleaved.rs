@@ -103,7 +103,7 @@ async fn a_sync_that_waits_until_the_publish_has_ended_promises_nothing() {
         {
             let state = writer.writing.state();
             assert!(!state.phase().is_promised(), "{:?}", state.phase());
-            assert!(state.file.is_none() && state.records.is_empty());
+            assert!(state.file().is_none() && state.journal().records().is_empty());
         }
         let again = desk.switched_off([writer], &Terms::default()).await;
         assert!(again.writers.pending().is_empty());
