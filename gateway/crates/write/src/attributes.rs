@@ -419,8 +419,8 @@ impl Drafts {
         let there = self.writings().get(id).cloned();
         if let Some((draft, change)) = there.zip(self.attributes.get(id)) {
             let mut state = draft.state();
-            if change.is_of(&state.guard) {
-                state.attributes_of = Some(change.revision);
+            if change.is_of(state.guard()) {
+                state.note_attributes_of(change.revision);
             }
         }
     }

@@ -15,7 +15,6 @@ use crate::change::change_mark::change_key;
 use crate::change::markers::make_marker;
 use crate::change::server_copy::copy;
 use crate::change::supersede::{ChangedKey, supersede};
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::is_made_with;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
@@ -143,7 +142,7 @@ impl Writers {
         let headers = waiting.is_some().then(|| version.headers.clone());
         if let Some(writing) = open {
             let state = writing.state();
-            let ours = state.base.as_ref().map(|base| &base.version.etag);
+            let ours = state.base().map(|base| &base.version.etag);
             // The handles have another version. Under the new key they would have its length and
             // the bytes of the moved one.
             if ours.is_some_and(|etag| *etag != version.etag) {
@@ -245,23 +244,13 @@ impl Drafts {
         if !state.phase().is_dirty() {
             // A failed write created the file. The old name is in it.
             remove(writing.take_file(&mut state));
-            state.draft = state.draft.successor(version.size);
         }
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
         if listed {
             writings.remove(old);
             writings.insert(new.clone(), writing.clone());
         }
-        state.id = new.clone();
-        state.guard = Guard::Same(etag.clone());
-        state.base = Some(Pinned {
-            key: new.key.clone(),
-            version: Arc::new(Version {
-                etag,
-                version_id: None,
-                ..version
-            }),
-        });
+        state.follow(new, etag, version);
     }
 }
 

@@ -39,11 +39,11 @@ impl SharedDraft {
         let journal = self.journal.clone().lock_owned().await;
         let before = {
             let state = self.state();
-            let is_other = |id: &ObjectId| *id != state.id || state.phase().is_discarded();
+            let is_other = |id: &ObjectId| id != state.id() || state.phase().is_discarded();
             if anew.as_ref().is_some_and(|(id, _)| is_other(id)) {
                 return None;
             }
-            state.draft.size()
+            state.draft().size()
         };
         let work = self.begin_edition().or_else(|| self.empty_in_place());
         if let Some((_, headers)) = anew {
@@ -67,7 +67,7 @@ impl SharedDraft {
 
     fn empty_in_place(&self) -> Option<DiskWork> {
         let mut state = self.state();
-        if state.draft.size() == 0 {
+        if state.draft().size() == 0 {
             return None;
         }
         let freed = state.empty(self.inner.core.now());

@@ -54,9 +54,9 @@ impl fmt::Debug for SharedDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         f.debug_struct("SharedDraft")
-            .field("id", &state.id)
-            .field("size", &state.draft.size())
-            .field("handles", &state.handles)
+            .field("id", state.id())
+            .field("size", &state.draft().size())
+            .field("handles", &state.handles().count())
             .finish_non_exhaustive()
     }
 }
@@ -86,7 +86,7 @@ impl SharedDraft {
     }
 
     pub(crate) fn id(&self) -> ObjectId {
-        self.state().id.clone()
+        self.state().id().clone()
     }
 
     /// Returns its file in the spool; creates it at the first use.
@@ -164,7 +164,7 @@ impl SharedDraft {
                 if state.copied_base().is_none() {
                     let file = self.file_of(&mut state);
                     let records = state.begin_sync();
-                    times.keep_draft(&state.id, state.times);
+                    times.keep_draft(state.id(), state.times());
                     // Later writes are not durable, and records of them must not claim it.
                     // During a publish under another key the journal keeps the old one.
                     let is_long = file.grown() > longest && !state.phase().is_publishing();

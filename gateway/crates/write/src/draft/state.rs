@@ -1,42 +1,49 @@
-//! The state of a draft, and its changes that need no wait.
+//! The state of a draft. Its fields are private to this module and its children, in which each transition is a method that
+//! also queues the journal's records of it.
 
 use std::sync::Arc;
 
 use crate::draft::edition::ReplacedEdition;
 use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
+use crate::draft::state::change_times::ChangeTimes;
+use crate::draft::state::handles::OpenHandles;
 use crate::draft::state::journal_queue::JournalQueue;
 use crate::draft::state::retry::Retry;
 use crate::draft::state::room::DraftRoom;
+use crate::draft::state::target::CommitTarget;
 use crate::draft::state::upload::UploadState;
 use crate::draft::uncertain::UncertainCommits;
+use crate::spool::file::SpoolFile;
+use crate::spool::replay::Replayed;
 use crate::{Drafts, WriteError};
 use tidegate_engine::times::Times;
-use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
-use tidegate_plan::attributes::{Attributes, UnixTime};
+use tidegate_origin::{Guard, Upload};
 use tidegate_plan::upload::Draft;
-use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version};
+use tidegate_plan::{ByteRange, ObjectId, Timestamp};
 
+mod base;
+mod change_times;
 mod changes;
 pub(crate) mod editions;
-pub(crate) mod journal_queue;
+mod handles;
+mod journal_queue;
 mod journaling;
+mod outcome;
 mod parts;
-pub(crate) mod retry;
+mod retry;
 pub(crate) mod room;
+mod sending;
+pub(crate) mod stage;
+pub(crate) mod target;
 pub(crate) mod upload;
 
 /// See the module documentation.
 pub(crate) struct DraftState {
-    pub(crate) id: ObjectId,
-    pub(crate) draft: Draft,
-    pub(crate) base: Option<Pinned>,
-    pub(crate) headers: Headers,
-    pub(crate) guard: Guard,
-    /// Whether it goes without the condition that no object is there, once a look has found none, if the store does not
-    /// know conditions.
-    pub(crate) may_lack_guard: bool,
+    target: CommitTarget,
+    draft: Draft,
+    base: Option<Pinned>,
     upload: UploadState,
     /// Our objects that are, or may be, in the bucket.
     uncertain: UncertainCommits,
@@ -44,60 +51,55 @@ pub(crate) struct DraftState {
     /// The promised edition that this unpromised one replaces.
     replaced_edition: Option<ReplacedEdition>,
     room: DraftRoom,
-    /// The time of the last write; before the first one, the times of its base.
-    pub(crate) times: Times,
-    /// The revision of the waiting change of attributes that is among the headers.
-    pub(crate) attributes_of: Option<u64>,
-    /// The time of the oldest write that is not in the bucket, while it is unpublished.
-    pub(crate) unsent_since: Timestamp,
-    /// Changes with every write and every changed header.
-    pub(crate) revision: u64,
+    times: ChangeTimes,
     phase: Phase,
-    pub(crate) handles: usize,
-    /// Whether its closes return before it is in the bucket.
-    pub(crate) closes_behind: bool,
-    /// The only part whose bytes are in memory while it waits for its close.
-    pub(crate) part_in_memory: u32,
+    handles: OpenHandles,
     retry: Retry,
-    /// The version that was committed last.
-    pub(crate) committed: Option<Arc<Version>>,
 }
 
 impl DraftState {
     /// Returns a state that begins as `base`, or empty.
-    pub(crate) fn new(
-        inner: &Drafts,
-        id: ObjectId,
-        base: Option<Pinned>,
-        headers: Headers,
-        guard: Guard,
-    ) -> Self {
+    pub(crate) fn new(inner: &Drafts, target: CommitTarget, base: Option<Pinned>) -> Self {
         let length = base.as_ref().map_or(0, |base| base.version.size);
         let draft = Draft::new(inner.settings.parts, length).with_kept_ends(inner.settings.kept);
         let begins_as = base.as_ref().map(|base| &*base.version);
-        let times = inner.core.times_of_draft(&id, begins_as);
+        let times = inner.core.times_of_draft(target.id(), begins_as);
         Self {
-            id,
+            target,
             draft,
             base,
-            headers,
-            guard,
-            may_lack_guard: false,
             upload: UploadState::default(),
             uncertain: UncertainCommits::default(),
             journal: JournalQueue::default(),
             replaced_edition: None,
             room: DraftRoom::default(),
-            times,
-            attributes_of: None,
-            unsent_since: times.changed,
-            revision: 0,
+            times: ChangeTimes::new(times),
             phase: Phase::default(),
-            handles: 0,
-            closes_behind: false,
-            part_in_memory: 0,
+            handles: OpenHandles::default(),
             retry: Retry::default(),
-            committed: None,
+        }
+    }
+
+    /// Returns the same as an earlier process left it: with its files, its upload, and the times that were seen then.
+    pub(crate) fn recovered(
+        self,
+        inner: &Drafts,
+        file: Arc<SpoolFile>,
+        replayed: &Replayed,
+        begun: Option<(Upload, Headers)>,
+        times: Times,
+    ) -> Self {
+        let kept = inner.settings.kept;
+        let mut journal = JournalQueue::default();
+        journal.open(file);
+        Self {
+            draft: replayed.draft.clone().with_kept_ends(kept),
+            upload: UploadState::recovered(&self.id().key, begun, replayed),
+            uncertain: UncertainCommits::earlier(replayed.tried.clone()),
+            journal,
+            times: ChangeTimes::new(times),
+            phase: Phase::recovered(replayed.promised),
+            ..self
         }
     }
 
@@ -108,6 +110,67 @@ impl DraftState {
 
     pub(crate) fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    /// Takes a step of its phase. The methods of the children do that too, where a step goes with other changes.
+    pub(crate) fn step(&mut self, step: Step) {
+        let next = self.phase.after(&step);
+        #[cfg(test)]
+        crate::draft::phase::table::note(&self.phase, &step, &next);
+        self.phase = next;
+    }
+
+    /// Returns the object that a commit makes.
+    pub(crate) fn id(&self) -> &ObjectId {
+        self.target.id()
+    }
+
+    /// Returns the headers that the object will have.
+    pub(crate) fn headers(&self) -> &Headers {
+        self.target.headers()
+    }
+
+    /// Returns the condition on the key.
+    pub(crate) fn guard(&self) -> &Guard {
+        self.target.guard()
+    }
+
+    /// Returns the revision of the waiting change of attributes that is among the headers.
+    pub(crate) fn attributes_of(&self) -> Option<u64> {
+        self.target.attributes_of()
+    }
+
+    /// Returns the places of its bytes, and the states of its parts.
+    pub(crate) fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    /// Returns the time of the last write; before the first one, the times of its base.
+    pub(crate) fn times(&self) -> Times {
+        self.times.times()
+    }
+
+    /// Returns a number that changes with every write and every changed header.
+    pub(crate) fn revision(&self) -> u64 {
+        self.times.revision()
+    }
+
+    /// Returns the time of the oldest write that is not in the bucket, while it is unpublished.
+    pub(crate) fn unsent_since(&self) -> Timestamp {
+        self.times.unsent_since()
+    }
+
+    /// Returns the time of its last write that is not in the bucket, if there is one.
+    pub(crate) fn unsent_write(&self) -> Option<Timestamp> {
+        self.times.unsent_write()
+    }
+
+    pub(crate) fn handles(&self) -> &OpenHandles {
+        &self.handles
+    }
+
+    pub(crate) fn handles_mut(&mut self) -> &mut OpenHandles {
+        &mut self.handles
     }
 
     pub(crate) fn retry(&self) -> &Retry {
@@ -132,13 +195,13 @@ impl DraftState {
         gaps.flat_map(|gap| self.room.gaps(gap)).collect()
     }
 
-    pub(crate) fn uncertain(&self) -> &UncertainCommits {
-        &self.uncertain
+    /// Takes the room that it has in the spool, except that of its journal.
+    fn take_room(&mut self) -> u64 {
+        self.draft.local().bytes() + self.room.take()
     }
 
-    /// Forgets the tries: one of them is in the bucket, and the draft is based on it.
-    pub(crate) fn forget_uncertain(&mut self) {
-        self.uncertain = UncertainCommits::default();
+    pub(crate) fn uncertain(&self) -> &UncertainCommits {
+        &self.uncertain
     }
 
     /// Notes a copy of the object onto itself without an answer.
@@ -150,55 +213,11 @@ impl DraftState {
         &self.upload
     }
 
-    /// Takes a step of its phase. The methods below do that too, where a step goes with other changes.
-    pub(crate) fn step(&mut self, step: Step) {
-        let next = self.phase.after(&step);
-        #[cfg(test)]
-        crate::draft::phase::table::note(&self.phase, &step, &next);
-        self.phase = next;
-    }
-
-    /// Returns the time of its last write that is not in the bucket, if there is one.
-    pub(crate) fn unsent_write(&self) -> Option<Timestamp> {
-        let modified = self.times.modified;
-        (modified >= self.unsent_since).then_some(modified)
-    }
-
-    /// Returns the headers for an object that is sent as a whole. One with a mode has the time of its content as well.
-    pub(crate) fn headers_to_store(&self) -> Headers {
-        let mut headers = self.headers.clone();
-        let attributes = Attributes::of(&headers);
-        if attributes.mode.is_some() && attributes.modified.is_none() {
-            let modified = Some(UnixTime::from(self.times.modified));
-            let dated = Attributes {
-                modified,
-                ..attributes
-            };
-            dated.store(&mut headers);
-        }
-        headers
-    }
-
-    /// Returns whether an open handle has changed it since the last close.
-    pub(crate) fn is_half_way(&self) -> bool {
-        self.handles > 0 && self.phase.is_unclosed()
-    }
-
-    /// Returns whether an open handle has truncated it to nothing since the last close. Its own close publishes it.
-    pub(crate) fn is_half_replaced(&self) -> bool {
-        self.handles > 0 && self.phase.is_replaced()
-    }
-
     /// Fails if bytes of it are lost.
     pub(crate) fn check_not_lost(&self) -> Result<(), WriteError> {
         match self.phase.is_lost() {
             true => Err(WriteError::Lost),
             false => Ok(()),
         }
-    }
-
-    /// Takes the room that it has in the spool, except that of its journal.
-    pub(crate) fn take_room(&mut self) -> u64 {
-        self.draft.local().bytes() + self.room.take()
     }
 }

@@ -105,10 +105,10 @@ impl SharedDraft {
             } else {
                 0
             };
-            let at = offset.unwrap_or_else(|| state.draft.size());
+            let at = offset.unwrap_or_else(|| state.draft().size());
             let range = ByteRange::new(at, at.saturating_add(length));
             (
-                state.draft.growth(range),
+                state.draft().growth(range),
                 state.room_mut().use_up(range),
                 files,
             )
@@ -172,13 +172,13 @@ impl SharedDraft {
         let space = &self.inner.spool.space;
         let (file, room) = {
             let mut state = self.state();
-            let goes_on = range.start == state.draft.size() && !state.phase().is_lost();
+            let goes_on = range.start == state.draft().size() && !state.phase().is_lost();
             let file = state.file().filter(|_| goes_on);
             let file = file.filter(|file| file.goes_on(range.start, bytes));
             let Some(file) = file.cloned() else {
                 return false;
             };
-            let bytes = state.draft.growth(range);
+            let bytes = state.draft().growth(range);
             if state.room().has_set_aside() || !space.try_take(bytes) {
                 return false;
             }
@@ -240,7 +240,7 @@ impl SharedDraft {
         loop {
             let (gap, file) = {
                 let mut state = self.state();
-                let Some(gap) = state.draft.first_of_base(piece) else {
+                let Some(gap) = state.draft().first_of_base(piece) else {
                     break;
                 };
                 state.begin_write(gap)?;
@@ -250,7 +250,7 @@ impl SharedDraft {
             let written = file.blocking(move |file| file.write(gap.start, bytes));
             let written = written.await;
             let mut state = self.state();
-            let dated = Attributes::of(&state.headers).modified;
+            let dated = Attributes::of(state.headers()).modified;
             self.end_write_in(&mut state, (gap, 0), written)?;
             let now = self.inner.core.now();
             state.set_attributes(now, |kept| kept.modified = kept.modified.or(dated));
@@ -277,7 +277,7 @@ impl SharedDraft {
     }
 
     async fn resize_now(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
-        let before = self.state().draft.size();
+        let before = self.state().draft().size();
         let (kept, size) = change.of(before);
         let freed = {
             let mut state = self.state();

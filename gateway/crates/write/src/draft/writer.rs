@@ -28,11 +28,11 @@ impl Writer {
     pub(crate) fn join(inner: &Arc<Drafts>, writing: Arc<SharedDraft>) -> Option<Self> {
         let writings = inner.writings();
         let mut state = writing.state();
-        let listed = writings.get(&state.id);
+        let listed = writings.get(state.id());
         if !listed.is_some_and(|there| Arc::ptr_eq(there, &writing)) {
             return None;
         }
-        state.handles += 1;
+        state.handles_mut().open();
         drop(state);
         drop(writings);
         Some(Self { writing })
@@ -42,7 +42,7 @@ impl Writer {
     pub(crate) fn of_listed(inner: &Drafts, id: &ObjectId) -> Option<Self> {
         let writings = inner.writings();
         let writing = writings.get(id)?.clone();
-        writing.state().handles += 1;
+        writing.state().handles_mut().open();
         drop(writings);
         Some(Self { writing })
     }
@@ -50,13 +50,13 @@ impl Writer {
     /// Returns the object's key, which a rename may have changed.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        self.writing.state().id.key.clone()
+        self.writing.state().id().key.clone()
     }
 
     /// Returns its current length, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.writing.state().draft.size()
+        self.writing.state().draft().size()
     }
 
     /// Returns whether it differs from the bucket's version.

@@ -24,8 +24,8 @@ impl SharedDraft {
         self.send_rest().await?;
         let pieces = {
             let state = self.state();
-            let sizes = state.draft.sizes();
-            state.draft.pieces(if state.upload().copies_apart() {
+            let sizes = state.draft().sizes();
+            state.draft().pieces(if state.upload().copies_apart() {
                 sizes.first()
             } else {
                 MAX_COPIED_PIECE
@@ -42,7 +42,7 @@ impl SharedDraft {
             let is_journaled = !state.phase().is_behind();
             (
                 state.phase().is_promised(),
-                is_journaled && !state.draft.has_gone_bytes(),
+                is_journaled && !state.draft().has_gone_bytes(),
             )
         };
         // After a crash, the journal must show these parts, not those that were promised before.
@@ -104,7 +104,7 @@ impl SharedDraft {
         upload: &Upload,
         pieces: Pieces,
     ) -> Result<Vec<(u32, ETag)>, WriteError> {
-        let base = self.state().base.as_ref().map(Pinned::source);
+        let base = self.state().base().map(Pinned::source);
         let copied = pieces.into_iter().map(|piece| {
             let base = base.clone();
             async move {

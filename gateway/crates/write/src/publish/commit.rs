@@ -10,7 +10,6 @@ use std::sync::Arc;
 use crate::WriteError;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
@@ -89,7 +88,7 @@ impl SharedDraft {
         });
         if result.as_ref().is_err_and(WriteError::shows_another) {
             // Before the draft counts as refused: readers then ask for what the bucket has.
-            let id = self.state().id.clone();
+            let id = self.state().id().clone();
             self.inner.engine.doubt_key_now(&id).await;
         }
         {
@@ -155,14 +154,14 @@ impl SharedDraft {
             // They were the source's.
             return false;
         }
-        !state.draft.has_gone_bytes() || state.draft.next_job(SendOccasion::Closing).is_some()
+        !state.draft().has_gone_bytes() || state.draft().next_job(SendOccasion::Closing).is_some()
     }
 
     /// Returns whether the staging key has bytes that cannot be sent from here.
     fn needs_staging(&self) -> bool {
         let state = self.state();
-        let is_large = !state.draft.is_one_part();
-        state.upload().begun().is_some() && (is_large || state.draft.has_gone_bytes())
+        let is_large = !state.draft().is_one_part();
+        state.upload().begun().is_some() && (is_large || state.draft().has_gone_bytes())
     }
 
     /// Returns whether the bucket has the object of an earlier try. That version then becomes the
@@ -177,33 +176,15 @@ impl SharedDraft {
             Err(OriginError::NotFound) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let mut state = self.state();
-        let guard = Guard::Same(found.etag.clone());
-        if !state.uncertain().has(&found, &state.guard) || state.guard == guard {
-            return Ok(false);
-        }
-        state.guard = guard;
-        if state.base.as_ref().is_some_and(|base| base.key == key) {
-            let version = Arc::new(found);
-            state.base = Some(Pinned { key, version });
-        }
-        Ok(true)
+        Ok(self.state().adopt(found))
     }
 
     /// Drops the condition that no object is there, or the empty one that the draft began as, if the store does not know
     /// it, and a look finds that it holds. A draft that was created with `O_EXCL` keeps it. Returns whether it was dropped.
     async fn drop_unknown_guard(&self) -> Result<bool, WriteError> {
-        let guard = {
-            let state = self.state();
-            let is_due = match state.guard {
-                Guard::Absent => state.may_lack_guard,
-                Guard::Same(_) => state.began_empty(),
-                Guard::None => false,
-            };
-            if !is_due {
-                return Ok(false);
-            }
-            state.guard.clone()
+        let guard = self.state().optional_guard();
+        let Some(guard) = guard else {
+            return Ok(false);
         };
         let found = self.find_version(&self.id().key).await?;
         let holds = match found {
@@ -213,7 +194,7 @@ impl SharedDraft {
         if !holds {
             return Err(WriteError::Changed);
         }
-        self.state().guard = Guard::None;
+        self.state().drop_guard();
         Ok(true)
     }
 
@@ -229,8 +210,8 @@ impl SharedDraft {
         }
         let (size, is_one_part, guard) = {
             let state = self.state();
-            let is_one_part = state.draft.is_one_part();
-            (state.draft.size(), is_one_part, state.guard_now())
+            let is_one_part = state.draft().is_one_part();
+            (state.draft().size(), is_one_part, state.guard_now())
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
             // Bytes that were appended and truncated again may have been sent.
@@ -267,12 +248,12 @@ impl SharedDraft {
             let completion = state.upload().completion();
             let parts = completion.map(|it| it.parts().to_vec());
             let completing = state.upload().begun().cloned().zip(parts);
-            (completing, state.guard_now(), state.draft.size())
+            (completing, state.guard_now(), state.draft().size())
         };
         let Some((upload, parts)) = completing else {
             return Ok(None);
         };
-        let own = upload.key == self.state().id.key;
+        let own = upload.key == self.state().id().key;
         let guard = if own { guard } else { Guard::None };
         let completed = match self.complete(&upload, parts, guard, size).await {
             Ok(published) if own => self.fix_headers(published).await,
@@ -313,8 +294,13 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         let (id, times, change, written) = {
             let mut state = self.state();
-            let change = (state.guard.clone(), state.attributes_of.take());
-            (state.id.clone(), state.times, change, state.unsent_write())
+            let change = (state.guard().clone(), state.take_attributes_of());
+            (
+                state.id().clone(),
+                state.times(),
+                change,
+                state.unsent_write(),
+            )
         };
         let version = Arc::new(published.version);
         // Programs have seen these times; no listing may change them.
@@ -337,17 +323,8 @@ impl SharedDraft {
             let mut state = self.state();
             let (promised, is_outdated) = (state.is_promised(), state.has_outdated_journal());
             let file = self.take_file(&mut state);
-            state.draft = state.draft.successor(version.size);
-            state.guard = Guard::Same(version.etag.clone());
-            state.end_upload();
-            state.forget_uncertain();
-            state.step(Step::Publish);
-            state.committed = Some(version.clone());
-            let base = Pinned {
-                key: id.key,
-                version,
-            };
-            (state.base.replace(base), file, promised, is_outdated)
+            let before = state.publish(version);
+            (before, file, promised, is_outdated)
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
@@ -385,22 +362,5 @@ impl SharedDraft {
             (None, _) => Ok(()),
         };
         (discarded, ended)
-    }
-}
-
-impl DraftState {
-    /// Returns the condition on the key for this commit. A draft that was cut so that it needs no byte of the base replaces
-    /// any version, unless the object was to be new. One that began as an empty object was not cut.
-    fn guard_now(&self) -> Guard {
-        match &self.guard {
-            Guard::Same(_) if self.draft.base() == 0 && !self.began_empty() => Guard::None,
-            guard => guard.clone(),
-        }
-    }
-
-    /// Returns whether it began as an empty version of the object.
-    fn began_empty(&self) -> bool {
-        let base = self.base.as_ref();
-        base.is_some_and(|base| base.version.size == 0 && base.key == self.id.key)
     }
 }

@@ -6,7 +6,6 @@ use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::change::server_copy::copy;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::uncertain::has_metadata_of;
 use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
@@ -16,7 +15,7 @@ use tidegate_engine::written::{RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
-use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version};
+use tidegate_plan::{ChangeKind, ETag, ObjectId, ObjectKey, Version};
 
 /// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
 /// bytes that are read once, if they are not cached.
@@ -133,7 +132,7 @@ impl SharedDraft {
             let state = self.state();
             let is_sent = |headers: &Headers| has_metadata_of(&version.headers, headers);
             is_sent(&state.upload().begun_with())
-                || is_sent(&state.headers)
+                || is_sent(state.headers())
                 || (!is_refused && state.uncertain().is_copied())
         };
         Ok(found.filter(|version| {
@@ -170,7 +169,7 @@ impl SharedDraft {
         let (version, headers) = {
             let state = self.state();
             let untouched = state.is_untouched(size);
-            let base = state.base.as_ref().filter(|it| it.key == state.id.key);
+            let base = state.own_base();
             let most = self.inner.settings.max_copy;
             let base = base.filter(|it| it.version.size == size && size <= most);
             match (base, guard) {
@@ -197,7 +196,7 @@ impl SharedDraft {
             match base {
                 Some(base) if *guard == Guard::None => (
                     base.source(),
-                    state.id.key.clone(),
+                    state.id().key.clone(),
                     state.headers_to_store(),
                 ),
                 _ => return Ok(None),
@@ -224,7 +223,7 @@ impl SharedDraft {
     /// Returns whether an object of one part is copied as a part: it is large enough for the further requests.
     pub(crate) fn copies_in_parts(&self) -> bool {
         let state = self.state();
-        let size = state.draft.size();
+        let size = state.draft().size();
         size >= MIN_COPIED_PART && state.copied_base().is_some() && state.is_of_base(size)
     }
 
@@ -341,27 +340,6 @@ pub(crate) async fn confirmed(
         // The version of a later writer.
         Ok(_) | Err(OriginError::NotFound) => Ok((made, WriteConfirmation::Superseded)),
         Err(_) => Ok((made, WriteConfirmation::Answered(answered))),
-    }
-}
-
-impl DraftState {
-    /// Returns the tag of the object's version of which it is a copy of `size` bytes.
-    pub(crate) fn copied_tag(&self, size: u64) -> Option<ETag> {
-        let base = self.base.as_ref().filter(|it| it.key == self.id.key);
-        let base = base.filter(|_| self.is_untouched(size));
-        base.map(|base| base.version.etag.clone())
-    }
-
-    /// Returns whether it is the whole base, which has `size` bytes.
-    fn is_untouched(&self, size: u64) -> bool {
-        let whole = self.base.as_ref().map(|base| base.version.size);
-        size > 0 && whole == Some(size) && self.is_of_base(size)
-    }
-
-    /// Returns whether all its bytes, `size` of them, are those of the base.
-    fn is_of_base(&self, size: u64) -> bool {
-        let all = ByteRange::new(0, size);
-        self.draft.first_of_base(all) == Some(all)
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::stage::Stage;
 use crate::spool::file::SpoolFile;
 use crate::{RETRY_PAUSE, WriteError, Writers};
 use tidegate_plan::{ObjectId, Timestamp, Version};
@@ -54,35 +55,6 @@ pub struct Pending {
     pub modified: Timestamp,
 }
 
-/// The step that a draft waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// A client has it open.
-    Open,
-    /// It is being sent to the bucket.
-    Sending,
-    /// It will be tried again.
-    Waiting,
-    /// It was refused for good, and is kept until an operator decides.
-    Refused,
-}
-
-impl Stage {
-    /// All stages, in the order of their numbers.
-    pub(crate) const ALL: [Self; 4] = [Self::Open, Self::Sending, Self::Waiting, Self::Refused];
-
-    /// Returns the stage as one word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Sending => "sending",
-            Self::Waiting => "waiting",
-            Self::Refused => "refused",
-        }
-    }
-}
-
 impl Writers {
     /// Returns every object that is open for writing, or closed and not yet in the bucket.
     #[must_use]
@@ -120,25 +92,6 @@ impl Writers {
     }
 }
 
-impl DraftState {
-    /// Returns whether it is a new, empty object that was not promised.
-    pub(crate) fn is_blank(&self) -> bool {
-        let is_new = self.base.is_none() && self.draft.size() == 0;
-        is_new && !self.phase().is_promised() && !self.is_half_way()
-    }
-
-    /// Returns the step that it waits for.
-    pub(crate) fn stage(&self) -> Stage {
-        match (self.phase().trouble(), self.phase().is_queued()) {
-            _ if self.phase().is_publishing() => Stage::Sending,
-            (Some(error), _) if !error.is_passing() => Stage::Refused,
-            (Some(_), true) => Stage::Waiting,
-            (None, true) => Stage::Sending,
-            (_, false) => Stage::Open,
-        }
-    }
-}
-
 /// The state of a draft that may be due for publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PublishDue {
@@ -155,18 +108,22 @@ impl SharedDraft {
         let state = self.state();
         let stage = state.stage();
         Pending {
-            id: state.id.clone(),
-            size: state.draft.size(),
-            spooled: state.draft.local().bytes(),
+            id: state.id().clone(),
+            size: state.draft().size(),
+            spooled: state.draft().local().bytes(),
             stage,
             trouble: state.phase().trouble().cloned(),
-            sent: state.draft.sent_parts().map(|(_, part)| part.length).sum(),
+            sent: state
+                .draft()
+                .sent_parts()
+                .map(|(_, part)| part.length)
+                .sum(),
             next_try: state
                 .retry()
                 .next_try()
                 .map(|next| next.duration_since(Instant::now())),
-            base: state.base.as_ref().map(|base| base.version.clone()),
-            modified: state.times.modified,
+            base: state.base().map(|base| base.version.clone()),
+            modified: state.times().modified,
         }
     }
 
@@ -232,7 +189,8 @@ impl SharedDraft {
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.phase().is_unpublished() && state.handles == 0;
+                    let left_with_more =
+                        state.phase().is_unpublished() && !state.handles().is_open();
                     if !state.phase().is_requested() && !left_with_more {
                         state.step(Step::LeaveQueue);
                         break;
@@ -337,8 +295,7 @@ impl SharedDraft {
             // The same order of locks as in `join`: no handle may join a draft that is abandoned.
             let mut writings = self.inner.writings();
             let mut state = self.state();
-            state.handles -= 1;
-            if state.handles > 0 {
+            if !state.handles_mut().close() {
                 return;
             }
             // One that is being published may be in the bucket soon. The queue waits for that.
@@ -349,7 +306,7 @@ impl SharedDraft {
                 state.phase().is_dirty() && (!has_nothing_new || state.phase().is_unclosed());
             let abandoned = state.phase().is_discarded() || (is_given_up && !state.is_promised());
             if abandoned {
-                self.unlist(&mut writings, &state.id);
+                self.unlist(&mut writings, state.id());
             }
             (abandoned, wants)
         };
@@ -369,8 +326,7 @@ impl SharedDraft {
             let mut state = self.state();
             state.step(Step::Discard);
             let file = self.take_file(&mut state);
-            state.draft = state.draft.successor(0);
-            (state.base.take(), file)
+            (state.forget_content(), file)
         };
         self.abandon_own_upload();
         self.delete_staged_base(base);
@@ -402,10 +358,11 @@ impl SharedDraft {
     pub(crate) fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
-        if state.handles > 0 || state.phase().is_queued() || state.phase().is_unpublished() {
+        if state.handles().is_open() || state.phase().is_queued() || state.phase().is_unpublished()
+        {
             return;
         }
-        self.unlist(&mut writings, &state.id);
+        self.unlist(&mut writings, state.id());
         remove(self.take_file(&mut state));
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 
 use crate::Writers;
-use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::target::CommitTarget;
 use crate::publish::queue::remove;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
@@ -59,7 +59,7 @@ impl Writers {
         replayed: Replayed,
     ) -> Option<Arc<SharedDraft>> {
         let state = self.state(source, file, &replayed)?;
-        let id = state.id.clone();
+        let id = state.id().clone();
         let writing = SharedDraft::new(&self.0, source, state);
         if replayed.promised {
             let mut writings = self.0.writings();
@@ -106,14 +106,9 @@ impl Writers {
         let core = &self.0.core;
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
-        let mut state = DraftState::new(&self.0, id, base, stored, guard);
-        state.may_lack_guard = begin.may_lack_guard;
-        state.times = times;
-        state.unsent_since = times.changed;
-        state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
-        state.recover_upload(upload, replayed);
-        state.recover_journal(file, replayed.tried.clone());
-        Some(state.in_phase(Phase::recovered(replayed.promised)))
+        let target = CommitTarget::new(id, stored, guard).with_optional_guard(begin.may_lack_guard);
+        let state = DraftState::new(&self.0, target, base);
+        Some(state.recovered(&self.0, file, replayed, upload, times))
     }
 }
 

@@ -12,7 +12,6 @@ use crate::draft::state::DraftState;
 use crate::task::{catch_panic, run_to_completion};
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
-use tidegate_origin::Guard;
 use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
 
@@ -84,7 +83,7 @@ impl Writers {
             RefusedChoice::SaveAside(key) => {
                 let (headers, revision) = {
                     let state = writing.state();
-                    (state.headers.clone(), state.revision)
+                    (state.headers().clone(), state.revision())
                 };
                 let source = writing.source.clone();
                 let writer = self.join(writing)?;
@@ -120,7 +119,7 @@ impl Writers {
         let writing = self.refused(id)?;
         let (is_lost, has_gone) = {
             let state = writing.state();
-            let has_gone = state.draft.has_gone_bytes() && !state.upload().is_staged();
+            let has_gone = state.draft().has_gone_bytes() && !state.upload().is_staged();
             (state.phase().is_lost(), has_gone)
         };
         let keep_ours = !is_lost && writing.has_its_base().await?;
@@ -150,7 +149,7 @@ impl Writers {
             if state.stage() != Stage::Refused {
                 return Err(ResolveError::NotRefused);
             }
-            if revision.is_some_and(|revision| revision != state.revision) {
+            if revision.is_some_and(|revision| revision != state.revision()) {
                 return Err(ResolveError::WrittenMeanwhile);
             }
         }
@@ -206,7 +205,7 @@ impl SharedDraft {
         let (base, sources) = {
             let state = self.state();
             let all = ByteRange::new(0, u64::MAX);
-            (state.base.clone(), state.draft.sources(all))
+            (state.base().cloned(), state.draft().sources(all))
         };
         let is_of_base = |(_, from): &(ByteRange, ByteSource)| *from == ByteSource::Base;
         let ranges = sources.into_iter().filter(is_of_base);
@@ -243,7 +242,7 @@ impl Writer {
     async fn own_all(&self) -> Result<(), WriteError> {
         let from_base = |at| {
             let rest = ByteRange::new(at, u64::MAX);
-            self.writing.state().draft.first_of_base(rest)
+            self.writing.state().draft().first_of_base(rest)
         };
         let mut at = 0;
         while let Some(gap) = from_base(at) {
@@ -265,10 +264,10 @@ impl Writer {
         let mut state = self.writing.state();
         // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.
         let all = ByteRange::new(0, u64::MAX);
-        if state.draft.first_of_base(all).is_some() {
+        if state.draft().first_of_base(all).is_some() {
             return Err(WriteError::Changed);
         }
-        state.guard = Guard::None;
+        state.drop_guard();
         Ok(())
     }
 

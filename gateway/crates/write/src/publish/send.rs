@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::publish::staging_key::staging_key;
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
 use crate::task::catch_panic;
@@ -14,10 +15,9 @@ use crate::{MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::Error;
 use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
-use tidegate_origin::{OriginError, PartSums, Payload, Sums, Upload};
-use tidegate_plan::folder::{STAGING_PREFIX, is_staging_name};
+use tidegate_origin::{OriginError, Payload, Sums, Upload};
 use tidegate_plan::upload::{PartJob, SendOccasion};
-use tidegate_plan::{ByteRange, ETag, ObjectKey};
+use tidegate_plan::{ByteRange, ETag};
 
 /// A part that was sent to the store.
 struct SentPart {
@@ -43,7 +43,7 @@ impl SharedDraft {
                 if is_busy || state.phase().is_discarded() || held_up {
                     return;
                 }
-                let Some(job) = state.draft.next_job(when) else {
+                let Some(job) = state.draft().next_job(when) else {
                     return;
                 };
                 state.begin_part(&job);
@@ -110,7 +110,7 @@ impl SharedDraft {
     /// discarded: no request is sent for it, and a discarded draft gets no new file.
     fn file_for(&self, job: &PartJob) -> Result<Arc<SpoolFile>, WriteError> {
         let mut state = self.state();
-        match state.draft.is_current(job) && !state.phase().is_discarded() {
+        match state.draft().is_current(job) && !state.phase().is_discarded() {
             true => Ok(self.file_of(&mut state)),
             false => Err(Error::Unavailable.into()),
         }
@@ -167,7 +167,7 @@ impl SharedDraft {
         if let Err(error) = self.flush().await {
             let mut state = self.state();
             // Otherwise the part is at worst sent again after a crash, and its publish frees room.
-            if state.draft.has_gone_bytes() {
+            if state.draft().has_gone_bytes() {
                 state.retry_mut().fail(error);
             }
         }
@@ -185,7 +185,7 @@ impl SharedDraft {
     fn kick_later(self: &Arc<Self>, error: &WriteError) {
         let (until, key) = {
             let state = self.state();
-            (state.retry().pause_when_idle(), state.id.key.clone())
+            (state.retry().pause_when_idle(), state.id().key.clone())
         };
         let Some(until) = until else {
             return;
@@ -218,7 +218,7 @@ impl SharedDraft {
             let file = self.file_for(job)?;
             file.blocking(move |file| file.write(piece.start, bytes))
                 .await?;
-            let new = self.state().draft.record_fill(piece);
+            let new = self.state().record_fill(piece);
             self.inner.spool.space.take(new);
             at = piece.end;
         }
@@ -239,8 +239,8 @@ impl SharedDraft {
                 }
                 let is_staged = state.upload().is_staged();
                 let key = match is_staged {
-                    true => staging_key(&state.id.key),
-                    false => state.id.key.clone(),
+                    true => staging_key(&state.id().key),
+                    false => state.id().key.clone(),
                 };
                 let headers = state.headers_to_begin();
                 (is_staged, key, headers, state.part_sums())
@@ -265,7 +265,7 @@ impl SharedDraft {
             return;
         }
         let key = upload.key.as_str();
-        if state.draft.has_gone_bytes() {
+        if state.draft().has_gone_bytes() {
             tracing::error!(
                 key,
                 "an upload is gone, and with it what had left the spool"
@@ -290,39 +290,4 @@ impl SharedDraft {
             self.lose_upload(upload);
         }
     }
-}
-
-impl DraftState {
-    fn replaces_promised(&self, index: u32) -> bool {
-        self.phase().is_promised() && self.draft.replaces_gone(index)
-    }
-
-    /// Returns the checksums that the parts of a new upload carry.
-    fn part_sums(&self) -> PartSums {
-        match self.draft.may_copy() || self.copied_base().is_some() {
-            true => PartSums::Crc64,
-            false => PartSums::Crc32c,
-        }
-    }
-}
-
-/// Returns whether a key is one that [`staging_key`] makes.
-pub(crate) fn is_staging_key(key: &str) -> bool {
-    key.rsplit('/').next().is_some_and(is_staging_name)
-}
-
-/// Returns a random key beside the object's own, whose name shows that Tidegate owns it.
-fn staging_key(key: &ObjectKey) -> ObjectKey {
-    let folder = key
-        .as_str()
-        .rfind('/')
-        .map_or("", |at| &key.as_str()[..=at]);
-    let name = format!(
-        "{STAGING_PREFIX}{:016x}{:016x}",
-        crate::random(),
-        crate::random()
-    );
-    let full = ObjectKey::new(&format!("{folder}{name}"));
-    // The folder is too long for the name below it. The top has room.
-    full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))
 }

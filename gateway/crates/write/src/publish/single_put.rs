@@ -39,7 +39,7 @@ impl SharedDraft {
         let pieces = self.read_pieces(size).await?;
         let (key, headers) = {
             let state = self.state();
-            (state.id.key.clone(), state.headers_to_store())
+            (state.id().key.clone(), state.headers_to_store())
         };
         if guard != Guard::None {
             self.note_try(&pieces, &headers).await?;
@@ -159,7 +159,7 @@ impl SharedDraft {
     async fn note_try(&self, pieces: &[Bytes], headers: &Headers) -> Result<(), WriteError> {
         let needs_base = {
             let mut state = self.state();
-            let needs_base = state.draft.base() > 0;
+            let needs_base = state.draft().base() > 0;
             // Otherwise the same object is put once more, and recognized by its tag.
             if !state.phase().is_promised() || !(needs_base || state.phase().is_behind()) {
                 return Ok(());

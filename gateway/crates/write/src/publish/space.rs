@@ -7,7 +7,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::abort::{note_left, try_to_abort};
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::state::room::LeavingRange;
 use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
@@ -66,7 +65,7 @@ impl Drafts {
                     // Its own writers get the error; the waiting writers, who look all the time, may be others.
                     let mut state = writing.state();
                     if state.room_mut().note_failed_eviction() {
-                        let key = state.id.key.as_str();
+                        let key = state.id().key.as_str();
                         tracing::warn!(%error, key, "cannot evict sent parts from the spool");
                     }
                 }
@@ -90,12 +89,6 @@ impl Drafts {
     }
 }
 
-impl DraftState {
-    fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
-        self.file().is_some_and(|it| Arc::ptr_eq(it, file))
-    }
-}
-
 impl SharedDraft {
     /// Evicts the oldest sent parts. A draft that was not written in order, or any draft with
     /// [`crate::Settings::read_back`], first switches to a staging key, and sends its parts there
@@ -106,8 +99,8 @@ impl SharedDraft {
             let Some(file) = state.file().cloned() else {
                 return Ok(false);
             };
-            let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
-            if !state.upload().is_staged() && !needs_none && !state.draft.has_gone_bytes() {
+            let needs_none = state.draft().is_in_order() && !self.inner.settings.read_back;
+            if !state.upload().is_staged() && !needs_none && !state.draft().has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
                     let left = state.begin_staging();
@@ -154,7 +147,7 @@ impl SharedDraft {
                 let is_replaced = !state.has_file(file);
                 state.phase().is_discarded()
                     || is_replaced
-                    || state.draft.local().within(range).next().is_some()
+                    || state.draft().local().within(range).next().is_some()
             };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;
@@ -187,7 +180,7 @@ impl SharedDraft {
         }
         {
             let mut state = self.state();
-            if !state.draft.has_gone_bytes() || !state.room_mut().begin_evicting() {
+            if !state.draft().has_gone_bytes() || !state.room_mut().begin_evicting() {
                 return;
             }
         }

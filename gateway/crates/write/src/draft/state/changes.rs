@@ -2,12 +2,9 @@
 
 use super::DraftState;
 use crate::draft::phase::Step;
-use crate::draft::records::header_pairs;
 use crate::spool::journal::Record;
-use tidegate_engine::times::following;
-use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
-use tidegate_plan::attributes::{Attributes, MTIME_HEADER};
+use tidegate_plan::attributes::Attributes;
 use tidegate_plan::upload::GonePart;
 use tidegate_plan::{ByteRange, Timestamp};
 
@@ -21,7 +18,7 @@ impl DraftState {
     /// Announces a write: readers of the closed draft notice it before a byte changes.
     pub(crate) fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
         self.draft.begin_write(range)?;
-        self.revision += 1;
+        self.times.count();
         self.step(Step::BeginChange);
         Ok(())
     }
@@ -75,10 +72,9 @@ impl DraftState {
     /// Drops the condition on the version before, and takes the headers of a writer that replaces the object: the last
     /// commit wins.
     pub(crate) fn replace_all(&mut self, headers: Headers, now: Timestamp) {
-        self.guard = Guard::None;
         self.step(Step::ReplaceAll);
-        self.headers = headers;
-        self.note_new_headers();
+        let record = self.target.replace_all(headers);
+        self.journal.push(record);
         self.note_change(now);
     }
 
@@ -94,48 +90,29 @@ impl DraftState {
     /// Notes a write. It invalidates a completion under way, and a set time of the content.
     pub(crate) fn note_change(&mut self, now: Timestamp) {
         self.note_headers(now);
-        self.times.modified = self.times.changed;
-        if self.headers.iter().any(|(name, _)| *name == MTIME_HEADER) {
-            self.headers.retain(|(name, _)| *name != MTIME_HEADER);
-            self.note_new_headers();
+        self.times.note_content();
+        if let Some(record) = self.target.drop_set_time() {
+            self.journal.push(record);
         }
     }
 
     /// Changes the attributes that the object will have.
     pub(crate) fn set_attributes(&mut self, now: Timestamp, change: impl FnOnce(&mut Attributes)) {
-        let before = Attributes::of(&self.headers);
-        let mut attributes = before;
-        change(&mut attributes);
-        if attributes == before {
-            return;
+        if let Some(record) = self.target.set_attributes(change) {
+            self.journal.push(record);
+            self.note_headers(now);
         }
-        attributes.store(&mut self.headers);
-        self.note_new_headers();
-        self.note_headers(now);
-    }
-
-    fn note_new_headers(&mut self) {
-        let headers = header_pairs(&self.headers);
-        self.journal.push(Record::Headers(headers));
     }
 
     /// Notes a change of a header. It invalidates a completion under way.
     fn note_headers(&mut self, now: Timestamp) {
-        self.times.changed = following(now, self.times.changed, self.phase.is_dirty());
-        if !self.phase.is_dirty() {
-            self.unsent_since = now;
-        }
-        self.send_headers();
+        self.times.change(now, self.phase.is_dirty());
+        self.send_anew();
     }
 
-    /// Notes another name: the content's time stays.
-    pub(crate) fn note_name(&mut self, now: Timestamp) {
-        self.times.changed = following(now, self.times.changed, true);
-    }
-
-    /// Has the headers sent, which were changed before: no time moves.
-    pub(crate) fn send_headers(&mut self) {
-        self.revision += 1;
+    /// Has it sent anew, with headers that were changed before: no time moves.
+    pub(super) fn send_anew(&mut self) {
+        self.times.count();
         self.step(Step::Change);
         self.upload.forget_completion();
     }

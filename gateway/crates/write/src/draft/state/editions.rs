@@ -90,9 +90,9 @@ impl DraftState {
         let is_whole = self.phase.is_closed_and_promised() && !self.draft.has_gone_bytes();
         is_whole.then(|| {
             Arc::new(ClosedEdition {
-                revision: self.revision,
+                revision: self.revision(),
                 draft: self.draft.clone(),
-                headers: self.headers.clone(),
+                headers: self.headers().clone(),
                 file: file.clone(),
                 base: self.base.clone(),
             })

@@ -7,10 +7,8 @@ use super::upload::Completion;
 use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
-use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::{Base, Begin, GuardWord, Record};
-use tidegate_origin::Guard;
+use crate::spool::journal::{Base, Begin, Record};
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ByteRange, ETag};
 
@@ -23,12 +21,6 @@ impl DraftState {
     /// Takes over files that were made for it.
     pub(crate) fn open_file(&mut self, file: Arc<SpoolFile>) {
         self.journal.open(file);
-    }
-
-    /// Takes over the files of an earlier process, with the tags of its tries.
-    pub(crate) fn recover_journal(&mut self, file: Arc<SpoolFile>, tried: Vec<ETag>) {
-        self.open_file(file);
-        self.uncertain = UncertainCommits::earlier(tried);
     }
 
     /// Forgets its files: nothing of it is promised any more. Returns them, which the caller removes, and the room that
@@ -65,25 +57,11 @@ impl DraftState {
         self.journal.note_written(self.draft.size());
     }
 
-    /// Gives its base up. The journal knows nothing of `filled`, the ranges that the spool has of it.
-    pub(crate) fn leave_base(&mut self, filled: Vec<ByteRange>) {
-        for range in filled {
-            self.journal.add_written(range);
-        }
-        self.draft.forget_base();
-        self.base = None;
-    }
-
     /// Begins a sync, after which a crash finds all of it. Returns the records to append.
     pub(crate) fn begin_sync(&mut self) -> Vec<Record> {
         self.note_written();
         self.step(Step::BeginSync);
         self.journal.take_records()
-    }
-
-    /// Forgets the bytes written since the last record of them: the base has them.
-    pub(crate) fn forget_written(&mut self) {
-        self.journal.forget_written();
     }
 
     /// Begins the journal anew, on another base and without bytes in the spool. Returns its beginning.
@@ -106,15 +84,11 @@ impl DraftState {
     /// Returns the first record of this draft's journal.
     pub(crate) fn beginning(&self) -> Begin {
         Begin {
-            origin: self.id.origin.0,
-            key: self.id.key.as_str().to_owned(),
-            headers: header_pairs(&self.headers),
-            guard: match &self.guard {
-                Guard::None => GuardWord::None,
-                Guard::Absent => GuardWord::Absent,
-                Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
-            },
-            may_lack_guard: self.may_lack_guard,
+            origin: self.id().origin.0,
+            key: self.id().key.as_str().to_owned(),
+            headers: header_pairs(self.headers()),
+            guard: self.target.guard_word(),
+            may_lack_guard: self.target.may_lack_guard(),
             base: self.journaled_base(),
             first_part: self.draft.sizes().first(),
             hidden: self.upload.is_staged(),

@@ -4,11 +4,10 @@ use tokio::time::Instant;
 
 use super::DraftState;
 use super::room::LeavingRange;
-use super::upload::{LeftUpload, UploadState};
+use super::upload::LeftUpload;
 use crate::WriteError;
 use crate::draft::phase::Step;
 use crate::spool::journal::Record;
-use crate::spool::replay::Replayed;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Sums, Upload};
 use tidegate_plan::upload::PartJob;
@@ -19,7 +18,7 @@ impl DraftState {
     /// find the upload under that.
     fn is_journaled_elsewhere(&self) -> bool {
         let named = self.file().and_then(|file| file.object());
-        named.is_some_and(|named| named.key != self.id.key)
+        named.is_some_and(|named| named.key != self.id().key)
     }
 
     /// Queues a record of the upload, unless the journal names another key.
@@ -37,7 +36,7 @@ impl DraftState {
         is_staged: bool,
         headers: Headers,
     ) -> bool {
-        let is_other_key = !is_staged && self.id.key != upload.key;
+        let is_other_key = !is_staged && self.id().key != upload.key;
         if self.phase.is_discarded() || self.upload.is_staged() != is_staged || is_other_key {
             return false;
         }
@@ -122,11 +121,6 @@ impl DraftState {
         self.upload.take()
     }
 
-    /// Forgets an upload that was completed, or is not needed any more.
-    pub(crate) fn end_upload(&mut self) {
-        self.upload.end();
-    }
-
     /// Sends nothing any more: the draft is kept for its open handles. Bytes that had left the spool are still gone.
     pub(crate) fn end_sending(&mut self) {
         self.upload.forget_unverified();
@@ -136,17 +130,7 @@ impl DraftState {
         }
     }
 
-    /// Forgets the checksums of parts: the draft begins as a copy.
-    pub(crate) fn forget_sums(&mut self) {
-        self.upload.forget_sums();
-    }
-
-    /// Takes over the upload that a journal describes.
-    pub(crate) fn recover_upload(&mut self, begun: Option<(Upload, Headers)>, replayed: &Replayed) {
-        self.upload = UploadState::recovered(&self.id.key, begun, replayed);
-    }
-
-    /// Returns a part to compare with the spool: see [`UploadState::next_unverified`].
+    /// Returns a part to compare with the spool: see [`super::upload::UploadState::next_unverified`].
     pub(crate) fn next_unverified(&mut self) -> Option<(u32, ByteRange, Sums)> {
         self.upload.next_unverified(&self.draft)
     }

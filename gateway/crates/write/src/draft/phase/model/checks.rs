@@ -69,7 +69,7 @@ fn check_prefixes(written: &[Record]) {
 /// Compares what all records say, those that wait included, with the draft in memory.
 fn check_whole(journaled: Journaled, state: &DraftState) {
     let mut records = [journaled.written, journaled.waiting].concat();
-    records.extend(state.journal().lacking(state.draft.size()));
+    records.extend(state.journal().lacking(state.draft().size()));
     records.push(Record::Synced);
     let found = replayed(&records).expect("they fit together");
     same_bytes(&found, state);
@@ -81,7 +81,7 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
         assert_eq!(begin.replaces, own.replaces);
     }
     let parts = |draft: &Draft| Vec::from_iter(draft.sent_parts().map(|(index, _)| index));
-    let (sent, known) = (parts(&state.draft), parts(&found.draft));
+    let (sent, known) = (parts(state.draft()), parts(&found.draft));
     assert!(
         sent.iter().all(|index| known.contains(index)),
         "{sent:?} {known:?}"
@@ -118,7 +118,7 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
 
 /// Compares the places of the bytes. The journal does not know those that were read from the base beside others.
 fn same_bytes(found: &Replayed, state: &DraftState) {
-    let (found, own) = (&found.draft, &state.draft);
+    let (found, own) = (&found.draft, state.draft());
     assert_eq!(found.size(), own.size());
     let gone = |draft: &Draft| Vec::from_iter(draft.gone_parts());
     assert_eq!(gone(found), gone(own));
